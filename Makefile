@@ -1,0 +1,46 @@
+# Every target sets itself up in .venv: all that is needed is Python 3.11 or newer, with pip.
+PYTHON ?= python3
+PYTEST_ARGS ?= -n auto --maxprocesses 8
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# What is installed elsewhere on the machine must not be seen from .venv.
+unexport PYTHONPATH
+
+.PHONY: demo test check bench clean
+.NOTPARALLEL:
+
+demo: $(VENV)/.installed-base
+	$(BIN)/python examples/demo.py
+
+# One BLAS thread per worker: the workers already use all cores.
+test: $(VENV)/.installed-test
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: $(VENV)/.installed-check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed-bench
+	$(BIN)/python benchmarks/run.py
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit("bayespca needs Python 3.11 or newer, but $(PYTHON) is %d.%d: name another one with make PYTHON=..." % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.installed-base: pyproject.toml | $(VENV)/.created
+	$(INSTALL) -e .
+	@touch $@
+
+# .installed-test installs the extra called test, and so on.
+$(VENV)/.installed-%: pyproject.toml | $(VENV)/.created
+	$(INSTALL) -e '.[$*]'
+	@touch $@

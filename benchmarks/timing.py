@@ -1,0 +1,28 @@
+"""Measuring: medians of repeated calls, and lines of a table."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+
+def median_time(work: Callable[[], object], repeats: int = 5) -> float:
+    """Median wall time in seconds, after one call that warms caches."""
+    work()
+    return statistics.median(once(work) for _ in range(repeats))
+
+
+def once(work: Callable[[], object]) -> float:
+    """Wall time of a single call."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def heading(title: str) -> None:
+    print(f"\n{title}\n{'-' * len(title)}")
+
+
+def line(what: str, figure: str, target: str) -> None:
+    print(f"{what:64s}{figure:>22s}   target {target}")

@@ -1,0 +1,39 @@
+"""What singular values alone decide: thresholds, shrinkage, free energies, noise and rank rules."""
+
+from . import closed_form
+from .families import FAMILIES, MAP, PB_A, PB_B, VB, Family, partially_bayesian
+from .methods import METHODS
+from .rank_rules import (
+    Evidence,
+    gavish_donoho,
+    marchenko_pastur,
+    marchenko_pastur_median,
+    minka,
+    parallel_analysis,
+)
+from .records import Advice, Moments, Solution, Spectrum, Status
+from .solve import solve
+
+__all__ = [
+    "FAMILIES",
+    "MAP",
+    "METHODS",
+    "PB_A",
+    "PB_B",
+    "VB",
+    "Advice",
+    "Evidence",
+    "Family",
+    "Moments",
+    "Solution",
+    "Spectrum",
+    "Status",
+    "closed_form",
+    "gavish_donoho",
+    "marchenko_pastur",
+    "marchenko_pastur_median",
+    "minka",
+    "parallel_analysis",
+    "partially_bayesian",
+    "solve",
+]

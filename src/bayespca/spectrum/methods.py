@@ -1,0 +1,66 @@
+"""The methods by name: which prior each puts on the components, and how it learns the noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from . import families, priors
+from .families import Family
+
+PriorMaker = Callable[[int, int, float], priors.Prior]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of Bayesian PCA on complete data.
+
+    `prior` makes the prior from (L, M, c²). `takes_prior` tells whether c² is the user's to give;
+    `learns_noise` whether its free energy has a minimum over the noise that can be used;
+    `chooses_rank` whether thresholding finds the rank, rather than the user or an evidence.
+    """
+
+    name: str
+    prior: PriorMaker
+    takes_prior: bool = False
+    learns_noise: bool = False
+    chooses_rank: bool = True
+
+
+def _fixed(family: Family) -> Callable[[int, int], Family]:
+    return lambda L, M: family
+
+
+def _given(family: Callable[[int, int], Family]) -> PriorMaker:
+    return lambda L, M, c2: priors.GivenPrior(L, M, family(L, M), c2)
+
+
+def _local(family: Callable[[int, int], Family]) -> PriorMaker:
+    return lambda L, M, c2: priors.local_empirical(L, M, family(L, M))
+
+
+def _global(family: Callable[[int, int], Family]) -> PriorMaker:
+    return lambda L, M, c2: priors.global_empirical(L, M, family(L, M))
+
+
+_VB, _PB_A, _PB_B, _MAP = (_fixed(family) for family in families.FAMILIES)
+_PB = families.partially_bayesian
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method("evb", lambda L, M, c2: priors.empirical_vb(L, M), learns_noise=True),
+        Method("epb", _local(_PB)),
+        Method("emap", _local(_MAP)),
+        Method("global-epb", _global(_PB)),
+        Method("global-emap", _global(_MAP)),
+        Method("vb", _given(_VB), takes_prior=True, learns_noise=True),
+        Method("pb", _given(_PB), takes_prior=True),
+        Method("pb-a", _given(_PB_A), takes_prior=True),
+        Method("pb-b", _given(_PB_B), takes_prior=True),
+        Method("map", _given(_MAP), takes_prior=True),
+        # Probabilistic PCA integrates the latent variables and has no prior on the loadings.
+        Method("ml", _given(_PB_A), chooses_rank=False),
+        Method("laplace", _given(_PB_A), chooses_rank=False),
+    )
+}

@@ -1,0 +1,301 @@
+"""The noise variance: 0 dB, maximum likelihood, and by global minimisation of the free energy.
+
+As a function of y = log σ² the free energy, minimised over everything else, has derivative
+
+    d(2F)/dy = LM − R(σ²)/σ²,    R = ⟨‖V − BAᵀ‖²⟩, the expected residual,
+
+and R never falls as σ² grows: components shrink, and are dropped. R at the two ends of an interval
+thus bounds the slope inside, and the slope bounds F from below. Splitting intervals until the bound
+excludes all but one gives the global minimum with a proof, however many local minima there are.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from .priors import NoisePrior
+from .records import Spectrum
+
+Array = NDArray[np.float64]
+
+# exp(−40) is below the resolution of a probability next to 1: ranks further away have none.
+NEGLIGIBLE_NATS = 40.0
+
+
+def zero_db(spectrum: Spectrum) -> float:
+    """Signal and noise of equal energy: σ² = ‖V‖²/(2LM) (aistats2014 Section 4.3)."""
+    L, M = spectrum.shape
+    return spectrum.sum_of_squares / (2.0 * L * M)
+
+
+def maximum_likelihood(spectrum: Spectrum, rank: int) -> float:
+    """Tipping and Bishop's σ²: the mean of the L − k discarded eigenvalues of VVᵀ/M.
+
+    Eigenvalues that are zero because M < L count among them, so this is right for wide data too.
+    """
+    L, M = spectrum.shape
+    return float(tail_sums(spectrum)[rank] / M / max(L - rank, 1))
+
+
+def rounding_floor(spectrum: Spectrum) -> float:
+    """The noise whose largest singular value is the rounding error of the largest one we have."""
+    largest = spectrum.singular_values[0] if spectrum.singular_values.size else 0.0
+    sigma = np.finfo(np.float64).eps * largest / np.sqrt(spectrum.shape).sum()
+    return float(sigma * sigma)
+
+
+def rank_bound(L: int, M: int) -> int:
+    """⌈K/(1 + α)⌉ − 1, K = min(L, M): the largest rank EVB can find with the noise unknown.
+
+    With more components than LM/(L + M) the free energy falls all the way as they are dropped.
+    """
+    return -(-L * M // (L + M)) - 1
+
+
+def tail_sums(spectrum: Spectrum) -> Array:
+    """Sums of squares from the k-th singular value on, k = 0, 1, …: added up from the small end."""
+    squares = np.append(spectrum.singular_values**2, spectrum.residual)
+    return np.cumsum(squares[::-1])[::-1]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The free energy of a spectrum as a function of noise variance, and of rank if it is fixed."""
+
+    spectrum: Spectrum
+    prior: NoisePrior
+    max_rank: int
+
+    @cached_property
+    def g2(self) -> Array:
+        return self.spectrum.singular_values[: self.max_rank] ** 2
+
+    @cached_property
+    def tails(self) -> Array:
+        return tail_sums(self.spectrum)
+
+    @cached_property
+    def drop_noise(self) -> Array:
+        return self.prior.drop_noise(self.g2)
+
+    @cached_property
+    def exist_noise(self) -> Array:
+        return np.append(np.inf, self.prior.exist_noise(self.g2))
+
+    @cached_property
+    def cells(self) -> float:
+        return float(self.prior.L) * self.prior.M
+
+    @cached_property
+    def resolution(self) -> float:
+        """Differences of 2F that do not matter."""
+        return 1e-9 + 1e-13 * self.cells
+
+    def rank(self, s: float) -> int:
+        """How many components are kept at noise s."""
+        return int(np.searchsorted(-self.drop_noise, -s, side="left"))
+
+    def terms(self, k: int, s: float) -> tuple[float, float]:
+        """2F without its constants, and R, with exactly k components kept at noise s."""
+        n_dropped = self.max_rank - k
+        cost, residual = self.prior.kept_sums(self.g2[:k], s)
+        cost += self.max_rank * self.prior.dropped(s)
+        residual += n_dropped * self.prior.dropped_residual(s)
+        tail = float(self.tails[k])
+        return self.cells * np.log(s) + tail / s + cost, tail + s * residual
+
+    def slope(self, k: int, y: float) -> float:
+        """d(2F)/dy per cell with k components kept."""
+        s = float(np.exp(y))
+        return 1.0 - self.terms(k, s)[1] / (self.cells * s)
+
+    def at(self, y: float) -> Point:
+        """The free energy at log-noise y, minimised over the rank."""
+        s = float(np.exp(y))
+        k = self.rank(s)
+        return Point(y, k, *self.terms(k, s))
+
+    def bracket(self) -> tuple[float, float]:
+        """Log-noise between which the minimum must lie, since s = R/LM there.
+
+        R is at most ‖V‖² and what the posterior of dropped components adds, and at least the tail
+        that cannot be kept. Below the noise at which the last known component is kept, a truncated
+        spectrum does not tell the free energy.
+        """
+        n = self.g2.size
+        spread = self.max_rank * self.prior.dropped_residual_limit
+        upper = (float(self.tails[0]) + spread) / self.cells
+        lower = max(float(self.tails[n]) / self.cells, rounding_floor(self.spectrum))
+        if self.is_cut_off:
+            lower = max(lower, float(self.drop_noise[-1])) if n else upper
+        return float(np.log(min(lower, upper))), float(np.log(upper))
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether components that might be kept are missing from the spectrum."""
+        return not self.spectrum.is_complete and self.g2.size < self.max_rank
+
+
+@dataclass(frozen=True)
+class Point:
+    """The free energy at one noise variance: y = log σ², rank kept, 2F and R."""
+
+    y: float
+    k: int
+    energy: float
+    residual: float
+
+
+@dataclass(frozen=True)
+class NoiseEstimate:
+    """A global minimum over the noise, and the ranks that come near it.
+
+    `rank_energies` is 2Fₖ minimised over the noise for each rank k, ∞ where it is not within
+    `NEGLIGIBLE_NATS` of the minimum. `cut_off` tells that the minimum is at the end of what a
+    truncated spectrum can tell.
+    """
+
+    noise_variance: float
+    rank: int
+    rank_energies: Array
+    cut_off: bool
+
+
+def minimise(objective: Objective) -> NoiseEstimate:
+    """The noise variance with the lowest free energy of all."""
+    pieces = _promising_pieces(objective)
+    best = _polished(objective, [point for piece in pieces for point in piece])
+    nearby = (min(lo.y for lo, _ in pieces), max(hi.y for _, hi in pieces))
+    energies = _rank_profile(objective, best, nearby)
+    cut_off = objective.is_cut_off and best.k == objective.g2.size
+    return NoiseEstimate(float(np.exp(best.y)), best.k, energies, cut_off)
+
+
+def _promising_pieces(objective: Objective) -> list[tuple[Point, Point]]:
+    """Intervals of log-noise that may come within `NEGLIGIBLE_NATS` of the global minimum.
+
+    Those that may hold the minimum itself are so short that F is known to rounding error; in the
+    others the rank is constant.
+    """
+    lo, hi = (objective.at(y) for y in objective.bracket())
+    if hi.y - lo.y < 1e-12:
+        return [(lo, hi)]
+    best = min(lo.energy, hi.energy)
+    queue = [(_lower_bound(objective.cells, lo, hi), lo.y, lo, hi)]
+    found: list[tuple[Point, Point]] = []
+    while queue and queue[0][0] <= best + 2 * NEGLIGIBLE_NATS:
+        bound, _, lo, hi = heapq.heappop(queue)
+        settled = min(lo.energy, hi.energy) - bound <= objective.resolution
+        if settled or (lo.k == hi.k and bound > best):
+            found.append((lo, hi))
+            continue
+        middle = objective.at(0.5 * (lo.y + hi.y))
+        best = min(best, middle.energy)
+        for a, b in ((lo, middle), (middle, hi)):
+            heapq.heappush(queue, (_lower_bound(objective.cells, a, b), a.y, a, b))
+    return found
+
+
+def _lower_bound(cells: float, lo: Point, hi: Point) -> float:
+    """A lower bound of 2F between two points, from the bounds of its slope between them."""
+    width = hi.y - lo.y
+    least = cells - hi.residual * np.exp(-lo.y)
+    most = cells - lo.residual * np.exp(-hi.y)
+    if least >= 0:
+        return lo.energy
+    if most <= 0:
+        return hi.energy
+    # The lines of slope `least` through lo and `most` through hi meet below the curve.
+    t = (hi.energy - lo.energy - most * width) / (least - most)
+    return float(lo.energy + least * min(max(t, 0.0), width))
+
+
+def _polished(objective: Objective, points: list[Point]) -> Point:
+    """The minimum next to the lowest of the points, to full precision.
+
+    F is flat there, so it cannot tell the noise to better than half the digits: its slope can.
+    """
+    lowest = min(point.energy for point in points)
+    close = [point for point in points if point.energy <= lowest + 4 * objective.resolution]
+    starts = {point.k: point for point in close}
+    found = [_minimum_near(objective, k, point.y) for k, point in starts.items()]
+    return min(found, key=lambda point: point.energy)
+
+
+def _minimum_near(objective: Objective, k: int, start: float) -> Point:
+    """The minimum over the noise with k components, downhill from `start`."""
+    falling = objective.slope(k, start) < 0
+    return (_minimum_above if falling else _minimum_below)(objective, k, start)
+
+
+def _stationary(objective: Objective, k: int, a: float, b: float) -> Point:
+    y = brentq(lambda y: objective.slope(k, y), a, b, xtol=1e-14, rtol=1e-14)
+    return _point(objective, k, y)
+
+
+def _point(objective: Objective, k: int, y: float) -> Point:
+    return Point(y, k, *objective.terms(k, float(np.exp(y))))
+
+
+def _log_exist(objective: Objective, k: int) -> float:
+    return float(np.log(objective.exist_noise[k])) if k else np.inf
+
+
+def _rank_profile(objective: Objective, best: Point, nearby: tuple[float, float]) -> Array:
+    """2Fₖ minimised over the noise, for the ranks next to the best whose minimum is near it.
+
+    The minimising noise falls as the rank grows, so each search starts where the last one ended
+    and leaves the interval `nearby`, outside of which nothing comes close, once and for all.
+    """
+    energies = np.full(objective.g2.size + 1, np.inf)
+    energies[best.k] = best.energy
+    for ranks, search in (
+        (range(best.k + 1, energies.size), _minimum_below),
+        (range(best.k - 1, -1, -1), _minimum_above),
+    ):
+        point = best
+        for k in ranks:
+            if k and objective.exist_noise[k] <= rounding_floor(objective.spectrum):
+                break
+            point = search(objective, k, point.y)
+            energies[k] = point.energy
+            if not nearby[0] <= point.y <= nearby[1]:
+                break
+    return energies
+
+
+def _minimum_below(objective: Objective, k: int, start: float) -> Point:
+    """The minimum over the noise with k components, looking from `start` towards less noise."""
+    top = min(start, _log_exist(objective, k))
+    end = _point(objective, k, top)
+    # Right below the noise at which a component ceases to exist the slope may be negative again.
+    for y in (top, top - 1e-3, top - 1e-2, top - 1e-1):
+        if objective.slope(k, y) > 0:
+            inner = _next_stationary(objective, k, y, towards=objective.bracket()[0])
+            return inner if y == top else min(inner, end, key=lambda point: point.energy)
+    return end
+
+
+def _minimum_above(objective: Objective, k: int, start: float) -> Point:
+    """The minimum over the noise with k components, looking from `start` towards more noise."""
+    if objective.slope(k, start) >= 0:
+        return _point(objective, k, start)
+    top = min(_log_exist(objective, k), max(start, objective.bracket()[1]) + 1.0)
+    return _next_stationary(objective, k, start, towards=top)
+
+
+def _next_stationary(objective: Objective, k: int, y: float, towards: float) -> Point:
+    """Where the slope first vanishes on the way from y, in steps that double; or the end of it."""
+    start, sign = y, np.sign(objective.slope(k, y))
+    step = np.copysign(1e-3, towards - y)
+    while y != towards:
+        y, step = (y + step, 2 * step) if abs(towards - y) > abs(step) else (towards, step)
+        if np.sign(objective.slope(k, y)) != sign:
+            return _stationary(objective, k, *sorted((start, y)))
+    return _point(objective, k, towards)

@@ -1,0 +1,236 @@
+"""Priors bound to a family and a shape: all that `noise` and `solve` ask about a component.
+
+Two records answer the same questions, one for a prior that is given and one for a prior that is
+learned; everything they compute comes from `closed_form` and `free_energy`. s is the noise
+variance and g2 the squared singular values, in any common unit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import closed_form, free_energy
+from .families import VB, Family
+
+Array = NDArray[np.float64]
+
+LOG_2PI = float(np.log(2 * np.pi))
+
+
+class Prior(Protocol):
+    """What a prior knows of single components."""
+
+    @property
+    def L(self) -> int: ...
+    @property
+    def M(self) -> int: ...
+    @property
+    def family(self) -> Family: ...
+
+    def threshold(self, s: float) -> float:
+        """The smallest x = γ²/s that is kept."""
+
+    def strength(self, x: Array, s: float) -> Array:
+        """z = γγ̂/s of kept components."""
+
+    def noise_ratio(self, x: Array, s: float) -> Array:
+        """e = s/c² of kept components."""
+
+    def costs(self, x: Array, s: float) -> Array:
+        """x + 2Fₕ of kept components, from which the energy of a dropped one is subtracted."""
+
+    def dropped(self, s: float) -> float:
+        """2Fₕ of a dropped component."""
+
+    def point_terms(self, x: Array, n_components: int, s: float, log_unit: float) -> float:
+        """Prior densities of point estimates in 2F; x are the kept ones of `n_components`.
+
+        These have the units of the data, so they need the logarithm of the unit of g2 and s.
+        """
+
+    def dropped_variances(self, s: float) -> tuple[float, float, float]:
+        """Conditional variance of both factors in the balanced scale, cₐ², c_b², when dropped."""
+
+
+class NoisePrior(Prior, Protocol):
+    """A prior whose free energy is bounded over the noise variance, so that it can be learned."""
+
+    def drop_noise(self, g2: Array) -> Array:
+        """The noise above which a component is better dropped."""
+
+    def exist_noise(self, g2: Array) -> Array:
+        """The noise above which there is no solution that keeps a component."""
+
+    def kept_sums(self, g2: Array, s: float) -> tuple[float, float]:
+        """Σ costs and Σ expected residuals over kept components, the residuals in units of s."""
+
+    def dropped_residual(self, s: float) -> float:
+        """What a dropped component's posterior adds to its γ², in units of s."""
+
+    @property
+    def dropped_residual_limit(self) -> float:
+        """The most that can be, whatever the noise, in the unit of g2."""
+
+
+@dataclass(frozen=True)
+class GivenPrior:
+    """c² = cₐ²c_b² is given and the same for all components; infinite for a flat prior."""
+
+    L: int
+    M: int
+    family: Family
+    prior_variance: float
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        return self.family.sizes(self.L, self.M)
+
+    def _e(self, s: float) -> float:
+        return s / self.prior_variance
+
+    def threshold(self, s: float) -> float:
+        return closed_form.given_threshold(self._e(s), *self.sizes)
+
+    def strength(self, x: Array, s: float) -> Array:
+        return closed_form.given_strength(x, self._e(s), *self.sizes)
+
+    def noise_ratio(self, x: Array, s: float) -> Array:
+        return np.full_like(x, self._e(s))
+
+    def costs(self, x: Array, s: float) -> Array:
+        return free_energy.given_cost(x, self._e(s), *self.sizes)
+
+    def dropped(self, s: float) -> float:
+        return free_energy.given_dropped(self._e(s), *self.sizes)
+
+    def point_terms(self, x: Array, n_components: int, s: float, log_unit: float) -> float:
+        """With cₐ = 1 and c_b = c, and density one where the prior is flat."""
+        l, m = self.sizes
+        log_c2 = np.log(self.prior_variance) + 2 * log_unit
+        of_b = 0.0 if np.isinf(self.prior_variance) else (self.L - l) * (LOG_2PI + log_c2)
+        return n_components * float((self.M - m) * LOG_2PI + of_b)
+
+    def dropped_variances(self, s: float) -> tuple[float, float, float]:
+        with np.errstate(divide="ignore"):
+            variance = np.sqrt(np.float64(s) / self.threshold(s))
+            slacks = np.array(closed_form.given_slacks(self._e(s), *self.sizes))
+            prior_a, prior_b = variance / slacks
+        return float(variance), float(prior_a), float(prior_b)
+
+    def exist_noise(self, g2: Array) -> Array:
+        """Where the shrunk value reaches zero: 2γ²/(l + m + √((m − l)² + 4γ²/c²))."""
+        l, m = self.sizes
+        w = np.sqrt((m - l) ** 2 + 4.0 * g2 / self.prior_variance)
+        share = l + m + w
+        # MAP with a flat prior keeps all but zeros.
+        unbounded = np.where(g2 > 0, np.inf, 0.0)
+        return np.where(share > 0, 2.0 * g2 / np.where(share > 0, share, 1.0), unbounded)
+
+    drop_noise = exist_noise
+
+    def kept_sums(self, g2: Array, s: float) -> tuple[float, float]:
+        l, m = self.sizes
+        return float(self.costs(g2 / s, s).sum()), g2.size * (l + m + self._e(s))
+
+    def dropped_residual(self, s: float) -> float:
+        l, m = self.sizes
+        return l * m / self.threshold(s)
+
+    @property
+    def dropped_residual_limit(self) -> float:
+        l, m = self.sizes
+        return l * m * self.prior_variance
+
+
+@dataclass(frozen=True)
+class LearnedPrior:
+    """c² is learned for each component: the local minimum, kept where x exceeds `smallest`.
+
+    A component that is not kept has left the model: c² = 0 and no free energy.
+    """
+
+    L: int
+    M: int
+    family: Family
+    smallest: float
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        return self.family.sizes(self.L, self.M)
+
+    def threshold(self, s: float) -> float:
+        return self.smallest
+
+    def strength(self, x: Array, s: float) -> Array:
+        return closed_form.learned_strength(x, self.L, self.M, *self.sizes)
+
+    def noise_ratio(self, x: Array, s: float) -> Array:
+        return closed_form.learned_noise_ratio(x, self.L, self.M, *self.sizes)
+
+    def costs(self, x: Array, s: float) -> Array:
+        return free_energy.kept_cost(x, self.noise_ratio(x, s), *self.sizes)
+
+    def dropped(self, s: float) -> float:
+        return 0.0
+
+    def point_terms(self, x: Array, n_components: int, s: float, log_unit: float) -> float:
+        """With cₐ = c_b, over the kept components: the dropped ones are no longer in the model."""
+        l, m = self.sizes
+        log_c = 0.5 * np.log(s / self.noise_ratio(x, s)) + log_unit
+        return float((self.L - l + self.M - m) * (LOG_2PI + log_c).sum())
+
+    def dropped_variances(self, s: float) -> tuple[float, float, float]:
+        return 0.0, 0.0, 0.0
+
+
+@dataclass(frozen=True)
+class EmpiricalVB(LearnedPrior):
+    """EVB: the only learned prior whose global minimum is meaningful, so the noise can be too."""
+
+    def costs(self, x: Array, s: float) -> Array:
+        return free_energy.evb_cost(self.strength(x, s), self.L, self.M)
+
+    def drop_noise(self, g2: Array) -> Array:
+        return g2 / self.smallest
+
+    def exist_noise(self, g2: Array) -> Array:
+        return g2 / closed_form.learned_edge(self.L, self.M, *self.sizes)
+
+    def kept_sums(self, g2: Array, s: float) -> tuple[float, float]:
+        edge = closed_form.learned_edge(self.L, self.M, *self.sizes)
+        # At its own exist_noise a component's x may round to just below the edge.
+        z = self.strength(np.maximum(g2 / s, edge), s)
+        cost = free_energy.evb_cost(z, self.L, self.M).sum()
+        return float(cost), float(free_energy.evb_residual(z, self.L, self.M).sum())
+
+    def dropped_residual(self, s: float) -> float:
+        return 0.0
+
+    dropped_residual_limit = 0.0
+
+
+@dataclass(frozen=True)
+class Collapsed(LearnedPrior):
+    """c² → 0 for every component, along which the free energy falls without bound (Eq. 19)."""
+
+    def dropped(self, s: float) -> float:
+        return -np.inf
+
+
+def empirical_vb(L: int, M: int) -> EmpiricalVB:
+    """EVB's global minimum (aistats2014 Proposition 1, icml2011 Theorem 4)."""
+    return EmpiricalVB(L, M, VB, closed_form.evb_threshold(L, M))
+
+
+def local_empirical(L: int, M: int, family: Family) -> LearnedPrior:
+    """The non-trivial local minimum of a family with its prior learned (Theorems 1 and 2)."""
+    return LearnedPrior(L, M, family, closed_form.learned_edge(L, M, *family.sizes(L, M)))
+
+
+def global_empirical(L: int, M: int, family: Family) -> Collapsed:
+    """The global minimum of empirical PB and MAP: always zero (aistats2014 Propositions 2, 3)."""
+    return Collapsed(L, M, family, np.inf)

@@ -1,0 +1,273 @@
+"""The records that go in and come out of `solve`: frozen, and checked once when they are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray = NDArray[np.float64]
+
+# Singular values computed in float32 carry 1e-7 relative error, so the sum of squares that comes
+# with them may disagree by a little more than that before anything is wrong.
+SLACK = 1e-6
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """What the closed forms need to know of a matrix V of size L×M (features × samples).
+
+    Parameters
+    ----------
+    singular_values
+        The largest singular values, in decreasing order: all min(L, M) of them, or fewer.
+    shape
+        (L, M): number of features, number of samples (one less than the rows after centring).
+    sum_of_squares
+        ‖V‖², needed when `singular_values` are not all of them. Singular values that are not
+        given and not accounted for by `sum_of_squares` are zero.
+    scale
+        Singular values are in units of `scale`, the sum of squares in units of its square. For
+        data so large or small that their squares leave the range of floating-point numbers.
+    """
+
+    singular_values: FloatArray
+    shape: tuple[int, int]
+    sum_of_squares: float
+    scale: float
+    residual: float = field(repr=False)
+
+    def __init__(
+        self,
+        singular_values: ArrayLike,
+        shape: tuple[int, int],
+        sum_of_squares: float | None = None,
+        scale: float = 1.0,
+    ) -> None:
+        L, M = _checked_shape(shape)
+        values = _checked_singular_values(singular_values, limit=min(L, M))
+        known = _sum_of_squares(values)
+        total = known if sum_of_squares is None else float(sum_of_squares)
+        if not (np.isfinite(scale) and scale > 0):
+            raise ValueError(f"scale must be a positive finite number, got {scale!r}.")
+        residual = _checked_residual(total, known, values, n_unknown=min(L, M) - values.size)
+        values.flags.writeable = False
+        object.__setattr__(self, "singular_values", values)
+        object.__setattr__(self, "shape", (L, M))
+        object.__setattr__(self, "sum_of_squares", known + residual)
+        object.__setattr__(self, "scale", float(scale))
+        object.__setattr__(self, "residual", residual)
+
+    @property
+    def full_rank(self) -> int:
+        """min(L, M): how many singular values the matrix has."""
+        return min(self.shape)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every non-zero singular value is known."""
+        return self.singular_values.size == self.full_rank or self.residual == 0.0
+
+    def at_unit_scale(self) -> Spectrum:
+        """The same spectrum with its largest singular value 1 and the factor moved to `scale`."""
+        largest = self.singular_values[0] if self.singular_values.size else np.sqrt(self.residual)
+        if largest in (0.0, 1.0):
+            return self
+        return Spectrum(
+            self.singular_values / largest,
+            self.shape,
+            self.sum_of_squares / largest / largest,
+            self.scale * float(largest),
+        )
+
+
+def _checked_shape(shape: tuple[int, int]) -> tuple[int, int]:
+    try:
+        L, M = (int(size) for size in shape)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"shape must be two whole numbers (features, samples), got {shape!r}."
+        ) from None
+    if (L, M) != tuple(shape) or L < 1 or M < 1:
+        raise ValueError(f"shape must be two whole numbers of at least 1, got {shape!r}.")
+    return L, M
+
+
+def _checked_singular_values(singular_values: ArrayLike, limit: int) -> FloatArray:
+    values = np.array(singular_values, dtype=np.float64)
+    if values.ndim != 1:
+        raise ValueError(f"singular values must be a vector, got an array of shape {values.shape}.")
+    if values.size > limit:
+        raise ValueError(
+            f"a matrix of this shape has {limit} singular values, got {values.size}: "
+            "check that shape is (features, samples)."
+        )
+    for what, is_wrong in (
+        ("finite", lambda: ~np.isfinite(values)),
+        ("non-negative", lambda: values < 0),
+        ("in decreasing order", lambda: np.diff(values, prepend=values[:1]) > 0),
+    ):
+        wrong = is_wrong()
+        if wrong.any():
+            first = int(np.argmax(wrong))
+            raise ValueError(
+                f"singular values must be {what}; number {first} (counting from 0) "
+                f"is {float(values[first])!r}."
+            )
+    return values
+
+
+def _sum_of_squares(values: FloatArray) -> float:
+    with np.errstate(over="ignore"):
+        total = float(values @ values)
+    if not np.isfinite(total):
+        raise ValueError(
+            "the squares of the singular values overflow: divide them by a common factor and "
+            "pass that factor as scale."
+        )
+    return total
+
+
+def _checked_residual(total: float, known: float, values: FloatArray, n_unknown: int) -> float:
+    """The part of ‖V‖² that the known singular values leave over."""
+    if not (np.isfinite(total) and total >= known * (1 - SLACK)):
+        raise ValueError(
+            f"sum_of_squares must be at least that of the singular values given, {known:.6g}; "
+            f"got {total:.6g}."
+        )
+    residual = max(total - known, 0.0)
+    smallest = float(values[-1]) if values.size else np.inf
+    room = n_unknown * smallest * smallest if n_unknown else 0.0
+    if residual > room + SLACK * total:
+        raise ValueError(
+            f"sum_of_squares is {total:.6g}, but the {values.size} singular values given and the "
+            f"{n_unknown} smaller ones can add up to {known + room:.6g} at most."
+        )
+    return min(residual, room)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Posterior moments of each component h: aₕ ~ N(ωₐ·mean_a, variance_a·I), bₕ likewise.
+
+    Arrays over components. A point-estimated factor has variance 0; a component that a learned
+    prior switched off has everything 0. Only mean_a·mean_b and the like are identified: the model
+    is unchanged when A grows by any factor and B shrinks by it. As solved, the two factors are
+    balanced (equal means, equal conditional variances), which is finite even for a flat prior.
+    """
+
+    mean_a: FloatArray
+    mean_b: FloatArray
+    variance_a: FloatArray
+    variance_b: FloatArray
+    prior_variance_a: FloatArray
+    prior_variance_b: FloatArray
+
+    def rescaled(self, factor: ArrayLike) -> Moments:
+        """The same posterior, with A multiplied by `factor` and B divided by it."""
+        f = np.asarray(factor, dtype=np.float64)
+        return Moments(
+            self.mean_a * f,
+            self.mean_b / f,
+            self.variance_a * f**2,
+            self.variance_b / f**2,
+            self.prior_variance_a * f**2,
+            self.prior_variance_b / f**2,
+        )
+
+    def in_units(self, unit: float) -> Moments:
+        """The moments for data multiplied by `unit`, which both factors share."""
+        root = np.sqrt(unit)
+        return Moments(
+            self.mean_a * root,
+            self.mean_b * root,
+            self.variance_a * unit,
+            self.variance_b * unit,
+            self.prior_variance_a * unit,
+            self.prior_variance_b * unit,
+        )
+
+    def with_unit_latent_prior(self) -> Moments:
+        """Rescaled so that cₐ = 1: probabilistic PCA's latent variables (icml2011)."""
+        return self.rescaled(1 / np.sqrt(_live(self.prior_variance_a)))
+
+    def with_equal_priors(self) -> Moments:
+        """Rescaled so that cₐ = c_b: the convention of aistats2014."""
+        ratio = _live(self.prior_variance_b) / _live(self.prior_variance_a)
+        return self.rescaled(np.sqrt(np.sqrt(ratio)))
+
+
+def _live(prior_variance: FloatArray) -> FloatArray:
+    """Prior variances, with 1 in place of the 0 of switched-off components."""
+    return np.where(prior_variance > 0, prior_variance, 1.0)
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One thing the user should know about an answer: a code to test for, a sentence to read."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far an answer can be trusted. `exact` is False when more data could change it."""
+
+    exact: bool = True
+    advice: tuple[Advice, ...] = ()
+
+    def but(self, code: str, text: str, *, exact: bool = True) -> Status:
+        """This status with one more piece of advice."""
+        return replace(self, exact=self.exact and exact, advice=(*self.advice, Advice(code, text)))
+
+    def __contains__(self, code: object) -> bool:
+        return any(item.code == code for item in self.advice)
+
+    def __str__(self) -> str:
+        return " ".join(item.text for item in self.advice) or "exact"
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a method makes of a spectrum.
+
+    Attributes
+    ----------
+    method, family_name
+        The method asked for, and the posterior family that served it (PB decides by shape).
+    rank
+        Number of components kept.
+    noise_variance
+        σ², given or estimated, in the units of the data squared.
+    threshold
+        Singular values above it are kept; ∞ where the method keeps none, 0 where it has none.
+    shrunk_singular_values
+        γ̂ of the kept components: the posterior mean of the low-rank matrix is Σ γ̂ₕ ω_b ω_aᵀ.
+    moments
+        Posterior moments of every component whose singular value is known and within `max_rank`.
+    free_energy
+        F in nats with all constants: −log evidence bound. Point-estimated factors count through
+        the density of their prior, without the entropy of their pseudo-Dirac posterior.
+        ∞ when no proper prior was given to a factor that is integrated out with the other.
+    rank_free_energies
+        Fₖ − min F for each rank k = 0, 1, …: the lowest free energy with exactly k components
+        kept. ∞ where no such solution exists.
+    rank_posterior
+        exp(−Fₖ), normalised; index = rank.
+    status
+        Whether the answer is exact, with advice.
+    """
+
+    method: str
+    family_name: str
+    rank: int
+    noise_variance: float
+    threshold: float
+    shrunk_singular_values: FloatArray
+    moments: Moments
+    free_energy: float
+    rank_free_energies: FloatArray
+    rank_posterior: FloatArray
+    status: Status

@@ -1,0 +1,78 @@
+"""The public names are exactly the documented ones, and each of them is there.
+
+docs/design.md has a section "## Public names" whose first Python block imports all of them.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import make_dataclass
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import bayespca
+from bayespca import spectrum
+
+DESIGN = Path(__file__).parents[2] / "docs" / "design.md"
+
+
+def documented_names(text: str) -> list[str]:
+    """The names imported from bayespca in the first Python block under "## Public names"."""
+    _, heading, rest = text.partition("\n## Public names\n")
+    section = re.split(r"^## ", rest, maxsplit=1, flags=re.MULTILINE)[0]
+    block = re.search(r"^```python\n(.*?)^```", section, flags=re.MULTILINE | re.DOTALL)
+    if not heading or not block:
+        raise ValueError('no Python block under "## Public names"')
+    return [
+        alias.name
+        for node in ast.walk(ast.parse(block[1]))
+        if isinstance(node, ast.ImportFrom) and node.module == "bayespca"
+        for alias in node.names
+    ]
+
+
+def has_docstring(value: object) -> bool:
+    """Whether somebody wrote a docstring; `Name(field: type)`, as generated, does not count."""
+    text = value.__doc__ or ""
+    return bool(text.strip()) and not re.fullmatch(r"\w+\(.*\)", text, flags=re.DOTALL)
+
+
+def test_public_names_are_the_documented_ones():
+    assert sorted(bayespca.__all__) == sorted(documented_names(DESIGN.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(module, name) for module in (bayespca, spectrum) for name in module.__all__],
+)
+def test_public_name_is_there_and_documented(module, name):
+    value = getattr(module, name)
+    # A constant (a table, a number) only has the docstring of its type.
+    if isinstance(value, ModuleType) or callable(value):
+        assert has_docstring(value)
+
+
+def test_a_generated_docstring_does_not_count():
+    assert has_docstring(has_docstring)
+    assert not has_docstring(make_dataclass("Record", ["field"]))
+    assert not has_docstring(lambda: None)
+
+
+def test_parser_reads_only_its_section():
+    text = (
+        "# Design\n```python\nfrom bayespca import before\n```\n## Public names\nThese:\n"
+        "```python\nfrom bayespca import (\n    load,\n    spectrum,\n)\n```\n"
+        "## After\n```python\nfrom bayespca import after\n```\n"
+    )
+    assert documented_names(text) == ["load", "spectrum"]
+
+
+@pytest.mark.parametrize(
+    "text", ["# Design\n", "\n## Public names\nnone\n## After\n```python\nx\n```\n"]
+)
+def test_parser_fails_without_a_list(text):
+    with pytest.raises(ValueError, match="no Python block"):
+        documented_names(text)
