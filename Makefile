@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # What is installed elsewhere on the machine must not be seen from .venv.
 unexport PYTHONPATH
 
-.PHONY: demo test check bench clean
+.PHONY: demo test torch check bench clean
 .NOTPARALLEL:
 
 demo: $(VENV)/.installed-base
@@ -17,7 +17,12 @@ demo: $(VENV)/.installed-base
 
 # One BLAS thread per worker: the workers already use all cores.
 test: $(VENV)/.installed-test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
+	SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# Not among the test requirements, because its Linux wheels bring gigabytes of CUDA along: without
+# it the tests of torch arrays are skipped.
+torch: $(VENV)/.installed-test
+	$(INSTALL) torch==2.13.0
 
 check: $(VENV)/.installed-check
 	$(BIN)/ruff check .

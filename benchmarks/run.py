@@ -14,7 +14,8 @@ HERE = Path(__file__).parent
 
 def main(names: list[str]) -> None:
     sys.path.insert(0, str(HERE))
-    for name in names or sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py")):
+    everything = sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py"))
+    for name in names or everything:
         importlib.import_module(f"bench_{name}").main()
 
 

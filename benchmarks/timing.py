@@ -26,3 +26,13 @@ def heading(title: str) -> None:
 
 def line(what: str, figure: str, target: str) -> None:
     print(f"{what:64s}{figure:>22s}   target {target}")
+
+
+def paired(
+    ours: Callable[[], object], theirs: Callable[[], object], repeats: int = 5
+) -> tuple[float, float]:
+    """Median times of two pieces of work done in turns, so that a busy machine slows both."""
+    ours(), theirs()
+    times = [(once(ours), once(theirs)) for _ in range(repeats)]
+    mine, other = zip(*times, strict=True)
+    return statistics.median(mine), statistics.median(other)

@@ -1,10 +1,8 @@
-"""Bayesian PCA: finds its own number of components and says how sure it is.
-
-`bayespca.spectrum` holds everything that the singular values of a matrix decide: the rank, the
-noise variance, the shrunk singular values and their uncertainty.
-"""
+"""Bayesian PCA: finds its own number of components and says how sure it is."""
 
 from bayespca import spectrum
+from bayespca.estimators import BayesianPCA, denoise, evbmf, rank_report, vbmf
 
-__all__ = ["spectrum"]
 __version__ = "0.1.0"
+
+__all__ = ["BayesianPCA", "denoise", "evbmf", "rank_report", "spectrum", "vbmf"]

@@ -44,9 +44,12 @@ def maximum_likelihood(spectrum: Spectrum, rank: int) -> float:
 
 
 def rounding_floor(spectrum: Spectrum) -> float:
-    """The noise whose largest singular value is the rounding error of the largest one we have."""
+    """The noise whose singular values are as small as rounding errors of the largest one we have.
+
+    Sixteen of them: what LAPACK leaves of exact zeros, with room to spare.
+    """
     largest = spectrum.singular_values[0] if spectrum.singular_values.size else 0.0
-    sigma = np.finfo(np.float64).eps * largest / np.sqrt(spectrum.shape).sum()
+    sigma = 16 * spectrum.resolution * largest / np.sqrt(spectrum.shape).sum()
     return float(sigma * sigma)
 
 

@@ -30,12 +30,16 @@ class Spectrum:
     scale
         Singular values are in units of `scale`, the sum of squares in units of its square. For
         data so large or small that their squares leave the range of floating-point numbers.
+    resolution
+        Rounding error of the singular values relative to the largest: that of float64, unless
+        they were computed from float32. It bounds the noise from below.
     """
 
     singular_values: FloatArray
     shape: tuple[int, int]
     sum_of_squares: float
     scale: float
+    resolution: float = field(repr=False)
     residual: float = field(repr=False)
 
     def __init__(
@@ -44,6 +48,7 @@ class Spectrum:
         shape: tuple[int, int],
         sum_of_squares: float | None = None,
         scale: float = 1.0,
+        resolution: float = float(np.finfo(np.float64).eps),
     ) -> None:
         L, M = _checked_shape(shape)
         values = _checked_singular_values(singular_values, limit=min(L, M))
@@ -57,6 +62,7 @@ class Spectrum:
         object.__setattr__(self, "shape", (L, M))
         object.__setattr__(self, "sum_of_squares", known + residual)
         object.__setattr__(self, "scale", float(scale))
+        object.__setattr__(self, "resolution", float(resolution))
         object.__setattr__(self, "residual", residual)
 
     @property
@@ -74,11 +80,13 @@ class Spectrum:
         largest = self.singular_values[0] if self.singular_values.size else np.sqrt(self.residual)
         if largest in (0.0, 1.0):
             return self
+        values = self.singular_values / largest
         return Spectrum(
-            self.singular_values / largest,
+            values,
             self.shape,
-            self.sum_of_squares / largest / largest,
+            float(values @ values) + self.residual / largest / largest,
             self.scale * float(largest),
+            self.resolution,
         )
 
 

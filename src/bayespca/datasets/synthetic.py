@@ -1,0 +1,68 @@
+"""Simulated data whose truth is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """Noisy data X = mean + scores·components + noise, and what they were made of.
+
+    `components` are orthonormal rows, `scores` have orthogonal columns in decreasing order of size:
+    the singular value decomposition of the matrix without noise.
+    """
+
+    X: FloatArray
+    mean: FloatArray
+    scores: FloatArray
+    components: FloatArray
+    noise_variance: float
+
+    @property
+    def rank(self) -> int:
+        return int(self.components.shape[0])
+
+    @property
+    def signal(self) -> FloatArray:
+        """The matrix without noise."""
+        return self.mean + self.scores @ self.components
+
+
+def low_rank(
+    n_samples: int,
+    n_features: int,
+    rank: int,
+    *,
+    noise_variance: float = 1.0,
+    strength: float = 1.0,
+    mean: float = 0.0,
+    random_state: int | np.random.Generator | None = None,
+) -> LowRank:
+    """A product of Gaussian factors plus Gaussian noise, as in aistats2014 Section 5.1.
+
+    Entries of both factors are N(0, 1), their product times `strength`; column means N(0, mean²).
+    The scores are centred, so that the truth has the mean it says it has.
+    """
+    rng = np.random.default_rng(random_state)
+    A, B = rng.normal(size=(n_samples, rank)), rng.normal(size=(rank, n_features))
+    A -= A.mean(axis=0)
+    U, gamma, components = _svd_of_product(strength * A, B)
+    offset = mean * rng.normal(size=n_features)
+    noise = np.sqrt(noise_variance) * rng.normal(size=(n_samples, n_features))
+    scores = U * gamma
+    return LowRank(offset + scores @ components + noise, offset, scores, components, noise_variance)
+
+
+def _svd_of_product(A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The thin SVD of AB, of the rank of its factors, without forming the product."""
+    Qa, Ra = np.linalg.qr(A)
+    Qb, Rb = np.linalg.qr(B.T)
+    U, gamma, W = np.linalg.svd(Ra @ Rb.T)
+    k = gamma.size
+    return Qa @ U[:, :k], gamma, W[:k] @ Qb.T

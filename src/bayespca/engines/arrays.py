@@ -1,0 +1,71 @@
+"""Arrays of any namespace: where they live, and small steps that NumPy does differently."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from array_api_compat import array_namespace, device, is_numpy_array, to_device
+
+from .records import Array
+
+__all__ = [
+    "array_namespace",
+    "device",
+    "eps",
+    "is_sparse",
+    "numpy_dtype",
+    "row_blocks",
+    "to_namespace",
+    "to_numpy",
+]
+
+# A block of rows this large stays in a core's cache while it is centred and multiplied; one on an
+# accelerator is large enough to keep all of it busy.
+BLOCK_BYTES = 4 << 20
+ACCELERATOR_BLOCK_BYTES = 1 << 30
+
+
+def to_numpy(a: Array) -> np.ndarray:
+    """A copy in host memory if the array lives elsewhere, else a view."""
+    if is_numpy_array(a):
+        return np.asarray(a)
+    if hasattr(a, "detach"):
+        return np.asarray(a.detach().cpu())
+    if hasattr(a, "get"):
+        return np.asarray(a.get())
+    home = array_namespace(a).__array_namespace_info__().default_device()
+    return np.asarray(to_device(a, home))
+
+
+def to_namespace(a: np.ndarray, like: Array, dtype: object = None) -> Array:
+    """The array where `like` lives, in its namespace; with the dtype of `like` unless given."""
+    xp = array_namespace(like)
+    # torch takes no arrays with negative strides.
+    a = np.array(a, order="C") if any(stride < 0 for stride in a.strides) else a
+    return xp.asarray(a, dtype=like.dtype if dtype is None else dtype, device=device(like))
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether X is a scipy sparse matrix or array."""
+    return bool(sp.issparse(X))
+
+
+def numpy_dtype(dtype: object) -> np.dtype[Any]:
+    """NumPy's dtype of the same name as that of another namespace."""
+    return np.dtype(str(dtype).rpartition(".")[2])
+
+
+def eps(dtype: object) -> float:
+    """The relative precision of a floating-point dtype of any namespace."""
+    return float(np.finfo(numpy_dtype(dtype)).eps)
+
+
+def row_blocks(X: Array, axis: int = 0) -> list[slice]:
+    """Slices of rows (or columns) that fit into cache."""
+    n = X.shape[axis]
+    bytes_per_row = max(1, X.shape[1 - axis]) * 8
+    block_bytes = BLOCK_BYTES if is_numpy_array(X) else ACCELERATOR_BLOCK_BYTES
+    size = max(64, block_bytes // bytes_per_row)
+    return [slice(i, min(i + size, n)) for i in range(0, n, size)]

@@ -1,0 +1,184 @@
+"""`decompose`: run the selected engine, and hand on to another where its answer will not do."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from bayespca.spectrum import Spectrum
+
+from . import dense, gram, randomized, sparse, streaming
+from .arrays import array_namespace, is_sparse, numpy_dtype, to_numpy
+from .records import Array, Decomposition, Plan
+from .select import Job, select
+from .sources import Source, open_source
+
+# Up to this short side a sparse matrix's Gram matrix is formed at once.
+SHORT = 1000
+# Sums of squares beyond these may have lost digits to the limits of floating-point numbers.
+SAFE = (1e-200, 1e200)
+
+
+def decompose(
+    X: Array,
+    *,
+    plan: Plan,
+    center: bool = True,
+    engine: str = "auto",
+    n_needed: int = 0,
+    random_state: int | np.random.Generator | None = None,
+) -> Decomposition:
+    """Singular values and bases of a matrix whose rows are samples.
+
+    Parameters
+    ----------
+    X
+        A NumPy, torch or CuPy array of floating-point numbers, a scipy sparse matrix, or a `Source`
+        of blocks.
+    plan
+        What will be made of the spectrum. It decides when a truncated one is long enough, and
+        whether the threshold is too near rounding errors.
+    engine
+        One of `select.ENGINES`, or "auto". An engine whose answer would not be precise, or that
+        cannot see far enough, hands on to the next; the result names the one that ran.
+    n_needed
+        How many singular values the plan is sure to need; all of them for some methods.
+    """
+    task = Task(plan, center, np.random.default_rng(random_state))
+    name = select(_job(X, n_needed)) if engine == "auto" else engine
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        try:
+            found = _RUN[name](X, task)
+        except (ValueError, RuntimeError):  # the latter is what torch raises
+            if _is_blocks(X) or not _needs_rescaling(X):
+                raise
+            found = None
+        if found is not None and (_is_safe(found.spectrum) or not _needs_rescaling(X)):
+            return found
+        factor = 2.0 ** -np.floor(np.log2(_peak(X)))
+        return _rescaled(_RUN[name](X * factor, task), 1.0 / factor)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What every engine is told besides the data."""
+
+    plan: Plan
+    center: bool
+    rng: np.random.Generator
+
+
+def _job(X: Array, n_needed: int) -> Job:
+    if isinstance(X, Source):
+        return Job(0, X.n_features, layout="blocks")
+    n, p = X.shape
+    layout = "sparse" if is_sparse(X) else "dense"
+    itemsize = numpy_dtype(X.dtype).itemsize
+    return Job(n, p, layout, itemsize, min(n_needed, n, p), available_memory())
+
+
+def available_memory() -> float:
+    """Bytes of memory that are free, or 4 GiB where the system does not tell."""
+    try:
+        return float(os.sysconf("SC_AVPHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return float(4 << 30)
+
+
+# --- engines, and what follows when they fall short --------------------------------------------
+
+
+def _run_dense(X: Array, task: Task) -> Decomposition:
+    X = X.toarray() if is_sparse(X) else X
+    return dense.decompose(X, center=task.center)
+
+
+def _run_gram(X: Array, task: Task) -> Decomposition:
+    if is_sparse(X):
+        return _or_dense(sparse.by_gram(X, center=task.center), X, task)
+    xp = array_namespace(X)
+    found = gram.decompose(X, center=task.center)
+    if X.dtype == xp.float32 and not _precise(found, task, np.float32):
+        found = gram.decompose(X, center=task.center, dtype=xp.float64)
+    return _or_dense(found, X, task)
+
+
+def _or_dense(found: Decomposition, X: Array, task: Task) -> Decomposition:
+    """A Gram matrix's answer, unless rounding has spoilt it and there is memory for a better."""
+    if _precise(found, task, np.float64):
+        return found
+    fits = 3 * 8.0 * X.shape[0] * X.shape[1] <= available_memory()
+    return _run_dense(X, task) if fits else found
+
+
+def _precise(found: Decomposition, task: Task, dtype: type) -> bool:
+    return gram.is_precise(found.spectrum, task.plan(found.spectrum), np.dtype(dtype))
+
+
+def _run_randomized(X: Array, task: Task) -> Decomposition:
+    make = randomized.sparse_operator if is_sparse(X) else randomized.dense_operator
+    operator = make(X, center=task.center)
+    return randomized.decompose(operator, plan=task.plan, rng=task.rng) or _run_gram(X, task)
+
+
+def _run_sparse(X: Array, task: Task) -> Decomposition:
+    """By iteration if the short side is long, else through its Gram matrix; never made dense."""
+    X = X if is_sparse(X) else sp.csr_array(to_numpy(X))
+    run = _run_randomized if min(X.shape) > SHORT else _run_gram
+    found = run(X, task)
+    return found if found.engine == "dense" else replace(found, engine="sparse")
+
+
+def _run_streaming(X: Array, task: Task) -> Decomposition:
+    X = X if _is_blocks(X) else open_source(to_numpy(X))
+    return streaming.decompose(X, center=task.center, plan=task.plan)
+
+
+_RUN = {
+    "dense": _run_dense,
+    "gram": _run_gram,
+    "randomized": _run_randomized,
+    "sparse": _run_sparse,
+    "streaming": _run_streaming,
+}
+
+
+# --- numbers whose squares leave the range -----------------------------------------------------
+
+
+def _is_safe(spectrum: Spectrum) -> bool:
+    return SAFE[0] <= spectrum.sum_of_squares <= SAFE[1]
+
+
+def _needs_rescaling(X: Array) -> bool:
+    if _is_blocks(X):
+        return False
+    peak = _peak(X)
+    return bool(np.isfinite(peak) and peak > 0 and not 1e-90 < peak < 1e90)
+
+
+def _is_blocks(X: Any) -> bool:
+    return isinstance(X, Source)
+
+
+def _peak(X: Array) -> float:
+    """The largest magnitude in X; not finite if X holds NaN or infinity."""
+    if is_sparse(X):
+        X = X.data
+    if not X.shape[0]:
+        return 0.0
+    xp = array_namespace(X)
+    return max(abs(float(xp.max(X))), abs(float(xp.min(X))))
+
+
+def _rescaled(found: Decomposition, scale: float) -> Decomposition:
+    """The decomposition of data that are `scale` times as large."""
+    old = found.spectrum
+    spectrum = Spectrum(
+        old.singular_values, old.shape, old.sum_of_squares, old.scale * scale, old.resolution
+    )
+    return replace(found, spectrum=spectrum, mean=found.mean * scale)

@@ -1,0 +1,39 @@
+"""Sparse matrices, centred without ever being made dense: only their short side's square is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from . import gram
+from .records import Decomposition
+
+# The Gram matrix of a longer side would not fit into the memory of most machines.
+LARGEST = 20_000
+
+
+def by_gram(X: Any, *, center: bool) -> Decomposition:
+    """Through XᵀX or XXᵀ of a scipy sparse matrix, in float64, less what the mean adds to it."""
+    n, p = X.shape
+    if min(n, p) > LARGEST:
+        raise ValueError(
+            f"the spectrum of this {n}×{p} sparse matrix falls too slowly to be cut off, and its "
+            f"shorter side is beyond {LARGEST}: give n_components."
+        )
+    wide = sp.csr_array(X, dtype=np.float64)
+    mean = np.asarray(wide.mean(axis=0)).ravel() if center else np.zeros(p)
+    if n > p:
+        square = (wide.T @ wide).toarray() - n * np.outer(mean, mean)
+        like = np.zeros(0, X.dtype)
+        return gram.from_feature_gram(square, like=like, mean=mean, n_samples=n, center=center)
+    along = wide @ mean
+    square = (wide @ wide.T).toarray() - along[:, None] - along + mean @ mean
+
+    def right(left: np.ndarray) -> np.ndarray:
+        return np.asarray((wide.T @ left).T - np.outer(left.sum(axis=0), mean), dtype=X.dtype)
+
+    return gram.from_sample_gram(
+        square, right=right, mean=mean, n_features=p, center=center, dtype=X.dtype
+    )

@@ -1,0 +1,207 @@
+"""What users may pass, and the sentences they get when it will not do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array
+from sklearn.utils.validation import check_array, validate_data
+
+from bayespca.engines.arrays import is_sparse
+from bayespca.engines.sources import Source, open_source
+
+Array = Any
+
+
+def read_training_data(estimator: Any, X: Any, *, in_memory: bool = False) -> Any:
+    """X as an engine takes it: an array of floats, a sparse matrix, or a source of blocks.
+
+    Whether all numbers are finite is seen from the sums that the engine forms anyway.
+    """
+    if _is_blocks(X) and not (in_memory and isinstance(X, np.memmap)):
+        if in_memory:
+            raise ValueError(
+                "files and iterators are read a block at a time, which these options do not allow: "
+                "use engine='auto' and noise='isotropic', or pass an array."
+            )
+        source = X if isinstance(X, Source) else open_source(X)
+        estimator.n_features_in_ = source.n_features
+        if source.names:
+            estimator.feature_names_in_ = np.asarray(source.names, dtype=object)
+        return source
+    if _is_foreign_array(X):
+        X = _checked_foreign(X)
+        estimator.n_features_in_ = X.shape[1]
+        return X
+    return validate_data(
+        estimator,
+        X,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        ensure_all_finite=False,
+        ensure_min_samples=1,
+    )
+
+
+def read_matrix(Y: Any) -> Any:
+    """A matrix to factorize: two-dimensional, finite, of floats."""
+    if _is_foreign_array(Y):
+        Y = _checked_foreign(Y)
+        check_finite(Y)
+        return Y
+    return check_array(Y, dtype=[np.float64, np.float32], input_name="Y")
+
+
+def read_new_data(estimator: Any, X: Any, method: str) -> Any:
+    """Rows for a method of a fitted estimator: dense, finite, with the features of the fit."""
+    if _is_foreign_array(X):
+        X = _checked_foreign(X)
+        if X.shape[1] != estimator.n_features_in_:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
+                f"{estimator.n_features_in_} features as input."
+            )
+        check_finite(X)
+        check_same_place(estimator, X, method)
+        return X
+    check_same_place(estimator, np.empty(0), method)
+    X = validate_data(
+        estimator, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32]
+    )
+    return X.toarray() if is_sparse(X) else X
+
+
+def read_block(estimator: Any, X: Any, *, first: bool) -> Any:
+    """A block of rows for `partial_fit`: dense, finite, with the features of the blocks before."""
+    return validate_data(
+        estimator, X, reset=first, dtype=[np.float64, np.float32], ensure_min_samples=1
+    )
+
+
+def read_scores(X: Any, n_components: int, like: Array) -> Any:
+    """An array of scores with one column per component, in the type of the components."""
+    if not _is_foreign_array(X):
+        X = np.asarray(X, dtype=like.dtype if is_numpy_array(like) else None)
+    if X.ndim != 2 or X.shape[1] != n_components:
+        raise ValueError(
+            f"expected an array with {n_components} columns, one for each component, "
+            f"got one of shape {tuple(X.shape)}."
+        )
+    return X
+
+
+def check_same_place(estimator: Any, X: Array, method: str) -> None:
+    """Raise unless X is of the library, and on the device, that the estimator was fitted with."""
+    fitted = estimator.components_
+    here, there = (array_namespace(a).__name__.rpartition(".")[2] for a in (X, fitted))
+    if here != there or device(X) != device(fitted):
+        raise ValueError(
+            f"Inputs passed to {type(estimator).__name__}.{method}() must use the same namespace "
+            f"and device as those passed to fit(): {there} on {device(fitted)}, not {here} on "
+            f"{device(X)}."
+        )
+
+
+def check_finite(X: Any) -> None:
+    """Raise with the place of the first NaN or infinity in X, if there is one."""
+    values = X.data if is_sparse(X) else X
+    xp = array_namespace(values)
+    wrong = ~xp.isfinite(values)
+    if not bool(xp.any(wrong)):
+        return
+    if is_sparse(X):
+        first = int(np.argmax(wrong))
+        place = f"column {int(X.tocsr().indices[first])}"
+    else:
+        flat = int(xp.argmax(xp.reshape(xp.astype(wrong, xp.int8), (-1,))))
+        place = f"row {flat // X.shape[1]}, column {flat % X.shape[1]} (counting from 0)"
+    what = "NaN" if bool(xp.any(xp.isnan(values))) else "infinity"
+    raise ValueError(
+        f"Input X contains {what}, first at {place}: remove or fill what is not a finite number."
+    )
+
+
+def check_finite_if_possible(X: Any) -> None:
+    """As `check_finite`, for data in memory; sources of blocks check themselves."""
+    if not isinstance(X, Source):
+        check_finite(X)
+
+
+def features_of(estimator: Any) -> dict[str, Any]:
+    """The attributes about features that reading data has set."""
+    names = ("n_features_in_", "feature_names_in_")
+    return {name: getattr(estimator, name) for name in names if hasattr(estimator, name)}
+
+
+def adopt_features(reader: Any, estimator: Any) -> None:
+    """Let a reader expect the features that an estimator was fitted with."""
+    vars(reader).update(features_of(estimator))
+
+
+def checked_n_components(n_components: Any, method: str) -> int | None:
+    """The cap on the rank, None for "auto"."""
+    if isinstance(n_components, str) and n_components == "auto":
+        if method == "ml":
+            raise ValueError("method='ml' needs the number of components: give n_components.")
+        return None
+    if not isinstance(n_components, Integral) or n_components < 0:
+        raise ValueError(
+            f"n_components must be 'auto' or a whole number of at least 0, got {n_components!r}."
+        )
+    return int(n_components)
+
+
+def check_per_feature(method: str, noise_variance: Any, prior_variance: Any) -> None:
+    """Noise of its own for each feature needs a free energy that is bounded and comparable."""
+    if method not in ("evb", "vb", "ml") or (method == "vb" and prior_variance is None):
+        raise ValueError(
+            "noise='per-feature' works with method='evb', 'ml', and 'vb' with a prior_variance; "
+            f"got method={method!r}."
+        )
+    if noise_variance != "auto":
+        raise ValueError("noise='per-feature' estimates the noise: leave noise_variance at 'auto'.")
+
+
+def seed(random_state: Any) -> Any:
+    """What NumPy's generators are seeded with, from what scikit-learn's users pass."""
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    return random_state
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    return np.random.default_rng(seed(random_state))
+
+
+def choose(name: str, value: Any, options: tuple[Any, ...]) -> None:
+    """Raise unless an option is one of those that exist."""
+    if not any(value is option or value == option for option in options):
+        listed = ", ".join(repr(option) for option in options)
+        raise ValueError(f"{name} must be one of {listed}; got {value!r}.")
+
+
+def _is_blocks(X: Any) -> bool:
+    return isinstance(X, str | os.PathLike | np.memmap | Source | Iterator)
+
+
+def _is_foreign_array(X: Any) -> bool:
+    """An array that is not NumPy's: torch, CuPy, array-api-strict."""
+    return is_array_api_obj(X) and not is_numpy_array(X) and not is_sparse(X)
+
+
+def _checked_foreign(X: Any) -> Any:
+    xp = array_namespace(X)
+    if X.ndim != 2:
+        raise ValueError(f"Expected 2D array, got an array of {X.ndim} dimensions instead.")
+    if not X.shape[0] or not X.shape[1]:
+        raise ValueError(
+            f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s) "
+            f"(shape={tuple(X.shape)}) while a minimum of 1 is required."
+        )
+    if xp.isdtype(X.dtype, "complex floating"):
+        raise ValueError("Complex data not supported.")
+    return X if X.dtype in (xp.float32, xp.float64) else xp.astype(X, xp.float64)

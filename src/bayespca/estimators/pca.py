@@ -1,0 +1,362 @@
+"""`BayesianPCA`: PCA that finds its own number of components and says how sure it is."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    clone,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from bayespca import linear
+from bayespca.engines import ENGINES, array_namespace, streaming, to_namespace
+from bayespca.linear import posterior as read
+from bayespca.spectrum import METHODS
+
+from . import _validation
+
+Array = Any
+
+
+class RankWarning(UserWarning):
+    """The rank or the noise variance is less certain than usual; the message says why."""
+
+
+def _adds_up(estimator: Any) -> bool:
+    if estimator.scale or estimator.noise == "per-feature":
+        raise AttributeError("partial_fit needs scale=False and noise='isotropic'.")
+    return True
+
+
+class BayesianPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Principal component analysis that finds its own number of components.
+
+    Rows of X are V = B Aᵀ + noise, one row of X per column of V (aistats2014 Eq. 1–3). On complete
+    data every method is solved in closed form from the singular values of X, the noise variance
+    included. The rank, its probability, and a standard deviation of each loading and score come
+    with it; 0 components is a legal answer.
+
+    Parameters
+    ----------
+    method : str, default="evb"
+        How the factors and their prior are treated.
+
+        * ``"evb"``: both factors integrated out, prior variances learned (empirical variational
+          Bayes; global minimum, aistats2014 Proposition 1). The one to use.
+        * ``"epb"``, ``"emap"``: one or both factors point-estimated, prior variances learned; the
+          local minima of aistats2014 Theorems 1 and 2 (the global ones are zero).
+        * ``"vb"``, ``"pb"``, ``"pb-a"``, ``"pb-b"``, ``"map"``: prior variance given
+          (icml2011 Theorems 1–3, Proposition 2).
+        * ``"ml"``: probabilistic PCA by maximum likelihood with exactly `n_components` components.
+        * ``"laplace"``: the same, with the rank that Minka's evidence prefers.
+    n_components : int or "auto", default="auto"
+        The largest rank allowed; with ``method="ml"`` the rank itself.
+    noise_variance : float, "auto" or "0db", default="auto"
+        Variance of the noise (of the scaled data, if `scale`); ``"auto"`` for the method's own
+        estimate, ``"0db"`` for half the mean square of the data. The methods whose free energy has
+        no usable minimum over the noise (``"epb"``, ``"emap"``, ``"pb"``, ``"map"``, and ``"vb"``
+        with a flat prior) take that of ``"evb"``.
+    prior_variance : float, optional
+        c² = cₐ²c_b² for the methods whose prior is given; flat by default.
+    center : bool, default=True
+        Whether to remove the column means. The mean is then integrated out under a flat prior,
+        which costs one sample: n rows count as n − 1.
+    scale : bool, default=False
+        Whether to divide columns by their standard deviations: PCA of correlations.
+    whiten : bool, default=False
+        Whether scores are divided by their standard deviations over the training data.
+    noise : {"isotropic", "per-feature"}, default="isotropic"
+        One noise variance, or one for each feature (found by iteration).
+    solver : {"auto", "closed"}, default="auto"
+        Both are the closed form, alternated with noise variances for ``noise="per-feature"``.
+    engine : str, default="auto"
+        How singular values are computed: ``"dense"``, ``"gram"``, ``"randomized"``, ``"sparse"``,
+        ``"streaming"``, or ``"auto"`` to choose by shape, type and memory.
+    max_iter : int, default=1000
+        Largest number of steps of ``noise="per-feature"``.
+    tol : float, default=1e-8
+        Relative fall of the free energy at which these steps end.
+    random_state : int, Generator or None, default=None
+        Seed of the randomized engine, which changes its answer by rounding errors only, and of
+        `sample`.
+    verbose : bool, default=False
+        Whether `fit` prints a line about what it did.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components_, n_features)
+        Orthonormal directions; the entry of largest magnitude in each is positive.
+    components_std_ : array of shape (n_components_, n_features)
+        Posterior standard deviation of each entry.
+    n_components_ : int
+        Number of components found.
+    rank_posterior_ : array
+        Probability of each rank, index = rank: exp(−F) normalised.
+    noise_variance_ : float, or array of shape (n_features,) for ``noise="per-feature"``
+        Estimated or given noise variance of the (scaled) data.
+    singular_values_, shrunk_singular_values_ : arrays of shape (n_components_,)
+        Singular values of the centred data, and those of the posterior mean.
+    threshold_ : float
+        Singular values above it are kept.
+    explained_variance_, explained_variance_ratio_ : arrays of shape (n_components_,)
+        Sample variance along each component, and its share of the total.
+    free_energy_ : float
+        −log of the evidence bound, in nats, all constants included.
+    mean_ : array of shape (n_features,)
+    n_samples_, n_features_in_ : int
+    engine_ : str
+        The engine that ran.
+    converged_, n_iter_ : bool, int
+    posterior_ : Posterior
+        The record from which everything above is read.
+    """
+
+    def __init__(
+        self,
+        method: str = "evb",
+        *,
+        n_components: int | str = "auto",
+        noise_variance: float | str = "auto",
+        prior_variance: float | None = None,
+        center: bool = True,
+        scale: bool = False,
+        whiten: bool = False,
+        noise: str = "isotropic",
+        solver: str = "auto",
+        engine: str = "auto",
+        max_iter: int = 1000,
+        tol: float = 1e-8,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.method = method
+        self.n_components = n_components
+        self.noise_variance = noise_variance
+        self.prior_variance = prior_variance
+        self.center = center
+        self.scale = scale
+        self.whiten = whiten
+        self.noise = noise
+        self.solver = solver
+        self.engine = engine
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # --- fitting -------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the model.
+
+        X is an array (NumPy, torch, CuPy), a DataFrame, a sparse matrix (zeros are zeros), a memory
+        map, the path of an .npy, Parquet or CSV file, or an iterator over blocks of rows; the last
+        four are read a block at a time. If anything goes wrong the estimator is left as it was.
+        """
+        start = time.perf_counter()
+        options = self._options()
+        reader = clone(self)
+        in_memory = self.noise == "per-feature" or self.engine not in ("auto", "streaming")
+        data = _validation.read_training_data(reader, X, in_memory=in_memory)
+        if self.scale or self.noise == "per-feature":
+            _validation.check_finite_if_possible(data)
+        try:
+            fitted = linear.fit(data, options)
+        except (ValueError, RuntimeError):
+            _validation.check_finite_if_possible(data)
+            raise
+        self._store(fitted, reader)
+        self._report(fitted, time.perf_counter() - start)
+        return self
+
+    @available_if(_adds_up)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Add a block of rows to those seen so far, and fit all of them.
+
+        With ``scale=False`` and ``noise="isotropic"``, whose sums can be added up.
+        """
+        options = self._options()
+        seen = getattr(self, "_seen", None)
+        reader = clone(self)
+        if seen is not None:
+            _validation.adopt_features(reader, self)
+        block = _validation.read_block(reader, X, first=seen is None)
+        seen = streaming.add(seen or streaming.start(block.shape[1], block.dtype), block)
+        found = streaming.finish(seen, center=self.center, plan=options.plan())
+        fitted = linear.from_decomposition(found, options)
+        self._store(fitted, reader)
+        self._seen = seen
+        return self
+
+    def _options(self) -> linear.Options:
+        _validation.choose("method", self.method, tuple(METHODS))
+        _validation.choose("noise", self.noise, ("isotropic", "per-feature"))
+        _validation.choose("solver", self.solver, ("auto", "closed"))
+        _validation.choose("engine", self.engine, ("auto", *ENGINES))
+        cap = _validation.checked_n_components(self.n_components, self.method)
+        if self.noise == "per-feature":
+            _validation.check_per_feature(self.method, self.noise_variance, self.prior_variance)
+        return linear.Options(
+            method=self.method,
+            n_components=cap,
+            noise_variance=self.noise_variance,
+            prior_variance=self.prior_variance,
+            center=self.center,
+            scale=self.scale,
+            noise=self.noise,
+            engine=self.engine,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            random_state=_validation.seed(self.random_state),
+        )
+
+    def _store(self, fitted: linear.Fit, reader: Any) -> None:
+        """Set every fitted attribute at once, when nothing can fail any more."""
+        posterior, solution = fitted.posterior, fitted.solution
+        k, like = solution.rank, posterior.components
+        gamma2 = fitted.singular_values[:k] ** 2
+        full = min(like.shape[1], fitted.M)
+        attributes = {
+            "components_": like,
+            "components_std_": read.loading_std(posterior),
+            "mean_": posterior.mean,
+            "explained_variance_": to_namespace(gamma2 / fitted.M, like),
+            "explained_variance_ratio_": to_namespace(
+                gamma2 / (fitted.sum_of_squares or 1.0), like
+            ),
+            "singular_values_": to_namespace(fitted.singular_values[:k], like),
+            "shrunk_singular_values_": to_namespace(solution.shrunk_singular_values, like),
+            "noise_variance_": fitted.noise_variance
+            if isinstance(fitted.noise_variance, float)
+            else to_namespace(fitted.noise_variance, like),
+            "n_components_": k,
+            "n_samples_": fitted.n_samples,
+            "threshold_": solution.threshold,
+            "free_energy_": fitted.free_energy,
+            "rank_posterior_": to_namespace(
+                np.append(
+                    solution.rank_posterior, np.zeros(full + 1 - solution.rank_posterior.size)
+                ),
+                like,
+            ),
+            "converged_": fitted.converged,
+            "n_iter_": fitted.n_iter,
+            "engine_": fitted.engine,
+            "miss_probability_": fitted.miss_probability,
+            "status_": solution.status,
+            "posterior_": posterior,
+        }
+        for name in ("feature_names_in_", "_seen"):
+            self.__dict__.pop(name, None)
+        self.__dict__.update(attributes, **_validation.features_of(reader))
+
+    def _report(self, fitted: linear.Fit, seconds: float) -> None:
+        solution = fitted.solution
+        if not fitted.converged:
+            warnings.warn(
+                f"the noise variances still changed after {fitted.n_iter} steps: raise max_iter "
+                "or tol. The result is usable.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        for advice in solution.status.advice:
+            if advice.code in ("near-rank-bound", "cut-off"):
+                warnings.warn(advice.text, RankWarning, stacklevel=3)
+        if self.verbose:
+            n, p = fitted.n_samples, fitted.posterior.components.shape[1]
+            print(
+                f"bayespca: {n}×{p}, {self.method}, engine {fitted.engine}: rank {solution.rank} "
+                f"(probability {solution.rank_posterior[solution.rank]:.3f}), "
+                f"free energy {fitted.free_energy:.6g}, {seconds:.2f} s"
+            )
+
+    # --- scores --------------------------------------------------------------------------------
+
+    def transform(self, X: Any, return_std: bool = False) -> Any:
+        """Posterior mean of the scores of rows, and their standard deviation if asked for.
+
+        In the coordinates of the orthonormal components, so that on the training data
+        ``inverse_transform(transform(X))`` is the posterior mean of the low-rank matrix. Each
+        coordinate is the projection times γ̂/γ.
+        """
+        check_is_fitted(self)
+        T = read.scores(self.posterior_, _validation.read_new_data(self, X, "transform"))
+        if not return_std:
+            return T / self._unit()
+        return T / self._unit(), read.score_std(self.posterior_, T) / self._unit()
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Rows of data from scores: what `transform` returned goes to the denoised data."""
+        check_is_fitted(self)
+        T = _validation.read_scores(X, self.n_components_, self.components_)
+        return read.reconstruct(self.posterior_, T * self._unit())
+
+    def project(self, X: Any) -> Any:
+        """Coordinates of rows along the components, without shrinkage, as in ordinary PCA."""
+        check_is_fitted(self)
+        return read.project(self.posterior_, _validation.read_new_data(self, X, "project"))
+
+    def denoise(self, X: Any) -> Any:
+        """Posterior mean of rows without their noise."""
+        check_is_fitted(self)
+        X = _validation.read_new_data(self, X, "denoise")
+        return read.reconstruct(self.posterior_, read.scores(self.posterior_, X))
+
+    def _unit(self) -> Any:
+        """What scores are divided by: their standard deviations if whitened, else 1."""
+        return read.latent_std(self.posterior_) if self.whiten else 1.0
+
+    # --- the distribution of a new row ---------------------------------------------------------
+
+    def score_samples(self, X: Any) -> Any:
+        """Log density of each row under the posterior predictive distribution."""
+        check_is_fitted(self)
+        return read.log_density(
+            self.posterior_, _validation.read_new_data(self, X, "score_samples")
+        )
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean of `score_samples`."""
+        densities = self.score_samples(X)
+        return float(array_namespace(densities).mean(densities))
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
+        """New rows from the posterior predictive distribution."""
+        check_is_fitted(self)
+        seed = self.random_state if random_state is None else random_state
+        return read.sample(self.posterior_, n_samples, _validation.generator(seed))
+
+    def get_covariance(self) -> Any:
+        """Covariance of a new row: components, noise, and the uncertainty of the directions."""
+        check_is_fitted(self)
+        return read.covariance(self.posterior_)
+
+    def get_precision(self) -> Any:
+        """Inverse of `get_covariance`, without inverting a matrix."""
+        check_is_fitted(self)
+        return read.precision(self.posterior_)
+
+    # --- scikit-learn --------------------------------------------------------------------------
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.n_components_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "posterior_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.array_api_support = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -1,0 +1,182 @@
+"""PCA of complete data from beginning to end: decompose, solve, keep what the posterior needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from bayespca import inference
+from bayespca.engines import (
+    Decomposition,
+    Plan,
+    array_namespace,
+    column_scales,
+    decompose,
+    fixed_signs,
+    is_sparse,
+    rescaled_columns,
+    to_namespace,
+    to_numpy,
+)
+from bayespca.spectrum import Solution, Spectrum, solve
+
+from . import per_feature
+from .posterior import Posterior, from_solution
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may ask of a fit; names and meanings as in `BayesianPCA`."""
+
+    method: str = "evb"
+    n_components: int | None = None
+    noise_variance: float | str = "auto"
+    prior_variance: float | None = None
+    center: bool = True
+    scale: bool = False
+    noise: str = "isotropic"
+    engine: str = "auto"
+    max_iter: int = 1000
+    tol: float = 1e-8
+    random_state: int | np.random.Generator | None = None
+
+    def plan(self) -> Plan:
+        """What to make of a spectrum; the cap on the rank yields to what the shape allows."""
+
+        def planned(spectrum: Spectrum) -> Solution:
+            cap = self.n_components
+            return solve(
+                spectrum,
+                self.method,
+                noise_variance=self.noise_variance,
+                prior_variance=self.prior_variance,
+                max_rank=None if cap is None else min(cap, spectrum.full_rank),
+            )
+
+        return planned
+
+    @property
+    def n_needed(self) -> int:
+        """How many singular values are sure to be needed.
+
+        EVB and local-EMAP drop all of the noise; the others keep part of it, or look at all of it.
+        """
+        if self.n_components is not None and self.method != "laplace":
+            return self.n_components
+        return 0 if self.method in ("evb", "emap") else np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A finished fit: the posterior, and where it came from.
+
+    `free_energy` is that of the data as given, before scaling; `noise_variance` that of the scaled
+    data, an array where each feature has its own.
+    """
+
+    posterior: Posterior
+    solution: Solution
+    singular_values: np.ndarray
+    sum_of_squares: float
+    M: int
+    n_samples: int
+    free_energy: float
+    noise_variance: float | np.ndarray
+    engine: str
+    miss_probability: float = 0.0
+    n_iter: int = 1
+    converged: bool = True
+
+
+def fit(X: Any, options: Options) -> Fit:
+    """Fit an array, a sparse matrix or a source of blocks."""
+    if options.noise == "per-feature":
+        return _fit_per_feature(X, options)
+    scale = column_scales(X, center=options.center) if options.scale else None
+    found = decompose(
+        X if scale is None else rescaled_columns(X, scale),
+        plan=options.plan(),
+        center=options.center,
+        engine=options.engine,
+        n_needed=options.n_needed,
+        random_state=options.random_state,
+    )
+    return from_decomposition(found, options, scale)
+
+
+def from_decomposition(found: Decomposition, options: Options, scale: Array = None) -> Fit:
+    """The fit of data that have been decomposed already."""
+    solution = options.plan()(found.spectrum)
+    components = fixed_signs(found.right(solution.rank))
+    xp = array_namespace(components)
+    if scale is None:
+        scale = xp.ones(components.shape[1], dtype=components.dtype, device=components.device)
+    scale = xp.astype(scale, components.dtype)
+    M = found.spectrum.shape[1]
+    gamma = found.spectrum.singular_values * found.spectrum.scale
+    posterior = from_solution(
+        solution,
+        components=components,
+        gamma=gamma,
+        mean=found.mean * xp.astype(scale, found.mean.dtype),
+        scale=scale,
+        M=M,
+    )
+    return Fit(
+        posterior=posterior,
+        solution=solution,
+        singular_values=gamma,
+        sum_of_squares=found.spectrum.sum_of_squares * found.spectrum.scale**2,
+        M=M,
+        n_samples=found.n_samples,
+        free_energy=solution.free_energy + M * float(xp.sum(xp.log(scale))),
+        noise_variance=solution.noise_variance,
+        engine=found.engine,
+        miss_probability=found.miss_probability,
+    )
+
+
+def _fit_per_feature(X: Any, options: Options) -> Fit:
+    """Alternate between the closed form with unit noise and the noise of each feature."""
+    values = X.toarray() if is_sparse(X) else to_numpy(X)
+    values = np.asarray(values, dtype=np.float64)
+    n = values.shape[0]
+    M = max(n - 1, 1) if options.center else n
+    mean = values.mean(axis=0) if options.center else np.zeros(values.shape[1])
+    data = per_feature.moments(values - mean, M=M)
+    closed = replace(options, noise_variance=1.0).plan()
+    run = inference.run(
+        partial(per_feature.step, data=data, solve=closed),
+        per_feature.init(data, closed),
+        max_iter=options.max_iter,
+        tol=options.tol,
+    )
+    state = run.state
+    like = np.empty(0, X.dtype) if is_sparse(X) else X
+    components = fixed_signs(to_namespace(state.components, like))
+    posterior = from_solution(
+        state.solution,
+        components=components,
+        gamma=state.singular_values,
+        mean=to_namespace(mean, like, array_namespace(like).float64),
+        scale=to_namespace(np.sqrt(state.psi), like),
+        M=M,
+    )
+    return Fit(
+        posterior=posterior,
+        solution=state.solution,
+        singular_values=state.singular_values,
+        sum_of_squares=float((data.squares / state.psi).sum()),
+        M=M,
+        n_samples=n,
+        free_energy=float(run.free_energies[-1]),
+        noise_variance=np.where(data.squares > 0, state.psi, 0.0),
+        engine="gram",
+        n_iter=run.n_iter,
+        converged=run.converged,
+    )

@@ -1,0 +1,27 @@
+"""Generators: the truth that comes with the data is the truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bayespca.datasets import low_rank
+
+
+@pytest.mark.parametrize("shape", [(300, 20), (20, 300)])
+def test_truth_is_the_svd_of_the_signal(shape):
+    truth = low_rank(*shape, 3, mean=2.0, random_state=0)
+    assert truth.rank == 3
+    assert truth.components @ truth.components.T == pytest.approx(np.eye(3), abs=1e-12)
+    gram = truth.scores.T @ truth.scores
+    assert gram == pytest.approx(np.diag(np.diag(gram)), abs=1e-9 * gram.max())
+    assert np.all(np.diff(np.diag(gram)) <= 0)
+    assert truth.scores.mean(0) == pytest.approx(np.zeros(3), abs=1e-12)
+    assert (truth.X - truth.signal).var() == pytest.approx(1.0, rel=0.1)
+
+
+def test_seeds_and_noise():
+    assert np.array_equal(low_rank(9, 4, 1, random_state=3).X, low_rank(9, 4, 1, random_state=3).X)
+    quiet = low_rank(50, 5, 2, noise_variance=0.0, random_state=0)
+    assert np.linalg.matrix_rank(quiet.X - quiet.X.mean(0)) == 2
+    assert low_rank(50, 5, 0, random_state=0).scores.shape == (50, 0)

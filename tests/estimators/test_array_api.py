@@ -1,0 +1,116 @@
+"""torch, CuPy and array-api-strict arrays: in, computed where they live, and the same out."""
+
+from __future__ import annotations
+
+import importlib
+
+import array_api_strict
+import numpy as np
+import pytest
+
+from bayespca import BayesianPCA, denoise, evbmf
+from bayespca.datasets import low_rank
+from bayespca.engines import ENGINES, to_numpy
+
+
+def namespace(name):
+    if name == "array_api_strict":
+        return array_api_strict
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        pytest.skip(f"{name} is not installed: its wheels are too large to ask of every tester")
+
+
+IN_MEMORY = ["dense", "gram", "randomized"]
+NAMESPACES = ["array_api_strict", "torch"]
+
+
+@pytest.fixture(params=NAMESPACES)
+def xp(request):
+    return namespace(request.param)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("shape", [(300, 40), (40, 300)])
+@pytest.mark.parametrize("engine", IN_MEMORY)
+@pytest.mark.parametrize("options", [{}, {"scale": True, "whiten": True}])
+def test_the_same_answer_in_the_same_place(xp, dtype, shape, engine, options):
+    X = low_rank(*shape, 3, mean=2.0, random_state=0).X.astype(dtype)
+    ours = BayesianPCA(engine=engine, random_state=0, **options).fit(xp.asarray(X))
+    theirs = BayesianPCA(engine=engine, random_state=0, **options).fit(X)
+    tol = 1e-7 if dtype == "float64" else 2e-3
+    assert ours.n_components_ == theirs.n_components_ >= 3
+    assert ours.noise_variance_ == pytest.approx(theirs.noise_variance_, rel=tol)
+    for name in ("components_", "mean_", "components_std_", "singular_values_"):
+        value = getattr(ours, name)
+        assert type(value) is type(xp.asarray(X))
+        assert value.dtype == getattr(xp, dtype)
+        assert to_numpy(value) == pytest.approx(getattr(theirs, name), rel=tol, abs=tol)
+    T, std = ours.transform(xp.asarray(X), return_std=True)
+    T0, std0 = theirs.transform(X, return_std=True)
+    assert T.dtype == getattr(xp, dtype)
+    assert to_numpy(T) == pytest.approx(T0, abs=10 * tol * float(np.abs(T0).max()))
+    assert to_numpy(std) == pytest.approx(std0, rel=10 * tol)
+    again = to_numpy(ours.inverse_transform(T))
+    assert again == pytest.approx(
+        theirs.inverse_transform(T0), abs=10 * tol * float(np.abs(X).max())
+    )
+    density = to_numpy(ours.score_samples(xp.asarray(X)))
+    assert density == pytest.approx(theirs.score_samples(X), rel=10 * tol)
+    assert to_numpy(ours.get_covariance()) == pytest.approx(
+        theirs.get_covariance(), abs=10 * tol * float(np.abs(theirs.get_covariance()).max())
+    )
+    assert ours.sample(4).shape == (4, shape[1])
+
+
+def test_rank_zero_and_other_methods(xp):
+    X = np.random.default_rng(0).normal(size=(100, 8))
+    model = BayesianPCA().fit(xp.asarray(X))
+    assert model.n_components_ == 0
+    assert tuple(model.transform(xp.asarray(X)).shape) == (100, 0)
+    for method, n in [("ml", 2), ("map", 3), ("vb", 2), ("epb", 2), ("laplace", 2)]:
+        ours = BayesianPCA(method, n_components=n).fit(xp.asarray(X))
+        assert ours.n_components_ == BayesianPCA(method, n_components=n).fit(X).n_components_
+
+
+def test_functions(xp):
+    Y = low_rank(30, 90, 3, random_state=0).X
+    U, S, V, post = evbmf(xp.asarray(Y))
+    U0, S0, V0, post0 = evbmf(Y)
+    assert type(U) is type(S) is type(V) is type(xp.asarray(Y))
+    assert to_numpy(U @ S @ V.T) == pytest.approx(U0 @ S0 @ V0.T, abs=1e-8)
+    assert post["F"] == pytest.approx(post0["F"])
+    assert to_numpy(denoise(xp.asarray(Y))) == pytest.approx(denoise(Y), abs=1e-8)
+
+
+def test_per_feature_noise(xp):
+    X = low_rank(300, 8, 2, random_state=0).X
+    ours = BayesianPCA(noise="per-feature", tol=1e-6).fit(xp.asarray(X))
+    theirs = BayesianPCA(noise="per-feature", tol=1e-6).fit(X)
+    assert to_numpy(ours.noise_variance_) == pytest.approx(theirs.noise_variance_)
+
+
+def test_bad_arrays(xp):
+    X = np.random.default_rng(0).normal(size=(20, 4))
+    X[3, 2] = np.nan
+    with pytest.raises(ValueError, match="NaN, first at row 3, column 2"):
+        BayesianPCA().fit(xp.asarray(X))
+    with pytest.raises(ValueError, match="2D"):
+        BayesianPCA().fit(xp.asarray(X[0]))
+    with pytest.raises(ValueError, match="0 sample"):
+        BayesianPCA().fit(xp.asarray(X[:0]))
+    model = BayesianPCA().fit(xp.asarray(X[:3]))
+    with pytest.raises(ValueError, match="4 features"):
+        model.transform(xp.asarray(X[:3, :2]))
+    with pytest.raises(ValueError, match="NaN"):
+        model.transform(xp.asarray(X))
+
+
+def test_integers_become_float64(xp):
+    X = np.arange(60).reshape(20, 3) % 7
+    assert BayesianPCA().fit(xp.asarray(X)).mean_.dtype == xp.float64
+
+
+def test_every_engine_for_arrays_in_memory_is_covered():
+    assert set(ENGINES) == {*IN_MEMORY, "streaming", "sparse"}

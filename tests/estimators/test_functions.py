@@ -1,0 +1,98 @@
+"""evbmf, vbmf, denoise and rank_report."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bayespca import BayesianPCA, denoise, evbmf, rank_report, vbmf
+from bayespca.datasets import low_rank
+from oracles.free_energy import Component, free_energy
+
+
+@pytest.mark.parametrize("shape", [(30, 200), (200, 30), (50, 50)])
+@pytest.mark.parametrize("factorize", [evbmf, lambda Y, **k: vbmf(Y, 1.0, **k)])
+def test_factors_and_posterior(factorize, shape):
+    Y = low_rank(*shape, 3, random_state=0).X
+    U, S, V, post = factorize(Y, sigma2=1.0)
+    k = S.shape[0]
+    assert k >= 3
+    assert (U.shape, S.shape, V.shape) == ((shape[0], k), (k, k), (shape[1], k))
+    for Q in (U, V):
+        assert Q.T @ Q == pytest.approx(np.eye(k), abs=1e-9)
+    assert np.diag(S) == pytest.approx(post["ma"] * post["mb"])
+    assert np.count_nonzero(S) == k
+    left, gamma, right = np.linalg.svd(Y, full_matrices=False)
+    low = (left[:, :k] * np.diag(S)) @ right[:k]
+    assert U @ S @ V.T == pytest.approx(low, abs=1e-8)
+    assert np.all(np.diag(S) < gamma[:k])
+
+
+def test_post_gives_the_free_energy():
+    """F is Eq. 16–17 of aistats2014 at the moments in `post`."""
+    Y = low_rank(30, 100, 3, random_state=0).X
+    _, S, _, post = evbmf(Y)
+    gamma = np.linalg.svd(Y, compute_uv=False)[: S.shape[0]]
+    components = [
+        Component(*row, c, c)
+        for *row, c in zip(
+            post["ma"], post["mb"], post["sa2"], post["sb2"], post["cacb"], strict=True
+        )
+    ]
+    expected = free_energy(components, gamma, (Y**2).sum(), post["sigma2"], *Y.shape)
+    assert post["F"] == pytest.approx(expected, rel=1e-10)
+
+
+def test_transposing_transposes_the_answer():
+    Y = low_rank(30, 100, 3, random_state=0).X
+    U, S, V, post = evbmf(Y)
+    Vt, St, Ut, post_t = evbmf(Y.T)
+    assert np.diag(S) == pytest.approx(np.diag(St))
+    assert post["sigma2"] == pytest.approx(post_t["sigma2"])
+    assert np.abs(U.T @ Ut) == pytest.approx(np.eye(3), abs=1e-8)
+    assert np.abs(V.T @ Vt) == pytest.approx(np.eye(3), abs=1e-8)
+    assert post["ma"] == pytest.approx(post_t["mb"])
+
+
+def test_rank_zero_and_caps():
+    noise = np.random.default_rng(0).normal(size=(20, 80))
+    U, S, V, post = evbmf(noise)
+    assert (U.shape, S.shape, V.shape) == ((20, 0), (0, 0), (80, 0))
+    assert post["sigma2"] == pytest.approx(1.0, rel=0.1)
+    Y = low_rank(100, 200, 20, random_state=0).X
+    for H in (1, 5, 10, 50):
+        assert evbmf(Y, H=H)[1].shape == (min(H, 20),) * 2
+
+
+@pytest.mark.parametrize("bad", [np.full((3, 4), np.nan), np.zeros(5)])
+def test_bad_matrices(bad):
+    with pytest.raises(ValueError, match=r"NaN|2D"):
+        evbmf(bad)
+
+
+def test_bad_prior():
+    with pytest.raises(ValueError, match="cacb must be positive"):
+        vbmf(np.eye(3), 0.0)
+
+
+def test_denoise():
+    truth = low_rank(200, 30, 3, mean=2.0, random_state=0)
+    clean = denoise(truth.X)
+    assert clean == pytest.approx(BayesianPCA().fit(truth.X).denoise(truth.X))
+    error = np.square(clean - truth.signal).mean()
+    assert error < 0.2 * np.square(truth.X - truth.signal).mean()
+    assert denoise(truth.X, method="ml", n_components=1).shape == truth.X.shape
+
+
+def test_rank_report():
+    truth = low_rank(300, 40, 4, random_state=0)
+    report = rank_report(truth.X)
+    assert set(report.ranks().values()) == {4}
+    assert report.evb_probability > 0.99
+    assert report.noise_variance == pytest.approx(1.0, rel=0.1)
+    text = str(report)
+    for rule in ("EVB", "Minka", "Marchenko–Pastur", "Gavish–Donoho", "parallel analysis"):
+        assert rule in text
+    assert rank_report(truth.X, random_state=1) == rank_report(truth.X, random_state=1)
+    X = truth.X * np.geomspace(1, 100, 40)
+    assert rank_report(X, scale=True).evb == BayesianPCA(scale=True).fit(X).n_components_
