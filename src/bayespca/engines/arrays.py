@@ -14,6 +14,7 @@ __all__ = [
     "array_namespace",
     "device",
     "eps",
+    "is_numpy_array",
     "is_sparse",
     "numpy_dtype",
     "row_blocks",

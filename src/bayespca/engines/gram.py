@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
 from bayespca.spectrum import Solution, Spectrum
 
-from .arrays import array_namespace, device, eps, row_blocks, to_namespace, to_numpy
+from .arrays import array_namespace, device, eps, is_numpy_array, row_blocks, to_namespace, to_numpy
 from .records import Array, Decomposition
 
 # How many rounding errors of λ₁ the smallest square that matters must exceed: relative errors of
@@ -70,19 +70,33 @@ def feature_gram(X: Array, *, center: bool, dtype: Any) -> tuple[Array, Array]:
     n, p = X.shape
     blocks = row_blocks(X)
     place = {"dtype": xp.float64, "device": device(X)}
-    gram, total = xp.zeros((p, p), **place), xp.zeros(p, **place)
+    gram, total = xp.zeros((p, p), **place).T, xp.zeros(p, **place)
     shift = _block_mean(X[blocks[0], :], dtype) if center else xp.astype(total, dtype)
-    ones = xp.ones(blocks[0].stop, dtype=dtype, device=device(X))
     for rows in blocks:
         block = xp.astype(X[rows, :], dtype, copy=False)
         if center:
             block = block - shift
-            # By a product, which sums a shifted block faster than a reduction does.
-            total += xp.astype(xp.matmul(ones[: block.shape[0]], block), xp.float64)
-        gram += xp.matmul(block.T, block)
+            total += xp.astype(xp.sum(block, axis=0), xp.float64)
+        gram = _plus_square(gram, block)
     rest = total / n
     gram -= n * rest[:, None] * rest[None, :]
     return gram, xp.astype(shift, xp.float64) + rest
+
+
+def _plus_square(gram: Array, block: Array, *, of_rows: bool = False) -> Array:
+    """gram + blockᵀ·block, or block·blockᵀ; of NumPy arrays the lower triangle only, in place.
+
+    By SciPy's BLAS, whose LAPACK comes next: NumPy's is another library, with threads of its own
+    that go on spinning for a while after their work is done.
+    """
+    if not is_numpy_array(block):
+        left, right = (block, block.T) if of_rows else (block.T, block)
+        return gram + array_namespace(block).matmul(left, right)
+    by_columns = np.ascontiguousarray(block).T
+    if block.dtype == np.float64:
+        return blas.dsyrk(1.0, by_columns, 1.0, gram, trans=of_rows, lower=1, overwrite_c=1)
+    gram += blas.ssyrk(1.0, by_columns, trans=of_rows, lower=1)
+    return gram
 
 
 def sample_gram(X: Array, *, center: bool, dtype: Any) -> tuple[Array, Array]:
@@ -90,12 +104,12 @@ def sample_gram(X: Array, *, center: bool, dtype: Any) -> tuple[Array, Array]:
     xp = array_namespace(X)
     n, p = X.shape
     place = {"dtype": xp.float64, "device": device(X)}
-    gram, mean = xp.zeros((n, n), **place), xp.zeros(p, **place)
+    gram, mean = xp.zeros((n, n), **place).T, xp.zeros(p, **place)
     for columns in row_blocks(X, axis=1):
         block = xp.astype(X[:, columns], dtype, copy=False)
         if center:
             block, mean[columns] = centred(block)
-        gram += xp.matmul(block, block.T)
+        gram = _plus_square(gram, block, of_rows=True)
     return gram, mean
 
 

@@ -69,7 +69,7 @@ def _noise(sigma2: float | None) -> float | str:
 def _factorize(Y: Any, options: Options) -> Factors:
     Y = _validation.read_matrix(Y)
     xp = array_namespace(Y)
-    plan = options.plan()
+    plan = options.plan
     found = engines.decompose(Y.T, plan=plan, center=False, n_needed=options.n_needed)
     solution = plan(found.spectrum)
     k = solution.rank

@@ -191,7 +191,7 @@ class BayesianPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             _validation.adopt_features(reader, self)
         block = _validation.read_block(reader, X, first=seen is None)
         seen = streaming.add(seen or streaming.start(block.shape[1], block.dtype), block)
-        found = streaming.finish(seen, center=self.center, plan=options.plan())
+        found = streaming.finish(seen, center=self.center, plan=options.plan)
         fitted = linear.from_decomposition(found, options)
         self._store(fitted, reader)
         self._seen = seen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -45,9 +45,14 @@ class Options:
     tol: float = 1e-8
     random_state: int | np.random.Generator | None = None
 
+    @cached_property
     def plan(self) -> Plan:
-        """What to make of a spectrum; the cap on the rank yields to what the shape allows."""
+        """What to make of a spectrum; the cap on the rank yields to what the shape allows.
 
+        The last answer is kept: an engine and then the fit ask about the same spectrum.
+        """
+
+        @lru_cache(maxsize=1)
         def planned(spectrum: Spectrum) -> Solution:
             cap = self.n_components
             return solve(
@@ -100,7 +105,7 @@ def fit(X: Any, options: Options) -> Fit:
     scale = column_scales(X, center=options.center) if options.scale else None
     found = decompose(
         X if scale is None else rescaled_columns(X, scale),
-        plan=options.plan(),
+        plan=options.plan,
         center=options.center,
         engine=options.engine,
         n_needed=options.n_needed,
@@ -111,7 +116,7 @@ def fit(X: Any, options: Options) -> Fit:
 
 def from_decomposition(found: Decomposition, options: Options, scale: Array = None) -> Fit:
     """The fit of data that have been decomposed already."""
-    solution = options.plan()(found.spectrum)
+    solution = options.plan(found.spectrum)
     components = fixed_signs(found.right(solution.rank))
     xp = array_namespace(components)
     if scale is None:
@@ -149,7 +154,7 @@ def _fit_per_feature(X: Any, options: Options) -> Fit:
     M = max(n - 1, 1) if options.center else n
     mean = values.mean(axis=0) if options.center else np.zeros(values.shape[1])
     data = per_feature.moments(values - mean, M=M)
-    closed = replace(options, noise_variance=1.0).plan()
+    closed = replace(options, noise_variance=1.0).plan
     run = inference.run(
         partial(per_feature.step, data=data, solve=closed),
         per_feature.init(data, closed),

@@ -97,8 +97,8 @@ class Objective:
 
     @cached_property
     def resolution(self) -> float:
-        """Differences of 2F that do not matter."""
-        return 1e-9 + 1e-13 * self.cells
+        """Differences of 2F within which minima are compared after they have been polished."""
+        return 1e-3 + 1e-13 * self.cells
 
     def rank(self, s: float) -> int:
         """How many components are kept at noise s."""
@@ -117,6 +117,10 @@ class Objective:
         """d(2F)/dy per cell with k components kept."""
         s = float(np.exp(y))
         return 1.0 - self.terms(k, s)[1] / (self.cells * s)
+
+    def rises(self, point: Point) -> float:
+        """The sign of the slope at a point, minimised over the rank."""
+        return float(np.sign(self.cells - point.residual * np.exp(-point.y)))
 
     def at(self, y: float) -> Point:
         """The free energy at log-noise y, minimised over the rank."""
@@ -173,7 +177,7 @@ class NoiseEstimate:
 def minimise(objective: Objective) -> NoiseEstimate:
     """The noise variance with the lowest free energy of all."""
     pieces = _promising_pieces(objective)
-    best = _polished(objective, [point for piece in pieces for point in piece])
+    best = _polished(objective, pieces)
     nearby = (min(lo.y for lo, _ in pieces), max(hi.y for _, hi in pieces))
     energies = _rank_profile(objective, best, nearby)
     cut_off = objective.is_cut_off and best.k == objective.g2.size
@@ -183,7 +187,7 @@ def minimise(objective: Objective) -> NoiseEstimate:
 def _promising_pieces(objective: Objective) -> list[tuple[Point, Point]]:
     """Intervals of log-noise that may come within `NEGLIGIBLE_NATS` of the global minimum.
 
-    Those that may hold the minimum itself are so short that F is known to rounding error; in the
+    In those that may hold the minimum itself, F is known well enough or has one minimum; in the
     others the rank is constant.
     """
     lo, hi = (objective.at(y) for y in objective.bracket())
@@ -194,8 +198,7 @@ def _promising_pieces(objective: Objective) -> list[tuple[Point, Point]]:
     found: list[tuple[Point, Point]] = []
     while queue and queue[0][0] <= best + 2 * NEGLIGIBLE_NATS:
         bound, _, lo, hi = heapq.heappop(queue)
-        settled = min(lo.energy, hi.energy) - bound <= objective.resolution
-        if settled or (lo.k == hi.k and bound > best):
+        if _is_settled(objective, lo, hi, bound, best):
             found.append((lo, hi))
             continue
         middle = objective.at(0.5 * (lo.y + hi.y))
@@ -219,14 +222,27 @@ def _lower_bound(cells: float, lo: Point, hi: Point) -> float:
     return float(lo.energy + least * min(max(t, 0.0), width))
 
 
-def _polished(objective: Objective, points: list[Point]) -> Point:
-    """The minimum next to the lowest of the points, to full precision.
+def _is_settled(objective: Objective, lo: Point, hi: Point, bound: float, best: float) -> bool:
+    """Whether all that matters of an interval is known, or follows from the slopes at its ends."""
+    if min(lo.energy, hi.energy) - bound <= objective.resolution:
+        return True
+    if lo.k != hi.k:
+        return False
+    hidden = objective.rises(lo) < 0 and objective.rises(hi) < 0
+    return bound > best or (objective.prior.has_one_minimum and not hidden)
+
+
+def _polished(objective: Objective, pieces: list[tuple[Point, Point]]) -> Point:
+    """The lowest minimum in any of the intervals, to full precision.
 
     F is flat there, so it cannot tell the noise to better than half the digits: its slope can.
     """
-    lowest = min(point.energy for point in points)
-    close = [point for point in points if point.energy <= lowest + 4 * objective.resolution]
-    starts = {point.k: point for point in close}
+    lowest = min(point.energy for piece in pieces for point in piece)
+    within = lowest + 4 * objective.resolution
+    starts: dict[int, Point] = {}
+    for lo, hi in pieces:
+        if _lower_bound(objective.cells, lo, hi) <= within:
+            starts |= {point.k: point for point in sorted((lo, hi), key=lambda p: -p.energy)}
     found = [_minimum_near(objective, k, point.y) for k, point in starts.items()]
     return min(found, key=lambda point: point.energy)
 

@@ -75,6 +75,10 @@ class NoisePrior(Prior, Protocol):
     def dropped_residual_limit(self) -> float:
         """The most that can be, whatever the noise, in the unit of g2."""
 
+    @property
+    def has_one_minimum(self) -> bool:
+        """Whether F has at most one minimum over the noise where the rank is fixed."""
+
 
 @dataclass(frozen=True)
 class GivenPrior:
@@ -145,6 +149,9 @@ class GivenPrior:
         l, m = self.sizes
         return l * m * self.prior_variance
 
+    # LM·s − R is the sum of a concave part, of kept components, and a convex one, of dropped ones.
+    has_one_minimum = False
+
 
 @dataclass(frozen=True)
 class LearnedPrior:
@@ -211,6 +218,10 @@ class EmpiricalVB(LearnedPrior):
         return 0.0
 
     dropped_residual_limit = 0.0
+
+    # γγ̂ contains the geometric mean of two linear functions of s, so LM·s − R is concave: it rises
+    # through zero once, at a minimum of F, and may fall through it again, at a maximum.
+    has_one_minimum = True
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ FloatArray = NDArray[np.float64]
 SLACK = 1e-6
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Spectrum:
     """What the closed forms need to know of a matrix V of size L×M (features × samples).
 
