@@ -20,6 +20,12 @@ def once(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+def rested(work: Callable[[], object]) -> float:
+    """Wall time of a single call, after a rest."""
+    time.sleep(0.2)
+    return once(work)
+
+
 def heading(title: str) -> None:
     print(f"\n{title}\n{'-' * len(title)}")
 
@@ -31,8 +37,12 @@ def line(what: str, figure: str, target: str) -> None:
 def paired(
     ours: Callable[[], object], theirs: Callable[[], object], repeats: int = 5
 ) -> tuple[float, float]:
-    """Median times of two pieces of work done in turns, so that a busy machine slows both."""
+    """Median times of two pieces of work done in turns, so that a busy machine slows both.
+
+    A rest before each lets the threads of the work before it go to sleep: they spin for a while,
+    and would take a core from work that uses another library's threads.
+    """
     ours(), theirs()
-    times = [(once(ours), once(theirs)) for _ in range(repeats)]
+    times = [(rested(ours), rested(theirs)) for _ in range(repeats)]
     mine, other = zip(*times, strict=True)
     return statistics.median(mine), statistics.median(other)

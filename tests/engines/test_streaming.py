@@ -171,8 +171,8 @@ def test_blocks_of_different_scales(exponents, dtype):
 
 
 def test_numbers_whose_differences_overflow_are_refused():
-    X = np.full((4000, 2), 1e308)
-    X[::3] *= -1.5
+    X = np.full((4000, 2), 1.7e308)
+    X[::50] *= -1
     with pytest.raises(ValueError, match="overflow"):
         decompose(open_source(X), center=True, plan=PLAN)
 
@@ -215,6 +215,23 @@ def test_adding_leaves_the_old_moments_alone(sizes):
     assert_same(finish(new, center=True, plan=PLAN), X)
 
 
+@pytest.mark.parametrize("offset", [0.0, 300.0])
+def test_the_number_of_threads_changes_nothing(monkeypatch, offset):
+    X = (low_rank(60_000, 20) + offset).astype(np.float32)
+    found = {}
+    for n_workers in (1, 2, 5):
+        monkeypatch.setattr(streaming, "_n_workers", lambda *_, n=n_workers: n)
+        found[n_workers] = contents(moments_of(in_blocks(X, 25_000)))
+    assert found[1] == found[2] == found[5]
+
+
+def test_workers_are_as_many_as_blas_may_use():
+    with streaming._blas().limit(limits=1):
+        assert streaming._n_workers(20, 8) == 1
+    assert streaming._n_workers(5000, 8) == 1
+    assert 1 <= streaming._n_workers(20, 3) <= 3
+
+
 def test_moments_are_read_only():
     state = moments_of([low_rank(2000, 4), low_rank(3, 4)])
     for array in (state.scatter, state.mean, *state.rows):
@@ -227,15 +244,15 @@ def test_a_failure_half_way_leaves_the_old_moments_usable(monkeypatch):
     old = moments_of([X[:3000]])
     before = contents(old)
     calls = iter(range(100))
-    original = streaming.Accumulator._add_part
+    original = streaming.Accumulator._multiply
 
-    def failing(self, part, shift):
+    def failing(self, *arguments):
         if next(calls) == 1:
             raise RuntimeError("half-way")
-        return original(self, part, shift)
+        return original(self, *arguments)
 
     monkeypatch.setattr(streaming, "PART_ROWS", (512, 1000))
-    monkeypatch.setattr(streaming.Accumulator, "_add_part", failing)
+    monkeypatch.setattr(streaming.Accumulator, "_multiply", failing)
     with pytest.raises(RuntimeError, match="half-way"):
         add(old, X[3000:])
     assert contents(old) == before

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bayespca.spectrum import Spectrum, noise, priors, solve
+from bayespca.spectrum.closed_form import evb_rank_limit
 from oracles.noise import grid_minimum, twice_free_energy
 
 
@@ -81,14 +82,14 @@ def test_rank_bound_is_never_exceeded_with_unknown_noise():
         gammas, L, M = random_spectrum(seed)
         found = solve(Spectrum(gammas, (L, M)))
         bound = int(np.ceil(min(L, M) / (1 + min(L, M) / max(L, M)))) - 1
-        assert noise.rank_bound(L, M) == bound
+        assert evb_rank_limit(L, M) == bound
         assert found.rank <= bound
 
 
 def test_near_the_rank_bound_it_says_so_with_a_figure():
     gammas, L, M = np.linspace(10, 1, 20), 20, 400
     found = solve(Spectrum(gammas, (L, M)))
-    assert found.rank >= 0.75 * noise.rank_bound(L, M)
+    assert found.rank >= 0.75 * evb_rank_limit(L, M)
     assert "near-rank-bound" in found.status
     assert "times" in str(found.status)
 

@@ -7,21 +7,30 @@ squares its condition number: singular values below √ε·γ₁ are lost in rou
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.linalg import blas, lapack
+from scipy.linalg import lapack
 
 from bayespca.spectrum import Solution, Spectrum
 
 from .arrays import array_namespace, device, eps, is_numpy_array, row_blocks, to_namespace, to_numpy
 from .records import Array, Decomposition
+from .threads import blas_threads, one_blas_thread
 
 # How many rounding errors of λ₁ the smallest square that matters must exceed: relative errors of
 # 1e-6 in float64, where nothing is lost by demanding it, and of 1e-3 for float32 products.
 MARGIN = {np.dtype(np.float64): 1e6, np.dtype(np.float32): 1e3}
+
+# Up to this short side the tridiagonal form is had sooner on one thread than on several, which
+# would compete for cores with those of the product before (see `one_blas_thread`).
+ONE_THREAD = 1000
 
 
 def decompose(X: Array, *, center: bool, dtype: Any = None) -> Decomposition:
@@ -68,35 +77,43 @@ def feature_gram(X: Array, *, center: bool, dtype: Any) -> tuple[Array, Array]:
     """
     xp = array_namespace(X)
     n, p = X.shape
-    blocks = row_blocks(X)
-    place = {"dtype": xp.float64, "device": device(X)}
-    gram, total = xp.zeros((p, p), **place).T, xp.zeros(p, **place)
-    shift = _block_mean(X[blocks[0], :], dtype) if center else xp.astype(total, dtype)
-    for rows in blocks:
-        block = xp.astype(X[rows, :], dtype, copy=False)
-        if center:
-            block = block - shift
-            total += xp.astype(xp.sum(block, axis=0), xp.float64)
-        gram = _plus_square(gram, block)
-    rest = total / n
+    first = X[row_blocks(X)[0], :]
+    zeros = xp.zeros(p, dtype=dtype, device=device(X))
+    shift = _block_mean(first, dtype) if center else zeros
+    scatter = _scatter_by_threads if is_numpy_array(X) else _scatter
+    gram, total = scatter(X, shift)
+    rest = total / n if center else xp.zeros_like(total)
     gram -= n * rest[:, None] * rest[None, :]
     return gram, xp.astype(shift, xp.float64) + rest
 
 
-def _plus_square(gram: Array, block: Array, *, of_rows: bool = False) -> Array:
-    """gram + blockᵀ·block, or block·blockᵀ; of NumPy arrays the lower triangle only, in place.
+def _scatter(X: Array, shift: Array) -> tuple[Array, Array]:
+    """Σ(x − shift)(x − shift)ᵀ and Σ(x − shift) over rows, in float64."""
+    xp = array_namespace(X)
+    p = X.shape[1]
+    gram = xp.zeros((p, p), dtype=xp.float64, device=device(X))
+    total = xp.zeros(p, dtype=xp.float64, device=device(X))
+    for rows in row_blocks(X):
+        block = xp.astype(X[rows, :], shift.dtype, copy=False) - shift
+        total += xp.astype(xp.sum(block, axis=0), xp.float64)
+        gram += xp.matmul(block.T, block)
+    return gram, total
 
-    By SciPy's BLAS, whose LAPACK comes next: NumPy's is another library, with threads of its own
-    that go on spinning for a while after their work is done.
+
+def _scatter_by_threads(X: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same with a thread for each share of the rows, each product on one thread.
+
+    On tall blocks this is faster than products on all threads, which have to agree on each block.
     """
-    if not is_numpy_array(block):
-        left, right = (block, block.T) if of_rows else (block.T, block)
-        return gram + array_namespace(block).matmul(left, right)
-    by_columns = np.ascontiguousarray(block).T
-    if block.dtype == np.float64:
-        return blas.dsyrk(1.0, by_columns, 1.0, gram, trans=of_rows, lower=1, overwrite_c=1)
-    gram += blas.ssyrk(1.0, by_columns, trans=of_rows, lower=1)
-    return gram
+    n_threads = blas_threads() if X.shape[1] <= ONE_THREAD else 1
+    edges = np.linspace(0, X.shape[0], n_threads + 1).astype(int)
+    if n_threads == 1 or edges[1] < 2 * X.shape[1]:
+        return _scatter(X, shift)
+    shares = [X[i:j] for i, j in itertools.pairwise(edges)]
+    with one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
+        parts = list(pool.map(partial(_scatter, shift=shift), shares))
+    grams, totals = zip(*parts, strict=True)
+    return sum(grams[1:], start=grams[0]), sum(totals[1:], start=totals[0])
 
 
 def sample_gram(X: Array, *, center: bool, dtype: Any) -> tuple[Array, Array]:
@@ -104,12 +121,12 @@ def sample_gram(X: Array, *, center: bool, dtype: Any) -> tuple[Array, Array]:
     xp = array_namespace(X)
     n, p = X.shape
     place = {"dtype": xp.float64, "device": device(X)}
-    gram, mean = xp.zeros((n, n), **place).T, xp.zeros(p, **place)
+    gram, mean = xp.zeros((n, n), **place), xp.zeros(p, **place)
     for columns in row_blocks(X, axis=1):
         block = xp.astype(X[:, columns], dtype, copy=False)
         if center:
             block, mean[columns] = centred(block)
-        gram = _plus_square(gram, block, of_rows=True)
+        gram += xp.matmul(block, block.T)
     return gram, mean
 
 
@@ -202,9 +219,10 @@ class Eigen:
         """Reduce once to tridiagonal form, of which both values and vectors come cheaply."""
         a = to_numpy(symmetric)
         n = a.shape[0]
-        lwork = int(lapack.dsytrd_lwork(n, lower=1)[0])
-        reduced, diagonal, beside, reflectors, _ = lapack.dsytrd(a, lower=1, lwork=lwork)
-        values, info = lapack.dsterf(diagonal, beside) if n > 1 else (diagonal, 0)
+        with one_blas_thread() if n <= ONE_THREAD else nullcontext():
+            lwork = int(lapack.dsytrd_lwork(n, lower=1)[0])
+            reduced, diagonal, beside, reflectors, _ = lapack.dsytrd(a, lower=1, lwork=lwork)
+            values, info = lapack.dsterf(diagonal, beside) if n > 1 else (diagonal, 0)
         if info:
             raise np.linalg.LinAlgError("the eigenvalues of a Gram matrix did not converge")
         return cls(reduced, diagonal, beside, reflectors, values)
@@ -214,13 +232,13 @@ class Eigen:
         n = self.diagonal.size
         if not k or n == 1:
             return np.ones((n, k))
-        _, _, z, info = lapack.dstemr(
-            self.diagonal, np.append(self.beside, 0.0), 2, 0.0, 1.0, n - k + 1, n
-        )
-        if info:
-            raise np.linalg.LinAlgError("the eigenvectors of a Gram matrix did not converge")
-        z = np.asfortranarray(z[:, :k])
-        if n > 1:
+        with one_blas_thread() if n <= ONE_THREAD else nullcontext():
+            _, _, z, info = lapack.dstemr(
+                self.diagonal, np.append(self.beside, 0.0), 2, 0.0, 1.0, n - k + 1, n
+            )
+            if info:
+                raise np.linalg.LinAlgError("the eigenvectors of a Gram matrix did not converge")
+            z = np.asfortranarray(z[:, :k])
             # Q is the product of reflectors of the lower part, as a QR factorisation stores them.
             z[1:], _, _ = lapack.dormqr(
                 "L", "N", self.reduced[1:, :-1], self.reflectors, z[1:], lwork=64 * k

@@ -11,8 +11,13 @@ and the data can be read again, a second pass takes a more precise way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import import_module
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -35,10 +40,12 @@ LONG: FloatType = np.dtype(np.float64)
 MEMORY_LIMIT = 8e9
 # Rows multiplied at once: they stay in cache while they are centred and multiplied, and float32
 # products are added up over few enough of them (relative error about 1e-8 for 100 000 rows).
-PART_BYTES = 4 * 2**20
+PART_BYTES = 2 * 2**20
 PART_ROWS = (512, 8192)
 # The shift is a mean over at least so many rows, and at least every so many rows.
 SHIFT_ROWS, SHIFT_STEP = 512, 32
+# Up to so many columns parts are multiplied by threads of our own.
+FEW_FEATURES, MOST_WORKERS = 1024, 8
 # Fewer rows than this wait for others, whatever the number of columns.
 WAITING_ROWS = 1024
 # Numbers from 2^-span to 2^span lose no digits when their squares are added up.
@@ -127,6 +134,20 @@ def merge(
     return replace(accumulator.state(), dtype=dtype, precision=precision)
 
 
+class Room:
+    """Memory for intermediate results that is made once and used again."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[tuple[str, FloatType], Block] = {}
+
+    def take(self, use: str, shape: tuple[int, ...], dtype: FloatType) -> Block:
+        """An array whose contents do not matter any more."""
+        array = self._arrays.get((use, dtype))
+        if array is None or len(array) < shape[0]:
+            array = self._arrays[use, dtype] = np.empty(shape, dtype)
+        return array[: shape[0]]
+
+
 class Accumulator:
     """The moments while they change: owns its arrays, until `state` hands them over.
 
@@ -143,7 +164,7 @@ class Accumulator:
         self._scatter: FloatArray | None = None
         self._waiting = list(state.rows)
         self._n_waiting = sum(len(block) for block in state.rows)
-        self._buffers: dict[tuple[str, FloatType], Block] = {}
+        self._rooms: dict[int, Room] = {}
 
     @property
     def n_samples(self) -> int:
@@ -206,38 +227,38 @@ class Accumulator:
         d = Σ(x − c)/r: with the shift near the mean there is little to subtract.
         """
         scatter, shift = self._own_scatter(), _shift(block)
-        rest = np.zeros(block.shape[1])
-        for part in _parts(block):
-            rest += self._add_part(part, shift)
-        rest /= len(block)
+        parts, rest = _parts(block), np.zeros(block.shape[1])
+        n_workers = _n_workers(block.shape[1], len(parts))
+        rooms = [self._rooms.setdefault(i, Room()) for i in range(n_workers)]
+        with _workers(n_workers) as run:
+            for i in range(0, len(parts), n_workers):
+                unit, some = self._unit, parts[i : i + n_workers]
+                jobs = run(self._multiply, some, repeat(shift), repeat(unit), rooms)
+                for part, (product, total) in zip(some, jobs, strict=True):
+                    if unit == self._unit and _is_comfortable(product):
+                        scatter += product
+                        rest += total * np.float64(unit / len(block))
+                    else:
+                        total_in_unit = self._add_uncomfortable(part, shift)
+                        rest += total_in_unit * (self._unit / len(block))
         _add_outer(scatter, rest / self._unit, -len(block))
         self._join(len(block), shift + rest)
 
-    def _add_part(self, part: Block, shift: Block) -> FloatArray:
-        """Add Σ(x − shift)(x − shift)ᵀ of a few rows; return Σ(x − shift)."""
+    def _multiply(self, part: Block, shift: Block, unit: float, room: Room) -> tuple[Block, Block]:
+        """Σ(x − shift)(x − shift)ᵀ and Σ(x − shift) of a few rows, in units of `unit`."""
         work = SHORT if part.dtype == self._start.precision == SHORT else LONG
-        product = self._buffer("product", (part.shape[1], part.shape[1]), work)
+        product = room.take("product", (part.shape[1], part.shape[1]), work)
         with np.errstate(over="ignore", invalid="ignore"):
-            rows = self._shifted(part, shift, work)
-            np.matmul(rows.T, rows, out=product)
-        if not _is_comfortable(float(product.diagonal().max()), work):
-            return self._add_uncomfortable_part(part, shift)
-        scatter = self._own_scatter()
-        scatter += product
-        return rows.sum(axis=0).astype(np.float64) * self._unit
+            if part.dtype != work or unit != 1.0 or shift.any():
+                rows = room.take("rows", part.shape, work)
+                part = np.subtract(part, shift, out=rows, dtype=work)
+                if unit != 1.0:
+                    part *= work.type(1.0 / unit)
+            np.matmul(part.T, part, out=product)
+            return product, part.sum(axis=0)
 
-    def _shifted(self, part: Block, shift: Block, work: FloatType) -> Block:
-        """(part − shift)/unit; the part itself where that is the same."""
-        if part.dtype == work and self._unit == 1.0 and not shift.any():
-            return part
-        rows = self._buffer("rows", part.shape, work)
-        np.subtract(part, shift, out=rows, dtype=work)
-        if self._unit != 1.0:
-            rows *= work.type(1.0 / self._unit)
-        return rows
-
-    def _add_uncomfortable_part(self, part: Block, shift: Block) -> FloatArray:
-        """The same in float64, in a unit that is found by looking at every number."""
+    def _add_uncomfortable(self, part: Block, shift: Block) -> FloatArray:
+        """Add the same in float64, in a unit that is found by looking at every number."""
         with np.errstate(over="ignore"):
             rows = part.astype(np.float64) - shift
         largest = float(np.abs(rows).max())
@@ -249,14 +270,7 @@ class Accumulator:
         rows /= self._unit
         scatter = self._own_scatter()
         scatter += rows.T @ rows
-        return np.ones(len(rows)) @ rows * self._unit
-
-    def _buffer(self, use: str, shape: tuple[int, ...], dtype: FloatType) -> Block:
-        """Room that is made once and used again."""
-        room = self._buffers.get((use, dtype))
-        if room is None or len(room) < shape[0]:
-            room = self._buffers[use, dtype] = np.empty(shape, dtype)
-        return room[: shape[0]]
+        return rows.sum(axis=0)
 
     def _join(self, n: int, mean: FloatArray) -> None:
         """Account for n more rows, whose scatter about their mean has been added."""
@@ -302,14 +316,40 @@ def _check_memory(n_rows: int, n_features: int, itemsize: int, *, limit: float) 
         )
 
 
-def _parts(block: Block) -> Iterator[Block]:
+def _parts(block: Block) -> list[Block]:
     """A block a few rows at a time, in parts of equal size."""
     n, p = block.shape
     wanted = max(p // 2, PART_BYTES // (p * block.itemsize))
     limit = min(max(wanted, PART_ROWS[0]), PART_ROWS[1])
     step = -(-n // -(-n // limit))
-    for i in range(0, n, step):
-        yield block[i : i + step]
+    return [block[i : i + step] for i in range(0, n, step)]
+
+
+@cache
+def _blas() -> Any:
+    return import_module("threadpoolctl").ThreadpoolController().select(user_api="blas")
+
+
+def _n_workers(n_features: int, n_parts: int) -> int:
+    """As many as BLAS may use now, where the work is of the kind that BLAS cannot share well."""
+    if n_features > FEW_FEATURES:
+        return 1
+    counts = [library.num_threads for library in _blas().lib_controllers]
+    return min(MOST_WORKERS, n_parts, *counts) if counts else 1
+
+
+@contextmanager
+def _workers(n: int) -> Iterator[Callable[..., Iterator[Any]]]:
+    """A parallel `map`, each call with a single-threaded BLAS.
+
+    Products of few columns are so short that the threads of BLAS wait for each other, and for the
+    shift and the sums in between, most of the time.
+    """
+    if n == 1:
+        yield map
+    else:
+        with _blas().limit(limits=1), ThreadPoolExecutor(n) as pool:
+            yield pool.map
 
 
 def _shift(block: Block) -> Block:
@@ -324,14 +364,15 @@ def _shift(block: Block) -> Block:
         mean = rows.sum(axis=0) / n
         # Worthless beside a large mean, but then far below its square all the same.
         variance = np.einsum("ij,ij->j", rows, rows) / n - np.square(mean)
-        if mean @ mean < variance.max() < np.inf:
+        if np.isfinite(variance).all() and mean @ mean < variance.max():
             return np.zeros_like(mean)
     return mean if np.isfinite(mean).all() else np.sum(rows / n, axis=0)
 
 
-def _is_comfortable(square: float, dtype: FloatType) -> bool:
+def _is_comfortable(product: Block) -> bool:
     """Whether the largest of the sums of squares is in the range that loses no digits."""
-    return 2.0 ** (-2 * SPAN[dtype]) <= square <= 2.0 ** (2 * SPAN[dtype] + 20)
+    span = SPAN[product.dtype]
+    return bool(2.0 ** (-2 * span) <= product.diagonal().max() <= 2.0 ** (2 * span + 20))
 
 
 def _unit(largest: float, dtype: FloatType) -> float:

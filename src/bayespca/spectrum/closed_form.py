@@ -124,3 +124,11 @@ def evb_threshold(L: int, M: int) -> float:
     """
     kappa = evb_kappa(L, M)
     return float(L + M + np.sqrt(float(L) * M) * (kappa + 1.0 / kappa))
+
+
+def evb_rank_limit(L: int, M: int) -> int:
+    """⌈K/(1 + α)⌉ − 1, K = min(L, M): the largest rank EVB can find with the noise unknown.
+
+    With more components than LM/(L + M) the free energy falls all the way as they are dropped.
+    """
+    return -(-L * M // (L + M)) - 1

@@ -53,14 +53,6 @@ def rounding_floor(spectrum: Spectrum) -> float:
     return float(sigma * sigma)
 
 
-def rank_bound(L: int, M: int) -> int:
-    """⌈K/(1 + α)⌉ − 1, K = min(L, M): the largest rank EVB can find with the noise unknown.
-
-    With more components than LM/(L + M) the free energy falls all the way as they are dropped.
-    """
-    return -(-L * M // (L + M)) - 1
-
-
 def tail_sums(spectrum: Spectrum) -> Array:
     """Sums of squares from the k-th singular value on, k = 0, 1, …: added up from the small end."""
     squares = np.append(spectrum.singular_values**2, spectrum.residual)
@@ -132,13 +124,16 @@ class Objective:
         """Log-noise between which the minimum must lie, since s = R/LM there.
 
         R is at most ‖V‖² and what the posterior of dropped components adds, and at least the tail
-        that cannot be kept. Below the noise at which the last known component is kept, a truncated
-        spectrum does not tell the free energy.
+        of components that cannot be kept, and these are dropped. Below the noise at which the last
+        known component is kept, a truncated spectrum does not tell the free energy.
         """
         n = self.g2.size
         spread = self.max_rank * self.prior.dropped_residual_limit
         upper = (float(self.tails[0]) + spread) / self.cells
-        lower = max(float(self.tails[n]) / self.cells, rounding_floor(self.spectrum))
+        most = min(n, self.prior.rank_limit)
+        lower = max(float(self.tails[most]) / self.cells, rounding_floor(self.spectrum))
+        if most < n:
+            lower = max(lower, float(self.drop_noise[most]))
         if self.is_cut_off:
             lower = max(lower, float(self.drop_noise[-1])) if n else upper
         return float(np.log(min(lower, upper))), float(np.log(upper))
@@ -178,8 +173,7 @@ def minimise(objective: Objective) -> NoiseEstimate:
     """The noise variance with the lowest free energy of all."""
     pieces = _promising_pieces(objective)
     best = _polished(objective, pieces)
-    nearby = (min(lo.y for lo, _ in pieces), max(hi.y for _, hi in pieces))
-    energies = _rank_profile(objective, best, nearby)
+    energies = _rank_profile(objective, best, pieces)
     cut_off = objective.is_cut_off and best.k == objective.g2.size
     return NoiseEstimate(float(np.exp(best.y)), best.k, energies, cut_off)
 
@@ -266,12 +260,18 @@ def _log_exist(objective: Objective, k: int) -> float:
     return float(np.log(objective.exist_noise[k])) if k else np.inf
 
 
-def _rank_profile(objective: Objective, best: Point, nearby: tuple[float, float]) -> Array:
+def _rank_profile(objective: Objective, best: Point, pieces: list[tuple[Point, Point]]) -> Array:
     """2Fₖ minimised over the noise, for the ranks next to the best whose minimum is near it.
 
-    The minimising noise falls as the rank grows, so each search starts where the last one ended
-    and leaves the interval `nearby`, outside of which nothing comes close, once and for all.
+    The minimising noise falls as the rank grows, so each search starts where the last one ended.
+    It goes on until Fₖ is out of reach and no other interval that comes near lies ahead.
     """
+    reach = best.energy + 2 * NEGLIGIBLE_NATS
+    others = [(lo.y, hi.y) for lo, hi in pieces if not lo.y <= best.y <= hi.y]
+    ahead = (
+        min((lo for lo, _ in others), default=np.inf),
+        max((hi for _, hi in others), default=-np.inf),
+    )
     energies = np.full(objective.g2.size + 1, np.inf)
     energies[best.k] = best.energy
     for ranks, search in (
@@ -284,7 +284,7 @@ def _rank_profile(objective: Objective, best: Point, nearby: tuple[float, float]
                 break
             point = search(objective, k, point.y)
             energies[k] = point.energy
-            if not nearby[0] <= point.y <= nearby[1]:
+            if point.energy > reach and not ahead[0] < point.y < ahead[1]:
                 break
     return energies
 

@@ -76,6 +76,10 @@ class NoisePrior(Prior, Protocol):
         """The most that can be, whatever the noise, in the unit of g2."""
 
     @property
+    def rank_limit(self) -> int:
+        """The largest rank that can be best when the noise is learned."""
+
+    @property
     def has_one_minimum(self) -> bool:
         """Whether F has at most one minimum over the noise where the rank is fixed."""
 
@@ -152,6 +156,10 @@ class GivenPrior:
     # LM·s − R is the sum of a concave part, of kept components, and a convex one, of dropped ones.
     has_one_minimum = False
 
+    @property
+    def rank_limit(self) -> int:
+        return min(self.L, self.M)
+
 
 @dataclass(frozen=True)
 class LearnedPrior:
@@ -222,6 +230,10 @@ class EmpiricalVB(LearnedPrior):
     # γγ̂ contains the geometric mean of two linear functions of s, so LM·s − R is concave: it rises
     # through zero once, at a minimum of F, and may fall through it again, at a maximum.
     has_one_minimum = True
+
+    @property
+    def rank_limit(self) -> int:
+        return closed_form.evb_rank_limit(self.L, self.M)
 
 
 @dataclass(frozen=True)

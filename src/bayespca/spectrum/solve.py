@@ -170,8 +170,7 @@ def _minimised(problem: Problem, prior: NoisePrior) -> Answer:
 def _rank_advice(problem: Problem, prior: Prior, answer: Answer) -> Status:
     """Advice on a rank found with the noise unknown."""
     status, k = answer.status, answer.rank
-    bound = noise.rank_bound(prior.L, prior.M)
-    if isinstance(prior, EmpiricalVB) and 0 < k and k >= NEAR_BOUND * bound:
+    if isinstance(prior, EmpiricalVB) and k and k >= NEAR_BOUND * (bound := prior.rank_limit):
         freedom = float(prior.L - k) * (prior.M - k)
         plain = noise.tail_sums(problem.spectrum)[k] / max(freedom, 1.0)
         ratio = answer.noise_variance / plain if plain else np.inf

@@ -1,0 +1,29 @@
+"""Threads of the BLAS libraries. NumPy and SciPy each bring one, with threads of its own."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+
+@cache
+def _pools() -> Any:
+    return ThreadpoolController().select(user_api="blas")
+
+
+def blas_threads() -> int:
+    """How many threads a product may use, as the environment or the user has set it."""
+    return min((pool["num_threads"] for pool in _pools().info()), default=1)
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Let every BLAS call inside run on the thread that makes it.
+
+    After a product on several threads these go on spinning for a while. On few cores the threads
+    of another library have to wait for them, so that two threads are slower than one.
+    """
+    limited: AbstractContextManager[Any] = _pools().limit(limits=1)
+    return limited
