@@ -12,6 +12,7 @@ from .records import Array
 
 __all__ = [
     "array_namespace",
+    "cast",
     "device",
     "eps",
     "is_numpy_array",
@@ -51,6 +52,11 @@ def to_namespace(a: np.ndarray, like: Array, dtype: object = None) -> Array:
 def is_sparse(X: Any) -> bool:
     """Whether X is a scipy sparse matrix or array."""
     return bool(sp.issparse(X))
+
+
+def cast(a: Array, dtype: Any) -> Array:
+    """The array in another dtype; itself if it has it already."""
+    return array_namespace(a).astype(a, dtype, copy=False)
 
 
 def numpy_dtype(dtype: object) -> np.dtype[Any]:

@@ -13,6 +13,7 @@ from bayespca.spectrum import Spectrum
 
 from . import dense, gram, randomized, sparse, streaming
 from .arrays import array_namespace, is_sparse, numpy_dtype, to_numpy
+from .operators import dense_operator, sparse_operator
 from .records import Array, Decomposition, Plan
 from .select import Job, select
 from .sources import Source, open_source
@@ -120,7 +121,7 @@ def _precise(found: Decomposition, task: Task, dtype: type) -> bool:
 
 
 def _run_randomized(X: Array, task: Task) -> Decomposition:
-    make = randomized.sparse_operator if is_sparse(X) else randomized.dense_operator
+    make = sparse_operator if is_sparse(X) else dense_operator
     operator = make(X, center=task.center)
     return randomized.decompose(operator, plan=task.plan, rng=task.rng) or _run_gram(X, task)
 
