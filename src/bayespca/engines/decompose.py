@@ -20,6 +20,8 @@ from .sources import Source, open_source
 
 # Up to this short side a sparse matrix's Gram matrix is formed at once.
 SHORT = 1000
+# Up to this short side the Gram matrix is a way out when a spectrum cannot be cut off.
+LARGE = 10_000
 # Sums of squares beyond these may have lost digits to the limits of floating-point numbers.
 SAFE = (1e-200, 1e200)
 
@@ -123,7 +125,10 @@ def _precise(found: Decomposition, task: Task, dtype: type) -> bool:
 def _run_randomized(X: Array, task: Task) -> Decomposition:
     make = sparse_operator if is_sparse(X) else dense_operator
     operator = make(X, center=task.center)
-    return randomized.decompose(operator, plan=task.plan, rng=task.rng) or _run_gram(X, task)
+    # From a sixth of the short side on, the Gram matrix would have cost less.
+    affordable = min(X.shape) // 6 if min(X.shape) <= LARGE else None
+    found = randomized.decompose(operator, plan=task.plan, rng=task.rng, max_basis=affordable)
+    return found or _run_gram(X, task)
 
 
 def _run_sparse(X: Array, task: Task) -> Decomposition:
