@@ -164,3 +164,13 @@ def test_a_threshold_near_rounding_takes_another_way():
     assert ours.noise_variance == pytest.approx(1.0, rel=0.05)
     streamed = decompose(data_for("streaming", X), plan=solve)
     assert solve(streamed.spectrum).noise_variance == pytest.approx(ours.noise_variance, rel=1e-6)
+
+
+def test_without_memory_for_another_way_it_says_so(monkeypatch):
+    monkeypatch.setattr("bayespca.engines.decompose.available_memory", lambda: 1e5)
+    rng = np.random.default_rng(0)
+    X = 1e7 * rng.normal(size=(500, 3)) @ rng.normal(size=(3, 40)) + rng.normal(size=(500, 40))
+    found = decompose(X, plan=solve, engine="gram")
+    assert found.engine == "gram"
+    assert not found.status.exact
+    assert "near-rounding" in found.status

@@ -16,6 +16,7 @@ import pytest
 from bayespca.engines import streaming
 from bayespca.engines.sources import Source, open_source
 from bayespca.engines.streaming import RunningMoments, add, decompose, finish, merge, start
+from bayespca.engines.threads import one_blas_thread
 from bayespca.spectrum import Spectrum, solve
 
 PLAN = partial(solve, method="evb")
@@ -226,7 +227,7 @@ def test_the_number_of_threads_changes_nothing(monkeypatch, offset):
 
 
 def test_workers_are_as_many_as_blas_may_use():
-    with streaming._blas().limit(limits=1):
+    with one_blas_thread():
         assert streaming._n_workers(20, 8) == 1
     assert streaming._n_workers(5000, 8) == 1
     assert 1 <= streaming._n_workers(20, 3) <= 3

@@ -115,7 +115,15 @@ def _or_dense(found: Decomposition, X: Array, task: Task) -> Decomposition:
     if _precise(found, task, np.float64):
         return found
     fits = 3 * 8.0 * X.shape[0] * X.shape[1] <= available_memory()
-    return _run_dense(X, task) if fits else found
+    if fits:
+        return _run_dense(X, task)
+    advice = found.status.but(
+        "near-rounding",
+        "The singular values that matter are so small beside the largest one that its rounding "
+        "errors reach them, and there is no memory for a more precise way.",
+        exact=False,
+    )
+    return replace(found, status=advice)
 
 
 def _precise(found: Decomposition, task: Task, dtype: type) -> bool:

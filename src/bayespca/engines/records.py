@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from bayespca.spectrum import Solution, Spectrum
+from bayespca.spectrum import Solution, Spectrum, Status
 
 # Arrays of any namespace that the array API knows: NumPy, torch, CuPy.
 Array = Any
@@ -36,6 +36,8 @@ class Decomposition:
     miss_probability
         An upper bound on the probability that a singular value above the last known one was
         missed; 0 for engines that do not draw random numbers.
+    status
+        Whether rounding errors leave the answer alone, with advice.
     """
 
     spectrum: Spectrum
@@ -44,3 +46,4 @@ class Decomposition:
     n_samples: int
     engine: str
     miss_probability: float = 0.0
+    status: Status = field(default_factory=Status)

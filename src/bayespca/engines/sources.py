@@ -26,7 +26,7 @@ Block = NDArray[np.floating[Any]]
 Blocks = Iterator[Block]
 Slice = Callable[[int, int], Any]
 
-BLOCK_BYTES = 16 * 2**20
+BLOCK_BYTES = 32 * 2**20
 COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 MISSING = {"", "na", "n/a", "#n/a", "nan", "-nan", "null"}
 

@@ -14,9 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import cache
-from importlib import import_module
+from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any
 
@@ -28,6 +26,7 @@ from bayespca.spectrum import Spectrum, Status
 from . import dense, gram
 from .records import Decomposition, Plan
 from .sources import Source
+from .threads import blas_threads, one_blas_thread
 
 Block = NDArray[np.floating[Any]]
 FloatArray = NDArray[np.float64]
@@ -86,13 +85,6 @@ class RunningMoments:
     def n_samples(self) -> int:
         """Rows seen so far."""
         return self.n_folded + sum(len(block) for block in self.rows)
-
-
-@dataclass(frozen=True)
-class StreamedDecomposition(Decomposition):
-    """A decomposition, and whether one pass was enough for it."""
-
-    status: Status = field(default_factory=Status)
 
 
 # --- moments -----------------------------------------------------------------------------------
@@ -325,17 +317,11 @@ def _parts(block: Block) -> list[Block]:
     return [block[i : i + step] for i in range(0, n, step)]
 
 
-@cache
-def _blas() -> Any:
-    return import_module("threadpoolctl").ThreadpoolController().select(user_api="blas")
-
-
 def _n_workers(n_features: int, n_parts: int) -> int:
     """As many as BLAS may use now, where the work is of the kind that BLAS cannot share well."""
     if n_features > FEW_FEATURES:
         return 1
-    counts = [library.num_threads for library in _blas().lib_controllers]
-    return min(MOST_WORKERS, n_parts, *counts) if counts else 1
+    return min(MOST_WORKERS, n_parts, blas_threads())
 
 
 @contextmanager
@@ -348,7 +334,7 @@ def _workers(n: int) -> Iterator[Callable[..., Iterator[Any]]]:
     if n == 1:
         yield map
     else:
-        with _blas().limit(limits=1), ThreadPoolExecutor(n) as pool:
+        with one_blas_thread(), ThreadPoolExecutor(n) as pool:
             yield pool.map
 
 
@@ -402,7 +388,7 @@ def _add_outer(square: FloatArray, x: FloatArray, weight: float) -> None:
 # --- from moments to a decomposition -----------------------------------------------------------
 
 
-def finish(state: RunningMoments, *, center: bool, plan: Plan) -> StreamedDecomposition:
+def finish(state: RunningMoments, *, center: bool, plan: Plan) -> Decomposition:
     """The decomposition of the rows seen so far.
 
     Its status is not exact where `plan` asks for more than rounding errors leave.
@@ -429,8 +415,8 @@ def finish(state: RunningMoments, *, center: bool, plan: Plan) -> StreamedDecomp
     return _streamed(found, advice)
 
 
-def _streamed(found: Decomposition, status: Status) -> StreamedDecomposition:
-    return StreamedDecomposition(**{**vars(found), "engine": "streaming"}, status=status)
+def _streamed(found: Decomposition, status: Status) -> Decomposition:
+    return replace(found, engine="streaming", status=status)
 
 
 def _from_scatter(state: RunningMoments, *, center: bool) -> Decomposition:
@@ -490,7 +476,7 @@ def _rescaled(found: Decomposition, unit: float) -> Decomposition:
 
 def decompose(
     source: Source, *, center: bool, plan: Plan, memory_limit: float = MEMORY_LIMIT
-) -> StreamedDecomposition:
+) -> Decomposition:
     """Decompose a matrix that is read block by block.
 
     Reads it once if that is precise enough for what `plan` makes of the spectrum. If not, and it
@@ -522,7 +508,7 @@ def _moments(source: Source, precision: FloatType, memory_limit: float) -> Runni
     return accumulator.state()
 
 
-def _by_qr(source: Source, state: RunningMoments, *, center: bool) -> StreamedDecomposition:
+def _by_qr(source: Source, state: RunningMoments, *, center: bool) -> Decomposition:
     """R of the QR factorisation of the centred rows has their singular values and right vectors."""
     p, n = state.n_features, state.n_samples
     mean = state.mean if center else np.zeros(p)
@@ -537,7 +523,7 @@ def _by_qr(source: Source, state: RunningMoments, *, center: bool) -> StreamedDe
         return np.linalg.svd(R)[2][:k].astype(state.dtype)
 
     spectrum = Spectrum(gamma, (p, n - 1 if center else n), scale=state.unit)
-    return StreamedDecomposition(spectrum, right, mean, n, "streaming")
+    return Decomposition(spectrum, right, mean, n, "streaming")
 
 
 def _merged_by_qr(source: Source, mean: FloatArray, unit: float) -> tuple[FloatArray, int]:

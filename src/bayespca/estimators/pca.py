@@ -252,7 +252,7 @@ class BayesianPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             "n_iter_": fitted.n_iter,
             "engine_": fitted.engine,
             "miss_probability_": fitted.miss_probability,
-            "status_": solution.status,
+            "status_": fitted.status,
             "posterior_": posterior,
         }
         for name in ("feature_names_in_", "_seen"):
@@ -268,8 +268,8 @@ class BayesianPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        for advice in solution.status.advice:
-            if advice.code in ("near-rank-bound", "cut-off"):
+        for advice in fitted.status.advice:
+            if advice.code in ("near-rank-bound", "cut-off", "near-rounding"):
                 warnings.warn(advice.text, RankWarning, stacklevel=3)
         if self.verbose:
             n, p = fitted.n_samples, fitted.posterior.components.shape[1]

@@ -21,7 +21,7 @@ from bayespca.engines import (
     to_namespace,
     to_numpy,
 )
-from bayespca.spectrum import Solution, Spectrum, solve
+from bayespca.spectrum import Solution, Spectrum, Status, solve
 
 from . import per_feature
 from .posterior import Posterior, from_solution
@@ -93,6 +93,7 @@ class Fit:
     free_energy: float
     noise_variance: float | np.ndarray
     engine: str
+    status: Status
     miss_probability: float = 0.0
     n_iter: int = 1
     converged: bool = True
@@ -142,6 +143,7 @@ def from_decomposition(found: Decomposition, options: Options, scale: Array = No
         free_energy=solution.free_energy + M * float(xp.sum(xp.log(scale))),
         noise_variance=solution.noise_variance,
         engine=found.engine,
+        status=found.status + solution.status,
         miss_probability=found.miss_probability,
     )
 
@@ -182,6 +184,7 @@ def _fit_per_feature(X: Any, options: Options) -> Fit:
         free_energy=float(run.free_energies[-1]),
         noise_variance=np.where(data.squares > 0, state.psi, 0.0),
         engine="gram",
+        status=state.solution.status,
         n_iter=run.n_iter,
         converged=run.converged,
     )

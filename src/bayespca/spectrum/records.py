@@ -230,6 +230,10 @@ class Status:
         """This status with one more piece of advice."""
         return replace(self, exact=self.exact and exact, advice=(*self.advice, Advice(code, text)))
 
+    def __add__(self, other: Status) -> Status:
+        """Both together."""
+        return Status(self.exact and other.exact, self.advice + other.advice)
+
     def __contains__(self, code: object) -> bool:
         return any(item.code == code for item in self.advice)
 
