@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -167,7 +169,8 @@ def test_a_threshold_near_rounding_takes_another_way():
 
 
 def test_without_memory_for_another_way_it_says_so(monkeypatch):
-    monkeypatch.setattr("bayespca.engines.decompose.available_memory", lambda: 1e5)
+    module = sys.modules["bayespca.engines.decompose"]  # the function has the same name
+    monkeypatch.setattr(module, "available_memory", lambda: 1e5)
     rng = np.random.default_rng(0)
     X = 1e7 * rng.normal(size=(500, 3)) @ rng.normal(size=(3, 40)) + rng.normal(size=(500, 40))
     found = decompose(X, plan=solve, engine="gram")
