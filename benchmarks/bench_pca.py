@@ -94,11 +94,12 @@ def streaming(gigabytes: int = 4) -> None:
         read_and_multiply(path)
         theirs = min(once(lambda: read_and_multiply(path)) for _ in range(3))
         code = (
-            "import resource, sys, time; from bayespca import BayesianPCA;"
+            "import re, sys, time; from bayespca import BayesianPCA;"
             "m = BayesianPCA(); m.fit(sys.argv[1]); t = [];"
             "exec('for _ in range(3):\\n s = time.perf_counter(); m.fit(sys.argv[1]); "
             "t.append(time.perf_counter() - s)');"
-            "print(min(t), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, m.n_components_)"
+            "hwm = re.search('VmHWM:\\\\s+(\\\\d+)', open('/proc/self/status').read())[1];"
+            "print(min(t), hwm, m.n_components_)"
         )
         out = subprocess.run(
             [sys.executable, "-c", code, str(path)], check=True, capture_output=True, text=True

@@ -222,6 +222,24 @@ def test_adding_constants_to_columns_changes_nothing():
     )
 
 
+@pytest.mark.parametrize("kind", ["dense", "gram", "sparse", "streaming", "wide"])
+def test_constant_columns_say_nothing_about_the_noise(kind):
+    """Counted as features without noise, they would take the noise to zero and keep everything."""
+    truth = low_rank(*((40, 90) if kind == "wide" else (300, 20)), 3, random_state=0)
+    plain = BayesianPCA().fit(truth.X)
+    n = len(truth.X)
+    X = np.hstack([np.zeros((n, 1)), truth.X, np.full((n, 1), 0.1), np.full((n, 1), -7e3)])
+    engine = "auto" if kind in ("wide", "sparse", "streaming") else kind
+    data = {"sparse": sp.csr_array(X), "streaming": iter(np.array_split(X, 3))}.get(kind, X)
+    model = BayesianPCA(engine=engine).fit(data)
+    assert model.n_components_ == plain.n_components_ == 3
+    assert model.noise_variance_ == pytest.approx(plain.noise_variance_, rel=1e-9)
+    assert model.components_[:, 1:-2] == pytest.approx(plain.components_, abs=1e-8)
+    assert not model.components_[:, [0, -2, -1]].any()
+    assert model.mean_[[0, -2, -1]] == pytest.approx([0.0, 0.1, -7e3])
+    assert model.denoise(X)[:, [0, -2, -1]] == pytest.approx(X[:, [0, -2, -1]])
+
+
 def test_noise_variance_given_and_0db():
     truth, model = fitted(noise_variance=1.5)
     assert model.noise_variance_ == 1.5

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .arrays import array_namespace, is_sparse, row_blocks
+from .arrays import array_namespace, device, is_sparse, row_blocks, to_numpy
 from .records import Array
 from .sources import Source
 
@@ -46,6 +46,35 @@ def rescaled_columns(X: Any, scale: Array) -> Any:
     if is_sparse(X):
         return sp.csr_array(X @ sp.diags_array(1 / scale), dtype=X.dtype)
     return X / array_namespace(X).astype(scale, X.dtype)
+
+
+def constant_columns(X: Any, *, center: bool) -> np.ndarray:
+    """Indices of the columns that centring leaves without variation; of zeros if not centred.
+
+    Looks closely only at columns that agree in three rows: for most data there are none.
+    """
+    if is_sparse(X):
+        return _constant_sparse_columns(X, center=center)
+    xp = array_namespace(X)
+    n = X.shape[0]
+    first = X[0, :]
+    same = (X[n // 2, :] == first) & (X[n - 1, :] == first)
+    candidates = np.flatnonzero(to_numpy(same if center else same & (first == 0)))
+    if not candidates.size:
+        return candidates
+    index = xp.asarray(candidates, device=device(X))
+    agree = xp.all(xp.take(X, index, axis=1) == xp.take(first, index), axis=0)
+    return np.asarray(candidates[to_numpy(agree)])
+
+
+def _constant_sparse_columns(X: Any, *, center: bool) -> np.ndarray:
+    columns = sp.csc_array(X)
+    filled = np.diff(columns.indptr)
+    constant = filled == 0
+    if center:
+        for j in np.flatnonzero(filled == X.shape[0]):
+            constant[j] = np.ptp(columns.data[columns.indptr[j] : columns.indptr[j + 1]]) == 0
+    return np.flatnonzero(constant)
 
 
 def _dense_scales(X: Array, *, center: bool) -> Array:

@@ -12,9 +12,10 @@ import scipy.sparse as sp
 from bayespca.spectrum import Spectrum
 
 from . import dense, gram, randomized, sparse, streaming
-from .arrays import array_namespace, is_sparse, numpy_dtype, to_numpy
+from .arrays import array_namespace, device, is_sparse, numpy_dtype, to_numpy
+from .columns import constant_columns
 from .operators import dense_operator, sparse_operator
-from .records import Array, Decomposition, Plan
+from .records import Array, Decomposition, Plan, embedded
 from .select import Job, select
 from .sources import Source, open_source
 
@@ -52,6 +53,35 @@ def decompose(
         How many singular values the plan is sure to need; all of them for some methods.
     """
     task = Task(plan, center, np.random.default_rng(random_state))
+    if not _is_blocks(X):
+        constant = constant_columns(X, center=center)
+        if 0 < constant.size < X.shape[1]:
+            return _without(X, constant, task, engine, n_needed)
+    return _decompose(X, task, engine, n_needed)
+
+
+def _without(
+    X: Array, constant: np.ndarray, task: Task, engine: str, n_needed: int
+) -> Decomposition:
+    """The decomposition of the columns that vary, with the others put back as zeros.
+
+    A constant column has no noise. Counted as a feature it would tell that there is none anywhere.
+    """
+    p = X.shape[1]
+    live = np.setdiff1d(np.arange(p), constant)
+    if is_sparse(X):
+        row = X[[0], :].toarray()[0]
+        found = _decompose(X[:, live], task, engine, n_needed)
+    else:
+        xp = array_namespace(X)
+        index = xp.asarray(live, device=device(X))
+        row = X[0, :]
+        found = _decompose(xp.take(X, index, axis=1), task, engine, n_needed)
+    return embedded(found, live, row if task.center else row * 0)
+
+
+def _decompose(X: Array, task: Task, engine: str, n_needed: int) -> Decomposition:
+    """Run the engine, once more at another scale where squares have left the range of numbers."""
     name = select(_job(X, n_needed)) if engine == "auto" else engine
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         try:

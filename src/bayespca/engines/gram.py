@@ -108,12 +108,25 @@ def _scatter_by_threads(X: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, n
     n_threads = blas_threads() if X.shape[1] <= ONE_THREAD else 1
     edges = np.linspace(0, X.shape[0], n_threads + 1).astype(int)
     if n_threads == 1 or edges[1] < 2 * X.shape[1]:
-        return _scatter(X, shift)
+        return _scatter_in_buffers(X, shift)
     shares = [X[i:j] for i, j in itertools.pairwise(edges)]
     with one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
-        parts = list(pool.map(partial(_scatter, shift=shift), shares))
+        parts = list(pool.map(partial(_scatter_in_buffers, shift=shift), shares))
     grams, totals = zip(*parts, strict=True)
     return sum(grams[1:], start=grams[0]), sum(totals[1:], start=totals[0])
+
+
+def _scatter_in_buffers(X: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`_scatter` with room for a block and its product made once: new pages take their time."""
+    p, blocks = X.shape[1], row_blocks(X)
+    gram, total = np.zeros((p, p)), np.zeros(p)
+    room, product = np.empty((blocks[0].stop, p), shift.dtype), np.empty((p, p), shift.dtype)
+    for rows in blocks:
+        block = room[: rows.stop - rows.start]
+        np.subtract(X[rows], shift, out=block, casting="same_kind")
+        total += block.sum(axis=0)
+        gram += np.matmul(block.T, block, out=product)
+    return gram, total
 
 
 def sample_gram(X: Array, *, center: bool, dtype: Any) -> tuple[Array, Array]:

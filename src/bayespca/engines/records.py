@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, device
 
 from bayespca.spectrum import Solution, Spectrum, Status
 
@@ -47,3 +50,21 @@ class Decomposition:
     engine: str
     miss_probability: float = 0.0
     status: Status = field(default_factory=Status)
+
+
+def embedded(found: Decomposition, live: np.ndarray, row: Array) -> Decomposition:
+    """The decomposition of data with more columns: those at `live` varied, the others are `row`."""
+    xp, p = array_namespace(found.mean), row.shape[0]
+
+    def spread(values: Array, fill: Array) -> Array:
+        """Columns put where they belong, the others from `fill`."""
+        out = xp.asarray(fill, dtype=values.dtype, copy=True)
+        out[..., xp.asarray(live, device=device(values))] = values
+        return out
+
+    def right(k: int) -> Array:
+        vectors = found.right(k)
+        zeros = xp.zeros((k, p), dtype=vectors.dtype, device=device(vectors))
+        return spread(vectors, zeros)
+
+    return replace(found, right=right, mean=spread(found.mean, xp.astype(row, found.mean.dtype)))

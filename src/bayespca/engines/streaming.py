@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from bayespca.spectrum import Spectrum, Status
 
 from . import dense, gram
-from .records import Decomposition, Plan
+from .records import Decomposition, Plan, embedded
 from .sources import Source
 from .threads import blas_threads, one_blas_thread
 
@@ -426,14 +426,26 @@ def _from_scatter(state: RunningMoments, *, center: bool) -> Decomposition:
     if not center:
         scatter, unit = _about_zero(state)
         mean = np.zeros(state.n_features)
+    live = _varying(scatter.diagonal() * unit * unit, state)
     found = gram.from_feature_gram(
-        scatter,
+        scatter if live.size == mean.size else scatter[np.ix_(live, live)],
         like=np.empty(0, state.dtype),
-        mean=mean,
+        mean=mean[live],
         n_samples=state.n_samples,
         center=center,
     )
-    return replace(found, spectrum=_in_units(found.spectrum, unit))
+    found = replace(found, spectrum=_in_units(found.spectrum, unit))
+    return found if live.size == mean.size else embedded(found, live, mean)
+
+
+def _varying(squares: FloatArray, state: RunningMoments) -> NDArray[np.int64]:
+    """The columns that vary by more than the rounding of their mean; all if none does.
+
+    The others have no noise. Counted as features they would tell that there is none anywhere.
+    """
+    rounding = 4 * np.finfo(state.dtype).eps * state.mean
+    live = np.flatnonzero(squares > state.n_samples * rounding**2)
+    return live if live.size else np.arange(state.n_features)
 
 
 def _about_zero(state: RunningMoments) -> tuple[FloatArray, float]:

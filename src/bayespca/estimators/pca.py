@@ -115,6 +115,10 @@ class BayesianPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     n_samples_, n_features_in_ : int
     engine_ : str
         The engine that ran.
+    miss_probability_ : float
+        Bound on the probability that the randomized engine missed a component; 0 for the others.
+    status_ : Status
+        Whether the answer is exact, with advice in plain words.
     converged_, n_iter_ : bool, int
     posterior_ : Posterior
         The record from which everything above is read.
