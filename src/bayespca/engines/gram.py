@@ -77,14 +77,26 @@ def feature_gram(X: Array, *, center: bool, dtype: Any) -> tuple[Array, Array]:
     """
     xp = array_namespace(X)
     n, p = X.shape
-    first = X[row_blocks(X)[0], :]
-    zeros = xp.zeros(p, dtype=dtype, device=device(X))
-    shift = _block_mean(first, dtype) if center else zeros
+    shift = xp.zeros(p, dtype=dtype, device=device(X))
+    if center:
+        shift = _useful_shift(X[row_blocks(X)[0], :], shift)
     scatter = _scatter_by_threads if is_numpy_array(X) else _scatter
     gram, total = scatter(X, shift)
     rest = total / n if center else xp.zeros_like(total)
     gram -= n * rest[:, None] * rest[None, :]
     return gram, xp.astype(shift, xp.float64) + rest
+
+
+def _useful_shift(block: Array, zeros: Array) -> Array:
+    """The mean of a block, or zeros where the means are smaller than the deviations from them.
+
+    Such means can be taken out afterwards at the cost of a bit; the shift costs a copy of X.
+    """
+    xp = array_namespace(block)
+    mean = _block_mean(block, zeros.dtype)
+    deviations = block - mean
+    small = float(xp.sum(mean * mean)) * block.shape[0] <= float(xp.sum(deviations * deviations))
+    return zeros if small else mean
 
 
 def _scatter(X: Array, shift: Array) -> tuple[Array, Array]:
@@ -121,9 +133,11 @@ def _scatter_in_buffers(X: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, n
     p, blocks = X.shape[1], row_blocks(X)
     gram, total = np.zeros((p, p)), np.zeros(p)
     room, product = np.empty((blocks[0].stop, p), shift.dtype), np.empty((p, p), shift.dtype)
+    as_it_is = X.dtype == shift.dtype and not shift.any()
     for rows in blocks:
-        block = room[: rows.stop - rows.start]
-        np.subtract(X[rows], shift, out=block, casting="same_kind")
+        block = X[rows]
+        if not as_it_is:
+            block = np.subtract(block, shift, out=room[: len(block)], casting="same_kind")
         total += block.sum(axis=0)
         gram += np.matmul(block.T, block, out=product)
     return gram, total

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from bayespca.spectrum import Spectrum, Status
 
 from . import dense, gram
+from .columns import constant_columns
 from .records import Decomposition, Plan, embedded
 from .sources import Source
 from .threads import blas_threads, one_blas_thread
@@ -469,6 +470,11 @@ def _in_units(spectrum: Spectrum, unit: float) -> Spectrum:
 def _from_rows(state: RunningMoments, *, center: bool, plan: Plan) -> Decomposition:
     """Through the n×n matrix, or the singular value decomposition where that is not precise."""
     rows = np.concatenate(state.rows).astype(np.float64, copy=False)
+    constant = constant_columns(rows, center=center)
+    if 0 < constant.size < state.n_features:
+        live = np.setdiff1d(np.arange(state.n_features), constant)
+        part = replace(state, n_features=live.size, rows=(rows[:, live],))
+        return embedded(_from_rows(part, center=center, plan=plan), live, rows[0] * center)
     unit = _unit(float(np.abs(rows).max()), LONG)
     if unit != 1.0:
         rows /= unit
@@ -529,13 +535,17 @@ def _by_qr(source: Source, state: RunningMoments, *, center: bool) -> Decomposit
         raise ValueError(
             f"the data had {n} rows when they were read first, and {n_read} the second time."
         )
+    live = _varying((R * R).sum(axis=0) * state.unit**2, state)
+    if live.size < p:
+        R = R[:, live]
     gamma = np.linalg.svd(R, compute_uv=False)
 
     def right(k: int) -> Block:
-        return np.linalg.svd(R)[2][:k].astype(state.dtype)
+        return np.linalg.svd(R, full_matrices=False)[2][:k].astype(state.dtype)
 
-    spectrum = Spectrum(gamma, (p, n - 1 if center else n), scale=state.unit)
-    return Decomposition(spectrum, right, mean, n, "streaming")
+    spectrum = Spectrum(gamma, (live.size, n - 1 if center else n), scale=state.unit)
+    found = Decomposition(spectrum, right, mean[live], n, "streaming")
+    return found if live.size == p else embedded(found, live, mean)
 
 
 def _merged_by_qr(source: Source, mean: FloatArray, unit: float) -> tuple[FloatArray, int]:
