@@ -28,6 +28,8 @@ from .threads import blas_threads, one_blas_thread
 # 1e-6 in float64, where nothing is lost by demanding it, and of 1e-3 for float32 products.
 MARGIN = {np.dtype(np.float64): 1e6, np.dtype(np.float32): 1e3}
 
+# Rows whose mean is near enough to that of all.
+SHIFT_ROWS = 256
 # Up to this short side the tridiagonal form is had sooner on one thread than on several, which
 # would compete for cores with those of the product before (see `one_blas_thread`).
 ONE_THREAD = 1000
@@ -72,14 +74,14 @@ def is_precise(spectrum: Spectrum, solution: Solution, dtype: np.dtype[Any]) -> 
 def feature_gram(X: Array, *, center: bool, dtype: Any) -> tuple[Array, Array]:
     """(X − mean)ᵀ(X − mean) and the mean in float64, from one pass over blocks of rows.
 
-    Rows are shifted by the mean of the first block before they are multiplied, which keeps an
-    offset of any size from cancelling; products of blocks are added up in float64.
+    Rows are shifted by the mean of the first few before they are multiplied, which keeps an offset
+    of any size from cancelling; products of blocks are added up in float64.
     """
     xp = array_namespace(X)
     n, p = X.shape
     shift = xp.zeros(p, dtype=dtype, device=device(X))
     if center:
-        shift = _useful_shift(X[row_blocks(X)[0], :], shift)
+        shift = _useful_shift(X[:SHIFT_ROWS, :], shift)
     scatter = _scatter_by_threads if is_numpy_array(X) else _scatter
     gram, total = scatter(X, shift)
     rest = total / n if center else xp.zeros_like(total)
