@@ -279,6 +279,9 @@ class TestPerFeature:
         for method, options in [("epb", {}), ("laplace", {}), ("vb", {})]:
             with pytest.raises(ValueError, match="per-feature"):
                 BayesianPCA(method, noise="per-feature", **options).fit(self.X)
+        for options in ({"scale": True}, {"engine": "gram"}, {"noise_variance": 1.0}):
+            with pytest.raises(ValueError, match=f"leave {next(iter(options))} at"):
+                BayesianPCA(noise="per-feature", **options).fit(self.X)
         model = BayesianPCA("vb", prior_variance=1.0, noise="per-feature").fit(self.X)
         assert model.converged_
         assert np.all(model.noise_variance_ > 0)

@@ -155,15 +155,21 @@ def checked_n_components(n_components: Any, method: str) -> int | None:
     return int(n_components)
 
 
-def check_per_feature(method: str, noise_variance: Any, prior_variance: Any) -> None:
+def check_per_feature(estimator: Any) -> None:
     """Noise of its own for each feature needs a free energy that is bounded and comparable."""
-    if method not in ("evb", "vb", "ml") or (method == "vb" and prior_variance is None):
+    method = estimator.method
+    if method not in ("evb", "vb", "ml") or (method == "vb" and estimator.prior_variance is None):
         raise ValueError(
             "noise='per-feature' works with method='evb', 'ml', and 'vb' with a prior_variance; "
             f"got method={method!r}."
         )
-    if noise_variance != "auto":
-        raise ValueError("noise='per-feature' estimates the noise: leave noise_variance at 'auto'.")
+    for name, default in (("noise_variance", "auto"), ("scale", False), ("engine", "auto")):
+        value = getattr(estimator, name)
+        if value != default:
+            raise ValueError(
+                f"noise='per-feature' finds the noise and so the scale of each feature by its own "
+                f"way: leave {name} at {default!r}, not {value!r}."
+            )
 
 
 def seed(random_state: Any) -> Any:

@@ -208,7 +208,7 @@ class BayesianPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         _validation.choose("engine", self.engine, ("auto", *ENGINES))
         cap = _validation.checked_n_components(self.n_components, self.method)
         if self.noise == "per-feature":
-            _validation.check_per_feature(self.method, self.noise_variance, self.prior_variance)
+            _validation.check_per_feature(self)
         return linear.Options(
             method=self.method,
             n_components=cap,
