@@ -81,7 +81,7 @@ def feature_gram(X: Array, *, center: bool, dtype: Any) -> tuple[Array, Array]:
     n, p = X.shape
     shift = xp.zeros(p, dtype=dtype, device=device(X))
     if center:
-        shift = _useful_shift(X[:SHIFT_ROWS, :], shift)
+        shift = _useful_shift(X[: min(SHIFT_ROWS, n), :], shift)
     scatter = _scatter_by_threads if is_numpy_array(X) else _scatter
     gram, total = scatter(X, shift)
     rest = total / n if center else xp.zeros_like(total)
