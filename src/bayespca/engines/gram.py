@@ -68,7 +68,7 @@ def is_precise(spectrum: Spectrum, solution: Solution, dtype: np.dtype[Any]) -> 
     largest = spectrum.singular_values[0] * spectrum.scale
     noise = np.sqrt(solution.noise_variance) * np.sqrt(max(spectrum.shape))
     smallest = min(noise, solution.threshold) if solution.threshold else noise
-    return bool(smallest**2 >= MARGIN[dtype] * np.finfo(dtype).eps * largest**2)
+    return bool(smallest >= np.sqrt(MARGIN[dtype] * np.finfo(dtype).eps) * largest)
 
 
 def feature_gram(X: Array, *, center: bool, dtype: Any) -> tuple[Array, Array]:

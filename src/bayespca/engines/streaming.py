@@ -427,7 +427,7 @@ def _from_scatter(state: RunningMoments, *, center: bool) -> Decomposition:
     if not center:
         scatter, unit = _about_zero(state)
         mean = np.zeros(state.n_features)
-    live = _varying(scatter.diagonal() * unit * unit, state)
+    live = _varying(np.sqrt(np.maximum(scatter.diagonal(), 0)) * unit, state)
     found = gram.from_feature_gram(
         scatter if live.size == mean.size else scatter[np.ix_(live, live)],
         like=np.empty(0, state.dtype),
@@ -439,13 +439,13 @@ def _from_scatter(state: RunningMoments, *, center: bool) -> Decomposition:
     return found if live.size == mean.size else embedded(found, live, mean)
 
 
-def _varying(squares: FloatArray, state: RunningMoments) -> NDArray[np.int64]:
+def _varying(norms: FloatArray, state: RunningMoments) -> NDArray[np.int64]:
     """The columns that vary by more than the rounding of their mean; all if none does.
 
     The others have no noise. Counted as features they would tell that there is none anywhere.
     """
-    rounding = 4 * np.finfo(state.dtype).eps * state.mean
-    live = np.flatnonzero(squares > state.n_samples * rounding**2)
+    rounding = 4 * np.finfo(state.dtype).eps * np.abs(state.mean)
+    live = np.flatnonzero(norms > np.sqrt(state.n_samples) * rounding)
     return live if live.size else np.arange(state.n_features)
 
 
@@ -535,7 +535,7 @@ def _by_qr(source: Source, state: RunningMoments, *, center: bool) -> Decomposit
         raise ValueError(
             f"the data had {n} rows when they were read first, and {n_read} the second time."
         )
-    live = _varying((R * R).sum(axis=0) * state.unit**2, state)
+    live = _varying(np.linalg.norm(R, axis=0) * state.unit, state)
     if live.size < p:
         R = R[:, live]
     gamma = np.linalg.svd(R, compute_uv=False)

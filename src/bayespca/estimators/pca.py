@@ -194,7 +194,9 @@ class BayesianPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         if seen is not None:
             _validation.adopt_features(reader, self)
         block = _validation.read_block(reader, X, first=seen is None)
-        seen = streaming.add(seen or streaming.start(block.shape[1], block.dtype), block)
+        # Blocks are not seen again, so their products are as precise as they can be.
+        fresh = streaming.start(block.shape[1], block.dtype, precision=np.dtype(np.float64))
+        seen = streaming.add(seen or fresh, block)
         found = streaming.finish(seen, center=self.center, plan=options.plan)
         fitted = linear.from_decomposition(found, options)
         self._store(fitted, reader)
