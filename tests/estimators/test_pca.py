@@ -368,7 +368,8 @@ def test_data_frames_and_output_containers():
     assert isinstance(as_polars, pl.DataFrame)
     assert as_polars.to_numpy() == pytest.approx(as_pandas.to_numpy())
     same = BayesianPCA().fit(pl.DataFrame(X, schema=names))
-    assert same.noise_variance_ == model.noise_variance_
+    # The two libraries lay out memory differently, so sums are rounded differently.
+    assert same.noise_variance_ == pytest.approx(model.noise_variance_, rel=1e-14)
     with pytest.raises(ValueError, match="feature names"):
         model.transform(frame[names[::-1]])
 

@@ -1,14 +1,18 @@
 """scikit-learn classes and one-call functions: validate, call, store."""
 
-from .functions import RankReport, denoise, evbmf, rank_report, vbmf
+from .functions import RankReport, denoise, evbmf, rank_report, rank_rules, vbmf
 from .pca import BayesianPCA, RankWarning
+from .summary import Summary, summarize
 
 __all__ = [
     "BayesianPCA",
     "RankReport",
     "RankWarning",
+    "Summary",
     "denoise",
     "evbmf",
     "rank_report",
+    "rank_rules",
+    "summarize",
     "vbmf",
 ]

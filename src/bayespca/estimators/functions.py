@@ -140,7 +140,11 @@ def rank_report(
 
     `random_state` seeds the simulated noise of parallel analysis.
     """
-    spectrum = _whole_spectrum(X, center=center, scale=scale)
+    return rank_rules(_whole_spectrum(X, center=center, scale=scale), random_state=random_state)
+
+
+def rank_rules(spectrum: Spectrum, *, random_state: Any = 0) -> RankReport:
+    """`rank_report` of data that have been decomposed already, with every singular value."""
     solution = solve(spectrum)
     return RankReport(
         evb=solution.rank,

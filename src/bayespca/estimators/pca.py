@@ -119,6 +119,10 @@ class BayesianPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Bound on the probability that the randomized engine missed a component; 0 for the others.
     status_ : Status
         Whether the answer is exact, with advice in plain words.
+    spectrum_ : Spectrum
+        All singular values that are known, dropped ones too, with shape and sum of squares.
+    trace_ : Trace or None
+        Free energy, rank, noise variance and time of each step; None where the closed form served.
     converged_, n_iter_ : bool, int
     posterior_ : Posterior
         The record from which everything above is read.
@@ -229,16 +233,15 @@ class BayesianPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Set every fitted attribute at once, when nothing can fail any more."""
         posterior, solution = fitted.posterior, fitted.solution
         k, like = solution.rank, posterior.components
-        gamma2 = fitted.singular_values[:k] ** 2
-        full = min(like.shape[1], fitted.M)
+        gamma2 = fitted.spectrum.singular_values[:k] ** 2
+        total, M = fitted.spectrum.sum_of_squares, fitted.spectrum.shape[1]
+        full = min(like.shape[1], M)
         attributes = {
             "components_": like,
             "components_std_": read.loading_std(posterior),
             "mean_": posterior.mean,
-            "explained_variance_": to_namespace(gamma2 / fitted.M, like),
-            "explained_variance_ratio_": to_namespace(
-                gamma2 / (fitted.sum_of_squares or 1.0), like
-            ),
+            "explained_variance_": to_namespace(fitted.singular_values[:k] ** 2 / M, like),
+            "explained_variance_ratio_": to_namespace(gamma2 / (total or 1.0), like),
             "singular_values_": to_namespace(fitted.singular_values[:k], like),
             "shrunk_singular_values_": to_namespace(solution.shrunk_singular_values, like),
             "noise_variance_": fitted.noise_variance
@@ -259,6 +262,8 @@ class BayesianPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             "engine_": fitted.engine,
             "miss_probability_": fitted.miss_probability,
             "status_": fitted.status,
+            "spectrum_": fitted.spectrum,
+            "trace_": fitted.trace,
             "posterior_": posterior,
         }
         for name in ("feature_names_in_", "_seen"):

@@ -1,5 +1,5 @@
 """The one loop for everything iterative."""
 
-from .loop import FreeEnergyError, Info, Run, run
+from .loop import FreeEnergyError, Info, Run, Trace, run
 
-__all__ = ["FreeEnergyError", "Info", "Run", "run"]
+__all__ = ["FreeEnergyError", "Info", "Run", "Trace", "run"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -15,6 +16,10 @@ class Info(Protocol):
 
     @property
     def free_energy(self) -> float: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def noise_variance(self) -> float: ...
 
 
 S = TypeVar("S")
@@ -24,17 +29,39 @@ class FreeEnergyError(ArithmeticError):
     """A step raised the free energy: an error in the code of the step, never of the data."""
 
 
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """What each step led to, one entry per step; `seconds` is the time that the step took."""
+
+    free_energy: NDArray[np.float64]
+    rank: NDArray[np.int64]
+    noise_variance: NDArray[np.float64]
+    seconds: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, infos: list[Info], seconds: list[float]) -> Trace:
+        return cls(
+            np.array([info.free_energy for info in infos], dtype=np.float64),
+            np.array([info.rank for info in infos], dtype=np.int64),
+            np.array([info.noise_variance for info in infos], dtype=np.float64),
+            np.array(seconds, dtype=np.float64),
+        )
+
+    def __len__(self) -> int:
+        return int(self.free_energy.size)
+
+
 @dataclass(frozen=True)
 class Run(Generic[S]):
-    """A finished run: its last state, the free energy after each step, and why it stopped."""
+    """A finished run: its last state, what each step led to, and whether it settled."""
 
     state: S
-    free_energies: NDArray[np.float64]
+    trace: Trace
     converged: bool
 
     @property
     def n_iter(self) -> int:
-        return int(self.free_energies.size)
+        return len(self.trace)
 
 
 def run(
@@ -49,18 +76,21 @@ def run(
 
     The free energy must never rise by more than rounding, `slack` of itself.
     """
-    energies: list[float] = []
+    infos: list[Info] = []
+    seconds: list[float] = []
     for _ in range(max_iter):
+        start = time.perf_counter()
         state, info = step(state)
-        energies.append(info.free_energy)
-        if len(energies) < 2:
+        seconds.append(time.perf_counter() - start)
+        infos.append(info)
+        if len(infos) < 2:
             continue
-        fall, size = energies[-2] - energies[-1], abs(energies[-1]) + 1.0
+        before, after = infos[-2].free_energy, info.free_energy
+        fall, size = before - after, abs(after) + 1.0
         if fall < -slack * size:
             raise FreeEnergyError(
-                f"step {len(energies)} raised the free energy from {energies[-2]!r} "
-                f"to {energies[-1]!r}"
+                f"step {len(infos)} raised the free energy from {before!r} to {after!r}"
             )
         if fall <= tol * size:
-            return Run(state, np.array(energies), converged=True)
-    return Run(state, np.array(energies), converged=False)
+            return Run(state, Trace.of(infos, seconds), converged=True)
+    return Run(state, Trace.of(infos, seconds), converged=False)

@@ -86,17 +86,25 @@ class Fit:
 
     posterior: Posterior
     solution: Solution
-    singular_values: np.ndarray
-    sum_of_squares: float
-    M: int
+    spectrum: Spectrum
     n_samples: int
     free_energy: float
     noise_variance: float | np.ndarray
     engine: str
     status: Status
     miss_probability: float = 0.0
-    n_iter: int = 1
+    trace: inference.Trace | None = None
     converged: bool = True
+
+    @property
+    def singular_values(self) -> np.ndarray:
+        """Those that are known, in the units of the (scaled) data."""
+        return self.spectrum.singular_values * self.spectrum.scale
+
+    @property
+    def n_iter(self) -> int:
+        """Steps taken; the closed form is one."""
+        return 1 if self.trace is None else len(self.trace)
 
 
 def fit(X: Any, options: Options) -> Fit:
@@ -136,9 +144,7 @@ def from_decomposition(found: Decomposition, options: Options, scale: Array = No
     return Fit(
         posterior=posterior,
         solution=solution,
-        singular_values=gamma,
-        sum_of_squares=found.spectrum.sum_of_squares * found.spectrum.scale**2,
-        M=M,
+        spectrum=found.spectrum,
         n_samples=found.n_samples,
         free_energy=solution.free_energy + M * float(xp.sum(xp.log(scale))),
         noise_variance=solution.noise_variance,
@@ -169,7 +175,7 @@ def _fit_per_feature(X: Any, options: Options) -> Fit:
     posterior = from_solution(
         state.solution,
         components=components,
-        gamma=state.singular_values,
+        gamma=state.spectrum.singular_values,
         mean=to_namespace(mean, like, array_namespace(like).float64),
         scale=to_namespace(np.sqrt(state.psi), like),
         M=M,
@@ -177,14 +183,12 @@ def _fit_per_feature(X: Any, options: Options) -> Fit:
     return Fit(
         posterior=posterior,
         solution=state.solution,
-        singular_values=state.singular_values,
-        sum_of_squares=float((data.squares / state.psi).sum()),
-        M=M,
+        spectrum=state.spectrum,
         n_samples=n,
-        free_energy=float(run.free_energies[-1]),
+        free_energy=float(run.trace.free_energy[-1]),
         noise_variance=np.where(data.squares > 0, state.psi, 0.0),
         engine="gram",
         status=state.solution.status,
-        n_iter=run.n_iter,
+        trace=run.trace,
         converged=run.converged,
     )

@@ -30,14 +30,17 @@ class State:
 
     psi: FloatArray
     solution: Solution
-    singular_values: FloatArray
+    spectrum: Spectrum
     components: FloatArray
 
 
 @dataclass(frozen=True)
 class Info:
+    """Free energy, rank, and the mean of the noise variances."""
+
     free_energy: float
     rank: int
+    noise_variance: float
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ def step(state: State, data: Moments, solve: Solve) -> tuple[State, Info]:
     """Noise given the posterior, then the posterior given the noise."""
     new = _solved(data, solve, _best_noise(state, data))
     F = new.solution.free_energy + 0.5 * data.M * float(np.log(new.psi).sum())
-    return new, Info(F, new.solution.rank)
+    return new, Info(F, new.solution.rank, float(new.psi.mean()))
 
 
 def _solved(data: Moments, solve: Solve, psi: FloatArray) -> State:
@@ -85,7 +88,7 @@ def _solved(data: Moments, solve: Solve, psi: FloatArray) -> State:
     gamma, right = _decomposed(data, root)
     spectrum = Spectrum(gamma, (data.p, data.M), float((data.squares / psi).sum()))
     solution = solve(spectrum)
-    return State(psi, solution, gamma, right(solution.rank))
+    return State(psi, solution, spectrum, right(solution.rank))
 
 
 def _decomposed(data: Moments, root: FloatArray) -> tuple[FloatArray, Callable[[int], FloatArray]]:
@@ -114,7 +117,9 @@ def _best_noise(state: State, data: Moments) -> FloatArray:
     along[:k] = state.components**2
     b2 = moments.mean_b[:, None] ** 2 * along + moments.variance_b[:, None]
     a2 = moments.mean_a**2 + data.M * moments.variance_a
-    overlap = (state.singular_values[:k] * state.solution.shrunk_singular_values) @ along[:k]
+    overlap = (state.spectrum.singular_values[:k] * state.solution.shrunk_singular_values) @ along[
+        :k
+    ]
     residuals = data.squares / state.psi - 2 * overlap + a2 @ b2
     proper = np.isfinite(moments.prior_variance_b) & (moments.prior_variance_b > 0)
     prior = (b2[proper] / moments.prior_variance_b[proper, None]).sum(axis=0)

@@ -1,0 +1,163 @@
+"""A fitted PCA in a few numbers and sentences: what the command, the report and notebooks show."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from bayespca.engines import to_numpy
+from bayespca.spectrum import Advice
+
+# A singular value this near to the threshold, relatively, could have fallen on its other side.
+NEAR = 0.05
+# A rank less probable than this is worth a sentence.
+SURE = 0.9
+# A component with this much of its squared loadings in one feature is that feature.
+ALONE = 0.95
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What people ask first of a fitted PCA.
+
+    `probability` is that of the rank, None for a method that was told it. `noise_variance` is the
+    mean over features where each has its own. `explained` is the share of the total variance along
+    the components. `notes` are codes with sentences in plain words.
+    """
+
+    method: str
+    n_samples: int
+    n_features: int
+    rank: int
+    probability: float | None
+    rank_probabilities: dict[int, float]
+    noise_variance: float
+    explained: float
+    threshold: float
+    free_energy: float
+    engine: str
+    n_iter: int
+    converged: bool
+    exact: bool
+    notes: tuple[Advice, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain Python values, which JSON can hold."""
+        return asdict(self) | {"notes": [note.text for note in self.notes]}
+
+
+def summarize(model: Any) -> Summary:
+    """The summary of a fitted `BayesianPCA`."""
+    posterior = to_numpy(model.rank_posterior_)
+    told = model.method == "ml"
+    likely = {int(k): float(posterior[k]) for k in np.flatnonzero(posterior > 1e-3)}
+    return Summary(
+        method=model.method,
+        n_samples=model.n_samples_,
+        n_features=model.n_features_in_,
+        rank=model.n_components_,
+        probability=None if told else float(posterior[model.n_components_]),
+        rank_probabilities={} if told else likely,
+        noise_variance=float(np.mean(to_numpy(model.noise_variance_)))
+        if not isinstance(model.noise_variance_, float)
+        else model.noise_variance_,
+        explained=float(to_numpy(model.explained_variance_ratio_).sum()),
+        threshold=float(model.threshold_),
+        free_energy=float(model.free_energy_),
+        engine=model.engine_,
+        n_iter=model.n_iter_,
+        converged=bool(model.converged_),
+        exact=model.status_.exact,
+        notes=_notes(model, likely),
+    )
+
+
+def ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th, …, 11th, …, 21st."""
+    if number % 100 in (11, 12, 13):
+        return f"{number}th"
+    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
+
+
+def _notes(model: Any, likely: dict[int, float]) -> tuple[Advice, ...]:
+    return (
+        *_near_threshold(model),
+        *_uncertain_rank(model, likely),
+        *_single_features(model),
+        *_convergence(model),
+        *model.status_.advice,
+    )
+
+
+def _near_threshold(model: Any) -> list[Advice]:
+    """The last kept and the first dropped component, where they lie next to the threshold."""
+    k, threshold = model.n_components_, float(model.threshold_)
+    if not (np.isfinite(threshold) and threshold > 0):
+        return []
+    found = []
+    gamma = model.spectrum_.singular_values * model.spectrum_.scale
+    for index, side in ((k - 1, "above"), (k, "below")):
+        if not 0 <= index < gamma.size:
+            continue
+        gap = abs(float(gamma[index]) / threshold - 1)
+        if gap < NEAR and (gamma[index] > threshold) == (side == "above"):
+            what = "kept" if side == "above" else "dropped"
+            found.append(
+                Advice(
+                    f"near-threshold-{what}",
+                    f"The {ordinal(index + 1)} component is within {_percent(gap)} of the "
+                    f"threshold, just {side} it, and was {what}.",
+                )
+            )
+    return found
+
+
+def _uncertain_rank(model: Any, likely: dict[int, float]) -> list[Advice]:
+    k = model.n_components_
+    if model.method == "ml" or likely.get(k, 0.0) >= SURE:
+        return []
+    others = sorted((rank for rank in likely if rank != k), key=lambda rank: -likely[rank])[:2]
+    if not others:
+        return []
+    beside = " and ".join(f"rank {rank} {likely[rank]:.0%}" for rank in others)
+    return [
+        Advice(
+            "uncertain-rank",
+            f"The rank is not certain: rank {k} has probability {likely.get(k, 0.0):.0%}, {beside}.",
+        )
+    ]
+
+
+def _single_features(model: Any) -> list[Advice]:
+    """A component that is one feature: of data in different units, most often the largest one."""
+    share = to_numpy(model.components_) ** 2
+    if model.scale or share.shape[1] < 3 or not share.size or share[0].max() < ALONE:
+        return []
+    j = int(share[0].argmax())
+    names = getattr(model, "feature_names_in_", None)
+    name = f"feature {j}" if names is None else repr(str(names[j]))
+    return [
+        Advice(
+            "single-feature",
+            f"The 1st component is {name} almost alone ({share[0, j]:.1%} of its squared "
+            "loadings). If the columns have different units, scale them.",
+        )
+    ]
+
+
+def _convergence(model: Any) -> list[Advice]:
+    if model.converged_:
+        return []
+    return [
+        Advice(
+            "not-converged",
+            f"The iteration had not settled after {model.n_iter_} steps; the result is usable.",
+        )
+    ]
+
+
+def _percent(share: float) -> str:
+    """Rounded up, so that "within 2 %" is true."""
+    return f"{max(np.ceil(share * 100), 1):.0f} %"

@@ -1,0 +1,114 @@
+"""The summary says in words what the numbers say."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from bayespca import BayesianPCA
+from bayespca.datasets import low_rank
+from bayespca.estimators.summary import ordinal, summarize
+from bayespca.spectrum import Spectrum, solve
+
+
+def codes(model):
+    return [note.code for note in summarize(model).notes]
+
+
+def matrix_with(gamma, n, p, rng):
+    """A matrix with given singular values and no mean."""
+    U = np.linalg.qr(rng.normal(size=(n, len(gamma))))[0]
+    V = np.linalg.qr(rng.normal(size=(p, len(gamma))))[0]
+    return (U * gamma) @ V.T
+
+
+def at_threshold(relative, rng, n=300, p=40):
+    """Data with two strong components and one at `relative` times the threshold."""
+    noise = np.linalg.svd(rng.normal(size=(n, p)), compute_uv=False)
+    noise[:3] = noise[3]
+    gamma = np.sort(np.r_[200.0, 100.0, noise[2:]])[::-1]
+    for _ in range(50):  # the noise, and so the threshold, depends a little on the third
+        gamma[2] = relative * solve(Spectrum(gamma, (p, n))).threshold
+    return matrix_with(gamma, n, p, rng)
+
+
+def test_numbers_are_those_of_the_model(rng):
+    X = low_rank(100, 20, 3, random_state=0).X
+    model = BayesianPCA().fit(X)
+    summary = summarize(model)
+    assert (summary.n_samples, summary.n_features, summary.rank) == (100, 20, 3)
+    assert summary.probability == model.rank_posterior_[3]
+    assert summary.rank_probabilities[3] == summary.probability
+    assert summary.noise_variance == model.noise_variance_
+    assert summary.explained == pytest.approx(model.explained_variance_ratio_.sum())
+    assert summary.notes == ()
+    assert json.loads(json.dumps(summary.as_dict()))["rank"] == 3
+
+
+@pytest.mark.parametrize(
+    ("relative", "code", "text"),
+    [
+        (1.015, "near-threshold-kept", "The 3rd component is within 2 % of the threshold, just ab"),
+        (0.985, "near-threshold-dropped", "The 3rd component is within 2 % of the threshold, just"),
+    ],
+)
+def test_a_component_next_to_the_threshold_is_named(rng, relative, code, text):
+    model = BayesianPCA(center=False).fit(at_threshold(relative, rng))
+    note = next(note for note in summarize(model).notes if note.code == code)
+    assert note.text.startswith(text)
+
+
+def test_a_component_far_from_the_threshold_is_not(rng):
+    assert not [code for code in codes(BayesianPCA().fit(low_rank(100, 20, 3).X)) if "near" in code]
+
+
+def test_an_uncertain_rank_is_told_with_its_rivals(rng):
+    model = BayesianPCA(center=False).fit(at_threshold(1.0001, rng))
+    note = next(note for note in summarize(model).notes if note.code == "uncertain-rank")
+    assert "rank 2" in note.text
+    assert "rank 3" in note.text
+
+
+def test_a_feature_in_other_units_is_named(rng):
+    X = low_rank(100, 5, 2, random_state=0).X
+    X[:, 3] *= 1000
+    assert "feature 3 almost alone" in " ".join(
+        n.text for n in summarize(BayesianPCA().fit(X)).notes
+    )
+    assert "single-feature" not in codes(BayesianPCA(scale=True).fit(X))
+
+
+def test_a_rank_that_was_told_has_no_probability():
+    summary = summarize(BayesianPCA("ml", n_components=2).fit(low_rank(100, 20, 3).X))
+    assert summary.probability is None
+    assert summary.rank == 2
+
+
+def test_rank_zero(rng):
+    summary = summarize(BayesianPCA().fit(rng.normal(size=(50, 10))))
+    assert (summary.rank, summary.explained) == (0, 0.0)
+
+
+def test_noise_of_each_feature_is_averaged(rng):
+    model = BayesianPCA(noise="per-feature").fit(low_rank(100, 10, 2).X)
+    assert summarize(model).noise_variance == pytest.approx(model.noise_variance_.mean())
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_an_early_stop_is_told(rng):
+    model = BayesianPCA(noise="per-feature", max_iter=2, tol=0).fit(low_rank(100, 10, 2).X)
+    assert "not-converged" in codes(model)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (11, "11th"), (21, "21st")]
+)
+def test_ordinals(number, text):
+    assert ordinal(number) == text
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
