@@ -125,7 +125,8 @@ def _uncertain_rank(model: Any, likely: dict[int, float]) -> list[Advice]:
     return [
         Advice(
             "uncertain-rank",
-            f"The rank is not certain: rank {k} has probability {likely.get(k, 0.0):.0%}, {beside}.",
+            f"The rank is not certain: rank {k} has probability {likely.get(k, 0.0):.0%}, "
+            f"{beside}.",
         )
     ]
 
