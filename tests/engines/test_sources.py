@@ -229,7 +229,6 @@ def test_integers_that_turn_into_decimals_far_down(tmp_path):
         ("1,2\n3,4\n", None, [[1, 2], [3, 4]]),
         ("\ufeffa,b\r\n1,2\r\n", ["a", "b"], [[1, 2]]),
         ('"x, y";z\n1;2\n', ["x, y", "z"], [[1, 2]]),
-        ("same,same\n1,2", ["same", "same"], [[1, 2]]),
         ("only one\n1\n2\n", ["only one"], [[1], [2]]),
         ("first one,second one\n1,2\n", ["first one", "second one"], [[1, 2]]),
         ("a,b\n1e-3, 2\n", ["a", "b"], [[1e-3, 2]]),
@@ -359,21 +358,31 @@ def test_files_that_are_not_what_their_ending_says(name, tmp_path):
 
 def test_a_text_column_in_parquet(tmp_path):
     pq.write_table(pa.table({"a": [1.0], "city": ["Bonn"]}), tmp_path / "x.parquet")
-    with pytest.raises(ValueError, match=r"x\.parquet, column 'city': .* string .* Remove"):
-        open_source(tmp_path / "x.parquet")
+    source = open_source(tmp_path / "x.parquet")
+    assert source.names == ["a"]
+    assert source.notes == ("column 'city' was set aside (text)",)
 
 
-@pytest.mark.parametrize("n", [1, 5000])
-def test_a_text_column_in_csv(tmp_path, n):
+def test_a_text_column_in_csv(tmp_path):
+    (tmp_path / "x.csv").write_text("a,city\n1,Bonn\n2,Bonn")
+    source = open_source(tmp_path / "x.csv")
+    assert source.names == ["a"]
+    assert source.notes == ("column 'city' was set aside (text)",)
+
+
+@pytest.mark.parametrize("n", [2, 5000])
+def test_text_in_a_column_of_numbers(tmp_path, n):
     rows = ["a,city", *["1,2"] * n, "1,Bonn"]
     (tmp_path / "x.csv").write_text("\n".join(rows))
-    with pytest.raises(ValueError, match=r"x\.csv, column 'city': 'Bonn' is not a number. Remove"):
+    place = rf"x\.csv, line {n + 2}, column 'city': 'Bonn' is not a number"
+    with pytest.raises(ValueError, match=place):
         read(tmp_path / "x.csv", block_bytes=1000)
 
 
 def test_a_csv_with_a_short_row(tmp_path):
     (tmp_path / "x.csv").write_text("a,b\n1,2\n3\n")
-    with pytest.raises(ValueError, match=r"x\.csv cannot be read: .*Expected 2 columns, got 1"):
+    place = r"x\.csv, line 3 has 1 field, but its header names 2 columns"
+    with pytest.raises(ValueError, match=place):
         read(tmp_path / "x.csv")
 
 
@@ -439,7 +448,7 @@ def test_a_missing_file(name, tmp_path):
 @pytest.mark.parametrize("name", ["x.xlsx", "x", "x.npy.gz", "x.gz"])
 def test_an_unknown_ending(name, tmp_path):
     (tmp_path / name).write_text("1,2")
-    with pytest.raises(ValueError, match=r"ending .* not known: use one of \.npy, \.parquet"):
+    with pytest.raises(ValueError, match=r"ending .* not known: use one of \.csv, \.tsv"):
         open_source(tmp_path / name)
 
 

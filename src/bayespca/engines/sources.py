@@ -1,34 +1,29 @@
 """Data that are read block by block: arrays, memory maps, files, tables, iterables of blocks.
 
-`open_source` finds out what it was given and looks at the first rows only. Everything that can be
-wrong with the data is said here, once, in terms of the file, row and column where it was found.
+`open_source` finds out what it was given and looks at the first rows only. That the numbers are
+complete and finite is checked here, once, in terms of the row and column where they are not.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import mmap
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.lib import array_utils
-from numpy.lib import format as npy_format
 from numpy.typing import NDArray
+
+from bayespca.io import File, Layout, Table, float_type, mapped, open_file, rows_per_block
 
 Block = NDArray[np.floating[Any]]
 Blocks = Iterator[Block]
 Slice = Callable[[int, int], Any]
 
 BLOCK_BYTES = 32 * 2**20
-COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
-MISSING = {"", "na", "n/a", "#n/a", "nan", "-nan", "null"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +46,8 @@ class Source:
         next one is asked for.
     n_samples
         Number of rows where it is known before reading, else None.
+    notes
+        What the user may want to know: columns that are not among the features, and why.
     """
 
     n_features: int
@@ -59,6 +56,7 @@ class Source:
     rereadable: bool
     blocks: Callable[[], Blocks]
     n_samples: int | None = None
+    notes: tuple[str, ...] = ()
 
 
 def open_source(X: Any, *, block_bytes: int = BLOCK_BYTES) -> Source:
@@ -169,13 +167,7 @@ def _as_block(block: Any, where: str) -> Block:
         )
     if values.dtype.kind not in "fbiu":
         return _from_objects(values, where, _names_of(block))
-    return values.astype(_float_type(values.dtype), copy=False)
-
-
-def _float_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """float32 stays what it is, shorter floats become it, and all else becomes float64."""
-    is_short = dtype.kind == "f" and dtype.itemsize <= 4
-    return np.dtype(np.float32 if is_short else np.float64)
+    return values.astype(float_type(values.dtype), copy=False)
 
 
 def _from_objects(values: NDArray[Any], where: str, names: list[str] | None) -> Block:
@@ -251,7 +243,7 @@ def _sliced(
     if not n:
         raise ValueError(f"{where} holds no rows.")
     dtype = _as_block(rows(0, 1), where).dtype
-    step = _rows_per_block(p, dtype, block_bytes)
+    step = rows_per_block(p, dtype, block_bytes)
 
     def read() -> Blocks:
         for i in range(0, n, step):
@@ -260,10 +252,6 @@ def _sliced(
             _release(part)
 
     return Source(p, dtype, names, True, lambda: _checked(read(), where, names), n)
-
-
-def _rows_per_block(n_features: int, dtype: np.dtype[Any], block_bytes: int) -> int:
-    return max(1, block_bytes // max(1, n_features * dtype.itemsize))
 
 
 def _release(part: Any) -> None:
@@ -292,26 +280,56 @@ def _release(part: Any) -> None:
 def _open_path(path: Path, block_bytes: int) -> Source:
     if path.is_dir():
         return _open_directory(path, block_bytes)
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist.")
-    plain = path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
-    ending = plain.suffix.lower()
-    if ending not in OPENERS or (plain != path and OPENERS[ending] is not _open_csv):
-        raise ValueError(
-            f"{path} has the ending {path.suffix!r}, which is not known: use one of "
-            f"{', '.join(OPENERS)}."
-        )
-    if not path.stat().st_size:
-        raise ValueError(f"{path} is empty (0 bytes).")
-    return OPENERS[ending](path, block_bytes)
+    return from_file(open_file(path), block_bytes=block_bytes)
+
+
+def from_file(file: File, *, block_bytes: int = BLOCK_BYTES) -> Source:
+    """The rows of a file, a block at a time."""
+    path = file.path
+    if path.suffix.lower() == ".npy":
+        return _open_array(mapped(path), str(path), block_bytes)
+    if file.blocks is None:
+        return _from_table(file.read(), path, block_bytes)
+    read, names = file.blocks, file.layout.feature_names
+
+    def blocks() -> Blocks:
+        return _checked((rows.values for rows in read(block_bytes)), str(path), names)
+
+    return Source(
+        len(file.layout.features),
+        file.dtype,
+        names,
+        True,
+        blocks,
+        file.n_samples,
+        _notes(file.layout),
+    )
+
+
+def _from_table(table: Table, path: Path, block_bytes: int) -> Source:
+    """A file that comes all at once."""
+    if not isinstance(table.values, np.ndarray):
+        raise TypeError(f"{path} holds a sparse matrix, which cannot be read in blocks of rows.")
+    source = _open_array(table.values, str(path), block_bytes)
+    return replace(source, names=table.names)
+
+
+def _notes(layout: Layout) -> tuple[str, ...]:
+    """What is not obvious about the columns that are read."""
+    found = []
+    if layout.id_column is not None:
+        found.append(f"column {layout.described(layout.id_column)} names the rows")
+    found += [
+        f"column {layout.described(j)} was set aside ({why})" for j, why in layout.aside.items()
+    ]
+    return tuple(found)
 
 
 def _open_directory(path: Path, block_bytes: int) -> Source:
     files = sorted(
         file
         for file in path.iterdir()
-        if OPENERS.get(file.suffix.lower()) is _open_parquet
-        and not file.name.startswith((".", "_"))
+        if file.suffix.lower() in (".parquet", ".pq") and not file.name.startswith((".", "_"))
     )
     if not files:
         raise ValueError(f"{path} is a directory without Parquet files (.parquet, .pq).")
@@ -340,6 +358,7 @@ def _joined(parts: list[Source], labels: list[str]) -> Source:
         all(part.rereadable for part in parts),
         lambda: chain.from_iterable(part.blocks() for part in parts),
         None if None in counts else sum(count for count in counts if count),
+        first.notes,
     )
 
 
@@ -351,195 +370,6 @@ def _difference(names: list[str] | None, others: list[str] | None, other: str) -
         return f"column names, but {other} has none"
     a, b = next(pair for pair in zip(names, others, strict=True) if pair[0] != pair[1])
     return f"a column {a!r} where {other} has {b!r}"
-
-
-def _import(name: str, path: Path) -> Any:
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise ImportError(
-            f'reading {path} needs pyarrow: install it with pip install "bayespca[io]".'
-        ) from error
-
-
-# --- .npy --------------------------------------------------------------------------------------
-
-
-def _open_npy(path: Path, block_bytes: int) -> Source:
-    """A memory map: in the order of the file it is read as fast as by plain reads, or faster."""
-    shape, is_fortran, dtype, offset = _npy_header(path)
-    if len(shape) != 2:
-        raise ValueError(f"{path} holds an array of shape {shape}, but two dimensions are needed.")
-    if dtype.kind not in "fbiu":
-        raise ValueError(f"{path} holds entries of type {dtype}, but real numbers are needed.")
-    expected, found = offset + shape[0] * shape[1] * dtype.itemsize, path.stat().st_size
-    if found < expected:
-        raise ValueError(
-            f"{path} ends early: an array of shape {shape} and type {dtype} takes {expected} "
-            f"bytes, and the file has {found}. Copy or write it again."
-        )
-    if not shape[0] * shape[1]:
-        raise ValueError(f"{path} holds an array of shape {shape}: there is nothing to read.")
-    array = np.memmap(path, dtype, "r", offset, shape, "F" if is_fortran else "C")
-    return _open_array(array, str(path), block_bytes)
-
-
-def _npy_header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Shape, whether columns are contiguous, type and position of the first number."""
-    with path.open("rb") as file:
-        try:
-            version = npy_format.read_magic(file)
-            if version == (1, 0):
-                header = npy_format.read_array_header_1_0(file)
-            else:
-                header = npy_format.read_array_header_2_0(file)
-        except ValueError as error:
-            raise ValueError(f"{path} is not a .npy file: {error}.") from error
-        return *header, file.tell()
-
-
-# --- Parquet -----------------------------------------------------------------------------------
-
-
-def _open_parquet(path: Path, block_bytes: int) -> Source:
-    pa, parquet = _import("pyarrow", path), _import("pyarrow.parquet", path)
-    try:
-        with parquet.ParquetFile(path) as file:
-            schema, n_rows = file.schema_arrow, file.metadata.num_rows
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{path} cannot be read as Parquet: {_first_line(error)}") from error
-    names = [name for name in schema.names if name not in _index_columns(schema)]
-    for name in names:
-        _check_arrow_type(pa.types, schema.field(name).type, name, path)
-    is_short = all(_is_short_float(pa.types, schema.field(name).type) for name in names)
-    dtype = np.dtype(np.float32 if is_short and names else np.float64)
-    step = _rows_per_block(len(names), dtype, block_bytes)
-
-    def read() -> Blocks:
-        try:
-            with parquet.ParquetFile(path) as file:
-                for batch in file.iter_batches(batch_size=step, columns=names):
-                    yield _from_batch(batch, names, dtype, pa)
-        except (pa.ArrowException, OSError) as error:
-            raise ValueError(f"{path} cannot be read as Parquet: {_first_line(error)}") from error
-
-    def blocks() -> Blocks:
-        return _checked(read(), str(path), names)
-
-    return Source(len(names), dtype, names, True, blocks, n_rows)
-
-
-def _index_columns(schema: Any) -> list[str]:
-    """The columns in which pandas stores a table's row labels."""
-    stored = (schema.pandas_metadata or {}).get("index_columns", [])
-    return [name for name in stored if isinstance(name, str)]
-
-
-def _check_arrow_type(types: Any, kind: Any, name: str, path: Path) -> None:
-    tests = (types.is_floating, types.is_integer, types.is_boolean, types.is_decimal)
-    if not any(test(kind) for test in tests):
-        raise ValueError(
-            f"{path}, column {name!r}: entries of type {kind} are not numbers. Remove the column "
-            "or turn it into numbers first."
-        )
-
-
-def _is_short_float(types: Any, kind: Any) -> bool:
-    return types.is_float32(kind) or types.is_float16(kind)
-
-
-def _from_batch(batch: Any, names: list[str], dtype: np.dtype[Any], pa: Any) -> Block:
-    block = np.empty((batch.num_rows, len(names)), dtype, order="F")
-    for j, name in enumerate(names):
-        column = batch.column(name)
-        if not pa.types.is_floating(column.type):
-            column = column.cast(pa.float64(), safe=False)
-        block[:, j] = column.to_numpy(zero_copy_only=False)
-    return block
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
-
-
-# --- CSV and TSV -------------------------------------------------------------------------------
-
-
-def _open_csv(path: Path, block_bytes: int) -> Source:
-    pa, pa_csv = _import("pyarrow", path), _import("pyarrow.csv", path)
-    line = _first_text_line(path, pa)
-    delimiter = _delimiter(path, line)
-    fields = next(csv.reader(io.StringIO(line), delimiter=delimiter), [])
-    names = None if all(_is_number(field) for field in fields) else [f.strip() for f in fields]
-    # Our own names for pyarrow: those of the file need not be different from each other.
-    keys = [str(j) for j in range(len(fields))]
-    options = {
-        "read_options": pa_csv.ReadOptions(
-            # A line must fit into a block.
-            block_size=max(block_bytes, 64 * len(line)),
-            column_names=keys,
-            skip_rows=0 if names is None else 1,
-        ),
-        "parse_options": pa_csv.ParseOptions(delimiter=delimiter),
-        "convert_options": pa_csv.ConvertOptions(column_types=dict.fromkeys(keys, pa.float64())),
-    }
-    dtype = np.dtype(np.float64)
-
-    def read() -> Blocks:
-        try:
-            with pa_csv.open_csv(path, **options) as batches:
-                for batch in batches:
-                    yield _from_batch(batch, keys, dtype, pa)
-        except (pa.ArrowException, OSError) as error:
-            if "Empty CSV" not in str(error):
-                raise ValueError(_csv_complaint(error, path, names)) from error
-
-    return Source(len(keys), dtype, names, True, lambda: _checked(read(), str(path), names))
-
-
-def _first_text_line(path: Path, pa: Any) -> str:
-    """The first line, decompressed where the ending says so."""
-    head = b""
-    try:
-        with pa.input_stream(str(path)) as stream:
-            while b"\n" not in head and (more := stream.read(2**16)):
-                head += more
-        return head.partition(b"\n")[0].decode("utf-8-sig").rstrip("\r")
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} cannot be read as text: {_first_line(error)}") from error
-
-
-def _delimiter(path: Path, line: str) -> str:
-    """A tab where the ending says so, else the most frequent of the usual ones.
-
-    Spaces separate columns in .txt files alone: elsewhere they are parts of names.
-    """
-    endings = {suffix.lower() for suffix in path.suffixes}
-    if {".tsv", ".tab"} & endings:
-        return "\t"
-    bare = re.sub(r'"[^"]*"', "", line)
-    best = max(",;\t|", key=bare.count)
-    return " " if ".txt" in endings and best not in bare else best
-
-
-def _is_number(field: str) -> bool:
-    try:
-        float(field)
-    except ValueError:
-        return field.strip().lower() in MISSING
-    return True
-
-
-def _csv_complaint(error: Exception, path: Path, names: list[str] | None) -> str:
-    text = _first_line(error)
-    column = re.search(r"column #(\d+)", text)
-    value = re.search(r"invalid value '(.*)'", text)
-    if column and value:
-        return (
-            f"{path}, column {_column_name(int(column[1]), names)}: {value[1]!r} is not a number. "
-            "Remove the column or turn it into numbers first."
-        )
-    return f"{path} cannot be read: {text}"
 
 
 # --- iterables of blocks -----------------------------------------------------------------------
@@ -577,14 +407,3 @@ def _checked_blocks(items: Iterable[Any], n_features: int, names: list[str] | No
         _check_width(block, index, n_features)
         _check_finite(block, f"block {index}", 0, names)
         yield block
-
-
-OPENERS: dict[str, Callable[[Path, int], Source]] = {
-    ".npy": _open_npy,
-    ".parquet": _open_parquet,
-    ".pq": _open_parquet,
-    ".csv": _open_csv,
-    ".tsv": _open_csv,
-    ".tab": _open_csv,
-    ".txt": _open_csv,
-}

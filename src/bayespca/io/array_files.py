@@ -1,0 +1,226 @@
+"""Files of arrays: .npy, .npz, Matrix Market and .h5ad."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy_format
+from numpy.typing import NDArray
+
+from .layout import How, Layout
+from .packages import need
+from .records import File, Rows, Table, first_line, float_type, rows_per_block
+
+FEATURE_NAMES = ("feature_names", "features", "columns", "var_names", "names")
+SAMPLE_NAMES = ("sample_names", "samples", "index", "ids", "obs_names")
+
+
+def open_npy(path: Path, how: How) -> File:
+    """A memory map: in the order of the file it is read as fast as by plain reads, or faster."""
+    array = mapped(path)
+    dtype = float_type(array.dtype)
+    n, p = array.shape
+    layout = _plain_layout(p, None)
+
+    def read() -> Table:
+        return Table(np.array(array, dtype=dtype))
+
+    def blocks(block_bytes: int) -> Iterator[Rows]:
+        step = rows_per_block(p, dtype, block_bytes)
+        for i in range(0, n, step):
+            yield Rows(np.asarray(array[i : i + step]).astype(dtype, copy=False))
+
+    return File(path, layout, dtype, n, n * p * dtype.itemsize, read, blocks)
+
+
+def mapped(path: Path) -> np.memmap[Any, Any]:
+    """A .npy file of a matrix of numbers as a memory map."""
+    shape, is_fortran, dtype, offset = _npy_header(path)
+    if len(shape) != 2:
+        raise ValueError(f"{path} holds an array of shape {shape}, but two dimensions are needed.")
+    if dtype.kind not in "fbiu":
+        raise ValueError(f"{path} holds entries of type {dtype}, but real numbers are needed.")
+    expected, found = offset + shape[0] * shape[1] * dtype.itemsize, path.stat().st_size
+    if found < expected:
+        raise ValueError(
+            f"{path} ends early: an array of shape {shape} and type {dtype} takes {expected} "
+            f"bytes, and the file has {found}. Copy or write it again."
+        )
+    if not shape[0] * shape[1]:
+        raise ValueError(f"{path} holds an array of shape {shape}: there is nothing to read.")
+    return np.memmap(path, dtype, "r", offset, shape, "F" if is_fortran else "C")
+
+
+def _npy_header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Shape, whether columns are contiguous, type and position of the first number."""
+    with path.open("rb") as file:
+        try:
+            version = npy_format.read_magic(file)
+            if version == (1, 0):
+                header = npy_format.read_array_header_1_0(file)
+            else:
+                header = npy_format.read_array_header_2_0(file)
+        except (ValueError, EOFError) as error:
+            raise ValueError(f"{path} is not a .npy file: {first_line(error)}.") from error
+        return *header, file.tell()
+
+
+# --- .npz --------------------------------------------------------------------------------------
+
+
+def open_npz(path: Path, how: How) -> File:
+    """The array X of an .npz file, or its only matrix; names and labels if they are beside it."""
+    arrays = _npz_arrays(path)
+    X = arrays[_npz_choice(arrays, how.array, path)]
+    _check_matrix(X, f"{path}, array {_npz_choice(arrays, how.array, path)!r}")
+    n, p = X.shape
+    dtype = float_type(X.dtype)
+    names = _strings(arrays, FEATURE_NAMES, p)
+    layout = _plain_layout(p, names)
+    others = {
+        key: value
+        for key, value in arrays.items()
+        if value.shape == (n,) and key not in (*SAMPLE_NAMES, *FEATURE_NAMES)
+    }
+
+    def read() -> Table:
+        return Table(
+            np.array(X, dtype=dtype),
+            names,
+            _strings(arrays, SAMPLE_NAMES, n),
+            others=others,
+            aside=dict.fromkeys(others, "another array"),
+        )
+
+    return File(path, layout, dtype, n, n * p * dtype.itemsize, read)
+
+
+def _npz_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            found = {}
+            for key in file.files:
+                try:
+                    found[key] = file[key]
+                except ValueError:
+                    continue  # an array of Python objects, which are not read
+            return found
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, NotImplementedError) as e:
+        raise ValueError(f"{path} cannot be read as .npz: {first_line(e)}") from e
+    except AttributeError as e:  # np.load gives a bare array for what is really a .npy file
+        raise ValueError(f"{path} is not an .npz file.") from e
+
+
+def _npz_choice(arrays: dict[str, NDArray[Any]], wanted: str | None, path: Path) -> str:
+    matrices = [key for key, value in arrays.items() if _is_matrix(value)]
+    if wanted is not None:
+        if wanted not in arrays:
+            raise ValueError(f"{path} has no array {wanted!r}; it has {_listed(arrays)}.")
+        return wanted
+    if "X" in arrays:
+        return "X"
+    if len(matrices) != 1:
+        raise ValueError(
+            f"{path} has {len(matrices) or 'no'} matrices of numbers: name the array to read, one "
+            f"of {_listed(arrays)}."
+        )
+    return matrices[0]
+
+
+def _listed(arrays: dict[str, NDArray[Any]]) -> str:
+    shown = [f"{key} {value.shape}" for key, value in list(arrays.items())[:8]]
+    return ", ".join(shown) or "none"
+
+
+def _is_matrix(array: NDArray[Any]) -> bool:
+    return array.ndim == 2 and array.dtype.kind in "fbiu" and array.size > 0
+
+
+def _check_matrix(array: NDArray[Any], where: str) -> None:
+    if array.ndim != 2:
+        raise ValueError(
+            f"{where} has shape {array.shape}, but must have two dimensions: rows are samples, "
+            "columns are features."
+        )
+    if array.dtype.kind not in "fbiu":
+        raise ValueError(f"{where} holds entries of type {array.dtype}, but numbers are needed.")
+    if not array.size:
+        raise ValueError(f"{where} has shape {array.shape}: there is nothing to read.")
+
+
+def _strings(
+    arrays: dict[str, NDArray[Any]], keys: tuple[str, ...], length: int
+) -> list[str] | None:
+    for key in keys:
+        if key in arrays and arrays[key].shape == (length,) and arrays[key].dtype.kind in "US":
+            return [str(item) for item in arrays[key].astype(str)]
+    return None
+
+
+# --- Matrix Market and .h5ad -------------------------------------------------------------------
+
+
+def open_matrix_market(path: Path, how: How) -> File:
+    """A matrix of numbers, sparse (zeros are zeros) or dense."""
+    import scipy.io
+
+    try:
+        with path.open("rb") as file:
+            matrix: Any = scipy.io.mmread(file)
+    except (OSError, ValueError, TypeError, OverflowError, EOFError, MemoryError) as error:
+        raise ValueError(f"{path} cannot be read as Matrix Market: {first_line(error)}") from error
+    if hasattr(matrix, "tocsr"):
+        matrix = matrix.tocsr()
+    if matrix.ndim != 2 or matrix.dtype.kind not in "fbiu" or not min(matrix.shape):
+        raise ValueError(
+            f"{path} holds a matrix of shape {matrix.shape} and type {matrix.dtype}, but one of "
+            "real numbers is needed."
+        )
+    dtype = float_type(matrix.dtype)
+    values = matrix.astype(dtype)
+    n, p = values.shape
+    memory = getattr(values, "nnz", n * p) * dtype.itemsize
+    return File(path, _plain_layout(p, None), dtype, n, memory, lambda: Table(values))
+
+
+def open_h5ad(path: Path, how: How) -> File:
+    """X, or a layer, of an annotated data matrix, with the names of cells and genes."""
+    anndata = need("anndata", f"reading {path}")
+
+    try:
+        data = anndata.read_h5ad(path)
+    except Exception as error:
+        # anndata and h5py raise errors of many types for a damaged file.
+        raise ValueError(f"{path} cannot be read as .h5ad: {first_line(error)}") from error
+    if how.array is not None and how.array not in data.layers:
+        layers = ", ".join(map(repr, data.layers)) or "none"
+        raise ValueError(f"{path} has no layer {how.array!r}; it has {layers}.")
+    X: Any = data.X if how.array is None else data.layers[how.array]
+    if X is None or not min(X.shape):
+        raise ValueError(f"{path} holds no data.")
+    X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
+    values = X.astype(float_type(X.dtype))
+    names = [str(name) for name in data.var_names]
+    others = {str(key): np.asarray(data.obs[key].astype(object)) for key in data.obs}
+
+    def read() -> Table:
+        return Table(
+            values,
+            names,
+            [str(name) for name in data.obs_names],
+            others=others,
+            aside=dict.fromkeys(others, "annotation"),
+        )
+
+    layout = _plain_layout(values.shape[1], names)
+    memory = getattr(values, "nnz", values.size) * values.dtype.itemsize
+    return File(path, layout, values.dtype, values.shape[0], memory, read)
+
+
+def _plain_layout(p: int, names: list[str] | None) -> Layout:
+    """All columns are features."""
+    return Layout(p, None if names is None else tuple(names), tuple(range(p)))

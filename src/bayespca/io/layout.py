@@ -1,0 +1,194 @@
+"""Which columns of a table are features, which one names the rows, and which are set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from .dialect import Sample, is_id_name
+
+# Of the fields of a column, at least this share must be numbers for the others to be mistakes.
+MOSTLY = 0.5
+BOOLEANS = {"true", "false"}
+
+
+@dataclass(frozen=True)
+class How:
+    """What a user says about a file; None is found out.
+
+    `id_column` is a name, or "" for none. `array` is the name of an array in an .npz file, or of a
+    layer in an .h5ad file.
+    """
+
+    delimiter: str | None = None
+    decimal: str | None = None
+    header: bool | None = None
+    id_column: str | None = None
+    missing: tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()
+    array: str | None = None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Columns by position: features, ids, and those that are set aside, each with the reason.
+
+    `names` is None where the file has none; `described` makes up for that.
+    """
+
+    n_columns: int
+    names: tuple[str, ...] | None
+    features: tuple[int, ...]
+    id_column: int | None = None
+    aside: dict[int, str] = field(default_factory=dict)
+    booleans: frozenset[int] = frozenset()
+
+    def described(self, j: int) -> str:
+        """The name of a column for people."""
+        return repr(self.names[j]) if self.names is not None else str(j)
+
+    def name(self, j: int) -> str:
+        """The name of a column for a table that is written."""
+        return self.names[j] if self.names is not None else f"column {j}"
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        return None if self.names is None else [self.names[j] for j in self.features]
+
+
+def of_sample(sample: Sample, how: How, where: str) -> Layout:
+    """The layout of a text table, from its first rows."""
+    n = sample.n_columns
+    names = _checked_names(sample.names, where)
+    kinds = [_kind(sample, j) for j in range(n)]
+    forced = _position(names, n, how.id_column, where) if how.id_column else None
+    id_column = forced
+    if how.id_column is None and _names_the_rows(sample, names, kinds):
+        id_column = 0
+    aside = {j: "dropped" for j in _positions(names, n, how.drop, where)}
+    aside |= {
+        j: "text" for j in range(n) if kinds[j] == "text" and j != id_column and j not in aside
+    }
+    features = tuple(j for j in range(n) if j != id_column and j not in aside)
+    booleans = frozenset(j for j in features if kinds[j] == "boolean")
+    return Layout(n, names, features, id_column, aside, booleans)
+
+
+def of_types(
+    names: Sequence[str],
+    kinds: Sequence[str],
+    how: How,
+    where: str,
+    *,
+    row_labels: Sequence[str] = (),
+) -> Layout:
+    """The layout of a table whose columns have types: "number", or the reason to set aside."""
+    n, known = len(names), _checked_names(list(names), where)
+    id_column: int | None = None
+    if how.id_column:
+        id_column = _position(known, n, how.id_column, where)
+    elif how.id_column is None:
+        stored = [j for j in range(n) if names[j] in row_labels]
+        is_first = n > 1 and kinds[0] == "text" and is_id_name(names[0])
+        id_column = stored[0] if stored else (0 if is_first else None)
+    aside = {j: "dropped" for j in _positions(known, n, how.drop, where)}
+    aside |= {j: "row label" for j in range(n) if names[j] in row_labels and j not in aside}
+    aside |= {j: kinds[j] for j in range(n) if kinds[j] != "number" and j not in aside}
+    aside = {j: reason for j, reason in aside.items() if j != id_column}
+    features = tuple(j for j in range(n) if j != id_column and j not in aside)
+    return Layout(n, known, features, id_column, aside)
+
+
+def without_empty(layout: Layout, empty: Sequence[int]) -> Layout:
+    """The layout with features set aside that turned out to hold no value at all."""
+    return Layout(
+        layout.n_columns,
+        layout.names,
+        tuple(j for j in layout.features if j not in set(empty)),
+        layout.id_column,
+        layout.aside | dict.fromkeys(empty, "empty"),
+        layout.booleans - set(empty),
+    )
+
+
+def check_features(layout: Layout, where: str, sample: Sample | None = None) -> None:
+    """Raise if there is nothing to analyse."""
+    if layout.features:
+        return
+    shown = ", ".join(f"{layout.described(j)} ({why})" for j, why in list(layout.aside.items())[:3])
+    splitting = ""
+    if sample is not None:
+        delimiter = {"\t": "tab", " ": "space"}.get(
+            sample.dialect.delimiter, sample.dialect.delimiter
+        )
+        splitting = f", splitting lines at {delimiter!r}: if that is wrong, name the delimiter"
+    raise ValueError(
+        f"{where} has no column of numbers among its {layout.n_columns} "
+        f"column{'s' * (layout.n_columns != 1)}"
+        f"{' (' + shown + ')' if shown else ''}{splitting}."
+    )
+
+
+def _kind(sample: Sample, j: int) -> str:
+    fields = sample.column(j)
+    if not fields:
+        return "number"  # for all we know
+    if all(text.strip().lower() in BOOLEANS for text in fields):
+        return "boolean"
+    numbers = sum(sample.dialect.is_number(text) for text in fields)
+    return "number" if numbers > MOSTLY * len(fields) else "text"
+
+
+def _names_the_rows(sample: Sample, names: tuple[str, ...] | None, kinds: list[str]) -> bool:
+    """Whether the first column is ids: all different, and text or called like one.
+
+    Numbers without such a name are data, even if they count the rows.
+    """
+    if len(kinds) < 2:
+        return False
+    if sample.dialect.has_short_header:
+        return True
+    fields = sample.column(0)
+    if not fields or len(set(fields)) < len(fields):
+        return False
+    is_named = names is not None and is_id_name(names[0])
+    if kinds[0] == "text":
+        return len(fields) > 1 or is_named
+    return is_named and all(text.strip().lstrip("-").isdigit() for text in fields)
+
+
+def _checked_names(names: list[str] | None, where: str) -> tuple[str, ...] | None:
+    """Names that are all different; a column without one is called by its position."""
+    if names is None:
+        return None
+    names = [name or (f"column {j}" if j else "") for j, name in enumerate(names)]
+    seen: dict[str, int] = {}
+    for j, name in enumerate(names):
+        if name in seen:
+            raise ValueError(
+                f"{where} has two columns called {name!r} (columns {seen[name] + 1} and {j + 1}): "
+                "rename one of them."
+            )
+        seen[name] = j
+    return tuple(names)
+
+
+def _positions(
+    names: tuple[str, ...] | None, n: int, wanted: Sequence[str], where: str
+) -> list[int]:
+    return [_position(names, n, name, where) for name in wanted]
+
+
+def _position(names: tuple[str, ...] | None, n: int, name: str, where: str) -> int:
+    """Where a column is: by its name, or counting from 0."""
+    if names is not None and name in names:
+        return names.index(name)
+    if name.isdigit() and int(name) < n:
+        return int(name)
+    known = "" if names is None else f" Its columns are {_listed(names)}."
+    raise ValueError(f"{where} has no column {name!r}.{known}")
+
+
+def _listed(names: Sequence[str], most: int = 8) -> str:
+    shown = ", ".join(repr(name) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -1,0 +1,19 @@
+"""Optional packages, imported where they are used, with a sentence when they are missing."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+EXTRAS = {"pyarrow": "bayespca[io]", "anndata": "anndata"}
+
+
+def need(name: str, purpose: str) -> Any:
+    """The module `name`, or an ImportError that says how to get it."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        package = name.partition(".")[0]
+        raise ImportError(
+            f'{purpose} needs {package}: install it with pip install "{EXTRAS[package]}".'
+        ) from error

@@ -1,0 +1,169 @@
+"""CSV, TSV and their relatives, read by pyarrow once the dialect and the layout are known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import layout as layouts
+from .arrow_files import features_of, table_of
+from .dialect import Dialect, Sample, open_text, recognise
+from .layout import How, Layout
+from .packages import need
+from .records import File, Rows, Table, first_line
+
+# How many rows are looked through for the place of a mistake.
+SEARCHED_ROWS = 3_000_000
+
+
+def open_text_file(path: Path, how: How) -> File:
+    """Find out how a text table is written, and what its columns are."""
+    need("pyarrow", f"reading {path}")
+    sample = recognise(
+        path,
+        delimiter=how.delimiter,
+        decimal=how.decimal,
+        header=how.header,
+        missing=how.missing,
+    )
+    layout = layouts.of_sample(sample, how, str(path))
+    layouts.check_features(layout, str(path), sample)
+
+    def read() -> Table:
+        return _read(path, sample, layout)
+
+    def blocks(block_bytes: int) -> Iterator[Rows]:
+        return _blocks(path, sample, layout, block_bytes)
+
+    # A number takes about as many characters in a file as bytes in memory.
+    return File(path, layout, np.dtype(np.float64), None, path.stat().st_size, read, blocks)
+
+
+def _read(path: Path, sample: Sample, layout: Layout) -> Table:
+    pa, pa_csv = (need(name, f"reading {path}") for name in ("pyarrow", "pyarrow.csv"))
+    columns = range(layout.n_columns)
+    options = _options(pa, pa_csv, sample, layout, columns, block_size=None)
+    try:
+        table = pa_csv.read_csv(path, **options)
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        if "Empty CSV" in str(error):
+            raise ValueError(f"{path} holds no rows.") from None
+        raise ValueError(complaint(error, path, sample, layout)) from error
+    if not table.num_rows:
+        raise ValueError(f"{path} holds no rows.")
+    return table_of(table, layout, np.dtype(np.float64), str(path))
+
+
+def _blocks(path: Path, sample: Sample, layout: Layout, block_bytes: int) -> Iterator[Rows]:
+    pa, pa_csv = (need(name, f"reading {path}") for name in ("pyarrow", "pyarrow.csv"))
+    columns = [j for j in range(layout.n_columns) if j not in layout.aside]
+    longest = max((sum(len(field) + 3 for field in row) for row in sample.rows), default=0)
+    # A line must fit into a block.
+    size = min(max(block_bytes, 64 * longest), 2**31 - 1)
+    options = _options(pa, pa_csv, sample, layout, columns, block_size=size)
+    keys = [str(j) for j in layout.features]
+    try:
+        with pa_csv.open_csv(path, **options) as batches:
+            for batch in batches:
+                values = features_of(batch, keys, np.dtype(np.float64), pa)
+                ids = None
+                if layout.id_column is not None:
+                    ids = batch.column(str(layout.id_column)).to_pylist()
+                yield Rows(values, ids)
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        if "Empty CSV" not in str(error):
+            raise ValueError(complaint(error, path, sample, layout)) from error
+
+
+def _options(
+    pa: Any, pa_csv: Any, sample: Sample, layout: Layout, columns: Any, *, block_size: int | None
+) -> dict[str, Any]:
+    dialect = sample.dialect
+    # Our own names for pyarrow: a file need not have any.
+    keys = [str(j) for j in range(layout.n_columns)]
+    types = {str(j): pa.bool_() if j in layout.booleans else pa.float64() for j in layout.features}
+    texts = [j for j in columns if str(j) not in types]
+    encoding = "utf8" if dialect.encoding.startswith("utf-8") else dialect.encoding
+    return {
+        "read_options": pa_csv.ReadOptions(
+            column_names=keys,
+            skip_rows=dialect.n_skipped + dialect.has_header,
+            encoding=encoding,
+            **({} if block_size is None else {"block_size": block_size}),
+        ),
+        "parse_options": pa_csv.ParseOptions(
+            delimiter=dialect.delimiter, newlines_in_values=dialect.has_quotes
+        ),
+        "convert_options": pa_csv.ConvertOptions(
+            column_types=types | {str(j): pa.string() for j in texts},
+            include_columns=[str(j) for j in columns],
+            null_values=dialect.markers(),
+            strings_can_be_null=False,
+            decimal_point=dialect.decimal,
+        ),
+    }
+
+
+# --- what is wrong, and where ------------------------------------------------------------------
+
+
+def complaint(error: BaseException, path: Path, sample: Sample, layout: Layout) -> str:
+    """A sentence for people, with the line and the column, from what pyarrow says."""
+    text = first_line(error)
+    column = re.search(r"column #(\d+)", text)
+    # pyarrow counts the columns it was asked for.
+    value = re.search(r"invalid value '(.*)'", text, flags=re.DOTALL)
+    if column and value:
+        return _wrong_value(path, sample, layout, value[1])
+    if "Expected" in text and "columns" in text:
+        return _ragged(path, sample, layout) or f"{path} cannot be read: {text}"
+    return f"{path} cannot be read: {text}"
+
+
+def _wrong_value(path: Path, sample: Sample, layout: Layout, value: str) -> str:
+    """Where the first feature stands that is not a number."""
+    dialect = sample.dialect
+    for line, fields in _data_rows(path, dialect):
+        for j in layout.features:
+            if j < len(fields) and not _is_fine(fields[j], dialect, j in layout.booleans):
+                return (
+                    f"{path}, line {line}, column {layout.described(j)}: {fields[j].strip()!r} is "
+                    "not a number. Correct it, name it as a missing value, or set the column aside."
+                )
+    return f"{path}: {value!r} is not a number. Correct it, or name it as a missing value."
+
+
+def _is_fine(field: str, dialect: Dialect, is_boolean: bool) -> bool:
+    if dialect.is_missing(field):
+        return True
+    if is_boolean:
+        return field.strip().lower() in {*layouts.BOOLEANS, "0", "1"}
+    return dialect.is_number(field)
+
+
+def _ragged(path: Path, sample: Sample, layout: Layout) -> str | None:
+    """The first line with more or fewer fields than the first one."""
+    for line, fields in _data_rows(path, sample.dialect):
+        if len(fields) != layout.n_columns:
+            said = "its header names" if sample.names is not None else "its first line has"
+            return (
+                f"{path}, line {line} has {len(fields)} field{'s' * (len(fields) != 1)}, but "
+                f"{said} {layout.n_columns} columns: correct the line, or name the delimiter if "
+                f"it is not {sample.dialect.delimiter!r}."
+            )
+    return None
+
+
+def _data_rows(path: Path, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
+    with open_text(path, dialect.encoding) as text:
+        rows = dialect.rows(text)
+        if dialect.has_header:
+            next(rows, None)
+        for count, row in enumerate(rows):
+            if count > SEARCHED_ROWS:
+                return
+            yield row

@@ -1,0 +1,127 @@
+"""Writing a file whole or not at all: whatever happens, what was there before is never half gone.
+
+The new contents go to a temporary file in the same folder, which takes the place of the old one in
+a single step of the file system once everything is on the disk.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+# Errors that can only come from writing; others in the body of a `with` may be about other files.
+FULL = {errno.ENOSPC, errno.EFBIG, *([errno.EDQUOT] if hasattr(errno, "EDQUOT") else [])}
+# Longer endings than this are no endings, and the temporary name must not become too long.
+LONGEST_ENDING = 32
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A binary file that becomes `path` if the body of the `with` ends well.
+
+    Otherwise `path` stays as it was, and nothing else is left behind. A symbolic link stays, and
+    the file it leads to is replaced. Permissions are those of the file that was there, or those
+    that `open` would give. An OSError says in a sentence what is wrong with `path`.
+    """
+    with replacing_path(path) as temporary:
+        file = open(temporary, "r+b")  # noqa: SIM115 (errors of closing differ)
+        try:
+            yield file
+        except BaseException:
+            with suppress(OSError):
+                file.close()
+            raise
+        with _about(path, every=True):
+            file.close()
+
+
+@contextmanager
+def replacing_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """As `replacing`, for writers that want a path: a temporary one, with the ending of `path`."""
+    path = Path(path)
+    with _about(path, every=True):
+        target = Path(os.path.realpath(path))
+        mode = _checked_mode(target)
+        temporary = target.parent / f".{secrets.token_hex(8)}{_ending(path)}"
+        temporary.touch(exist_ok=False)
+    try:
+        with _about(path, every=False):
+            yield temporary
+        with _about(path, every=True):
+            _settle(temporary, mode)
+            os.replace(temporary, target)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def _checked_mode(target: Path) -> int | None:
+    """The permissions of the file that will be replaced, if there is one and it may be."""
+    try:
+        found = target.stat().st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(found):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(found):
+        raise OSError(errno.EINVAL, "it is a device or a pipe, not a file")
+    if not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, "it is write-protected; choose another name")
+    return stat.S_IMODE(found)
+
+
+def _ending(path: Path) -> str:
+    """`.csv`, `.csv.gz`: what writers choose a format and a compression by."""
+    ending = "".join(path.suffixes[-2:])
+    return ending if len(ending) <= LONGEST_ENDING else ""
+
+
+def _settle(temporary: Path, mode: int | None) -> None:
+    """Wait until the contents are on the disk, and give the file its permissions."""
+    with open(temporary, "r+b") as file:
+        os.fsync(file.fileno())
+    if mode is not None:
+        temporary.chmod(mode)
+
+
+@contextmanager
+def _about(path: str | os.PathLike[str], *, every: bool) -> Iterator[None]:
+    """Turn errors of the operating system, all or those of full disks, into sentences.
+
+    The type and `errno` stay.
+    """
+    try:
+        yield
+    except OSError as error:
+        # Without `strerror` it did not come from the operating system, or is a sentence already.
+        if error.strerror is None or not (every or error.errno in FULL):
+            raise
+        told = type(OSError(error.errno, ""))(_sentence(Path(path), error))
+        told.errno = error.errno
+        raise told from error
+
+
+def _sentence(path: Path, error: OSError) -> str:
+    parent = path.absolute().parent
+    if error.errno in FULL:
+        why = "the disk is full or the quota used up; free some space or write somewhere else"
+    elif error.errno == errno.EISDIR:
+        why = "it is a folder; add the name of a file to it"
+    elif error.errno == errno.EROFS:
+        why = f"the folder {parent} is read-only; write somewhere else"
+    elif not parent.exists():
+        why = f"the folder {parent} does not exist; create it first"
+    elif not parent.is_dir():
+        why = f"{parent} is not a folder"
+    elif not os.access(parent, os.W_OK):
+        why = f"no permission to write in the folder {parent}; choose another one"
+    else:
+        why = error.strerror or str(error)
+    return f"cannot write {path}: {why}."
