@@ -9,7 +9,8 @@ import pytest
 
 from bayespca import BayesianPCA
 from bayespca.datasets import low_rank
-from bayespca.estimators.summary import ordinal, summarize
+from bayespca.estimators.summary import summarize
+from bayespca.estimators.wording import ordinal
 from bayespca.spectrum import Spectrum, solve
 
 
@@ -50,8 +51,16 @@ def test_numbers_are_those_of_the_model(rng):
 @pytest.mark.parametrize(
     ("relative", "code", "text"),
     [
-        (1.015, "near-threshold-kept", "The 3rd component is within 2 % of the threshold, just ab"),
-        (0.985, "near-threshold-dropped", "The 3rd component is within 2 % of the threshold, just"),
+        (
+            1.015,
+            "near-threshold-kept",
+            "The 3rd component is within 2 % of the threshold, just ab",
+        ),
+        (
+            0.985,
+            "near-threshold-dropped",
+            "The 3rd component is within 2 % of the threshold, just",
+        ),
     ],
 )
 def test_a_component_next_to_the_threshold_is_named(rng, relative, code, text):

@@ -10,6 +10,8 @@ import numpy as np
 from bayespca.engines import to_numpy
 from bayespca.spectrum import Advice
 
+from .wording import feature_names, ordinal, percent
+
 # A singular value this near to the threshold, relatively, could have fallen on its other side.
 NEAR = 0.05
 # A rank less probable than this is worth a sentence.
@@ -74,13 +76,6 @@ def summarize(model: Any) -> Summary:
     )
 
 
-def ordinal(number: int) -> str:
-    """1st, 2nd, 3rd, 4th, …, 11th, …, 21st."""
-    if number % 100 in (11, 12, 13):
-        return f"{number}th"
-    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
-
-
 def _notes(model: Any, likely: dict[int, float]) -> tuple[Advice, ...]:
     return (
         *_near_threshold(model),
@@ -121,11 +116,11 @@ def _uncertain_rank(model: Any, likely: dict[int, float]) -> list[Advice]:
     others = sorted((rank for rank in likely if rank != k), key=lambda rank: -likely[rank])[:2]
     if not others:
         return []
-    beside = " and ".join(f"rank {rank} {likely[rank]:.0%}" for rank in others)
+    beside = " and ".join(f"rank {rank} {percent(likely[rank])}" for rank in others)
     return [
         Advice(
             "uncertain-rank",
-            f"The rank is not certain: rank {k} has probability {likely.get(k, 0.0):.0%}, "
+            f"The rank is not certain: rank {k} has probability {percent(likely.get(k, 0.0))}, "
             f"{beside}.",
         )
     ]
@@ -137,13 +132,13 @@ def _single_features(model: Any) -> list[Advice]:
     if model.scale or share.shape[1] < 3 or not share.size or share[0].max() < ALONE:
         return []
     j = int(share[0].argmax())
-    names = getattr(model, "feature_names_in_", None)
-    name = f"feature {j}" if names is None else repr(str(names[j]))
+    name = feature_names(model)[j]
+    name = repr(name) if hasattr(model, "feature_names_in_") else name
     return [
         Advice(
             "single-feature",
-            f"The 1st component is {name} almost alone ({share[0, j]:.1%} of its squared "
-            "loadings). If the columns have different units, scale them.",
+            f"The 1st component is {name} almost alone ({percent(float(share[0, j]))} of its "
+            "squared loadings). If the columns have different units, scale them.",
         )
     ]
 

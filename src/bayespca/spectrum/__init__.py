@@ -3,11 +3,11 @@
 from . import closed_form
 from .families import FAMILIES, MAP, PB_A, PB_B, VB, Family, partially_bayesian
 from .methods import METHODS
+from .noise_law import marchenko_pastur_median
 from .rank_rules import (
     Evidence,
     gavish_donoho,
     marchenko_pastur,
-    marchenko_pastur_median,
     minka,
     parallel_analysis,
 )

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.integrate import quad
 from scipy.linalg import eigvalsh_tridiagonal
-from scipy.optimize import brentq
 from scipy.special import gammaln
 
 from .noise import rounding_floor, tail_sums
+from .noise_law import largest_singular_value, marchenko_pastur_median
 from .records import Spectrum
 
 Array = NDArray[np.float64]
@@ -124,7 +122,7 @@ def marchenko_pastur(spectrum: Spectrum, noise_variance: float | None = None) ->
     L, M = spectrum.shape
     gamma = spectrum.singular_values
     if noise_variance is not None:
-        edge = np.sqrt(noise_variance) / spectrum.scale * (np.sqrt(L) + np.sqrt(M))
+        edge = largest_singular_value(noise_variance, (L, M)) / spectrum.scale
         return int(np.count_nonzero(gamma > edge))
     k = np.arange(min(gamma.size, spectrum.full_rank - 1))
     unit = spectrum.at_unit_scale()
@@ -154,24 +152,6 @@ def gavish_donoho(spectrum: Spectrum, noise_variance: float | None = None) -> in
         everything = np.append(gamma, np.zeros(spectrum.full_rank - gamma.size))
         unit = np.median(everything) / np.sqrt(marchenko_pastur_median(beta))
     return int(np.count_nonzero(gamma > factor * unit))
-
-
-@lru_cache(maxsize=256)
-def marchenko_pastur_median(beta: float) -> float:
-    """The median of the Marčenko–Pastur law of eigenvalues, ratio β ≤ 1, noise 1.
-
-    With x = lower + width·sin²θ its density √((upper − x)(x − lower))/(2πβx) is smooth in θ.
-    """
-    lower, width = (1 - np.sqrt(beta)) ** 2, 4 * np.sqrt(beta)
-
-    def density(theta: float) -> float:
-        sin2, cos2 = np.sin(theta) ** 2, np.cos(theta) ** 2
-        if lower == 0:
-            return float(width * cos2 / (np.pi * beta))
-        return float(width**2 * sin2 * cos2 / (np.pi * beta * (lower + width * sin2)))
-
-    theta = brentq(lambda t: quad(density, 0, t)[0] - 0.5, 0, np.pi / 2, xtol=1e-14)
-    return float(lower + width * np.sin(theta) ** 2)
 
 
 def parallel_analysis(

@@ -1,0 +1,26 @@
+"""Plots of fitted models and of data, in the manner of scikit-learn's displays.
+
+Each display is a small record of what it shows. `from_estimator` (or `from_data`) reads the record
+and draws it; `plot` draws it again, on other axes if given. matplotlib is imported when something
+is drawn, not before.
+"""
+
+from .biplot import BiplotDisplay
+from .density import SpectrumDensityDisplay
+from .free_energy import FreeEnergyDisplay
+from .hinton import HintonDisplay
+from .missingness import MissingnessDisplay
+from .rank import RankPosteriorDisplay
+from .scores import ScoresDisplay
+from .scree import ScreeDisplay
+
+__all__ = [
+    "BiplotDisplay",
+    "FreeEnergyDisplay",
+    "HintonDisplay",
+    "MissingnessDisplay",
+    "RankPosteriorDisplay",
+    "ScoresDisplay",
+    "ScreeDisplay",
+    "SpectrumDensityDisplay",
+]

@@ -1,0 +1,174 @@
+"""Scores of rows and directions of features in one plot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from bayespca.linear import posterior as read
+
+from . import canvas, readings
+from .scores import ScoresDisplay, checked_components
+
+# The longest arrow reaches this far towards the farthest row.
+REACH = 0.85
+# Height of a line of text as a share of that of the axes.
+LINE = 0.052
+
+
+@dataclass(frozen=True, eq=False)
+class BiplotDisplay(canvas.Display):
+    """Scores as points, and the features with the largest loadings as arrows.
+
+    The inner product of a point and an arrow, times a factor that all share, is what the two
+    components say of that feature in that row (Gabriel 1971); both axes have one scale, so that
+    angles mean what they seem to.
+
+    Parameters
+    ----------
+    scores
+        The points; drawn without their ellipses unless `plot` is told otherwise.
+    loadings
+        One row for each feature, one column for each of the two components.
+    feature_names
+        One for each feature.
+
+    Attributes
+    ----------
+    ax_, figure_
+        What was drawn on last.
+    """
+
+    scores: ScoresDisplay
+    loadings: np.ndarray
+    feature_names: Sequence[str]
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        components: Sequence[int] | None = None,
+        n_features: int = 10,
+        labels: Any = None,
+        confidence: float = 0.0,
+        ax: Any = None,
+    ) -> Self:
+        """Compute the scores of the rows of X, and draw them with the `n_features` longest arrows.
+
+        `components` are two components, counted from 1; other parameters as of `ScoresDisplay`.
+        """
+        k = readings.n_components(estimator, what="scores")
+        chosen = checked_components(components, k)
+        if len(chosen) != 2:
+            raise ValueError(
+                f"a biplot needs two components, and the model has {k}: use ScoresDisplay."
+                if k < 2
+                else f"a biplot needs two components, got {components!r}."
+            )
+        display = cls(
+            scores=ScoresDisplay.compute(estimator, X, chosen, labels),
+            loadings=_loadings(estimator)[:, [h - 1 for h in chosen]],
+            feature_names=readings.short_feature_names(estimator),
+        )
+        return display.plot(n_features=n_features, confidence=confidence, ax=ax)
+
+    def longest(self, n_features: int) -> np.ndarray:
+        """The features with the longest arrows, longest first."""
+        length = np.hypot(*self.loadings.T)
+        order = np.argsort(-length, kind="stable")[:n_features]
+        return order[length[order] > 0]
+
+    def plot(self, *, n_features: int = 10, confidence: float = 0.0, ax: Any = None) -> Self:
+        """Draw on `ax`, or on a new figure."""
+        ax = canvas.axes(ax)
+        ax.set_aspect("equal", adjustable="datalim")
+        self.scores.plot(confidence=confidence, ax=ax)
+        _pale(ax)
+        features = self.longest(n_features)
+        tips = self.loadings[features] * self._factor(features)
+        self._draw_arrows(ax, tips)
+        self._draw_names(ax, tips, [self.feature_names[j] for j in features])
+        self._keep(ax_=ax, figure_=ax.figure)
+        return self
+
+    def _factor(self, features: np.ndarray) -> float:
+        """Arrows are directions: what they are multiplied by is free, and the same for all."""
+        longest = np.hypot(*self.loadings[features].T).max(initial=0.0)
+        farthest = np.hypot(*self.scores.scores.T).max(initial=0.0)
+        return float(REACH * farthest / longest) if longest > 0 and farthest > 0 else 1.0
+
+    def _draw_arrows(self, ax: Any, tips: np.ndarray) -> None:
+        for x, y in tips:
+            ax.annotate(
+                "",
+                xy=(x, y),
+                xytext=(0, 0),
+                arrowprops={"arrowstyle": "-|>", "color": canvas.INK, "lw": 0.9, "shrinkB": 0},
+                zorder=4,
+            )
+        ax.update_datalim(1.15 * tips)
+        ax.autoscale_view()
+
+    def _draw_names(self, ax: Any, tips: np.ndarray, names: list[str]) -> None:
+        halo = canvas.matplotlib("patheffects").withStroke(linewidth=2, foreground="white")
+        ax.apply_aspect()
+        height = float(np.ptp(ax.get_ylim())) * LINE
+        for (x, y), name in zip(spread_out(tips, height), names, strict=True):
+            ax.annotate(
+                name,
+                xy=(x, y),
+                xytext=(3 if x >= 0 else -3, 0),
+                textcoords="offset points",
+                ha="left" if x >= 0 else "right",
+                va="center",
+                fontsize="small",
+                color=canvas.INK,
+                path_effects=[halo],
+                zorder=5,
+            )
+
+
+def spread_out(tips: np.ndarray, height: float) -> np.ndarray:
+    """Places for names near the tips of arrows, on each side at least `height` above each other."""
+    places = np.array(tips, dtype=np.float64)
+    for side in (tips[:, 0] >= 0, tips[:, 0] < 0):
+        rows = np.flatnonzero(side)
+        rows = rows[np.argsort(tips[rows, 1], kind="stable")]
+        places[rows, 1] = _separated(tips[rows, 1], height)
+    return places
+
+
+def _separated(y: np.ndarray, gap: float) -> np.ndarray:
+    """The increasing numbers nearest to y, in squares, with at least `gap` between neighbours.
+
+    Without gaps this is isotonic regression of y − gap·index: pool neighbours that are out of
+    order, and put each pool at its mean.
+    """
+    pools: list[tuple[float, int]] = []
+    for value in y - gap * np.arange(y.size):
+        mean, size = float(value), 1
+        while pools and pools[-1][0] > mean:
+            below, n = pools.pop()
+            mean, size = (below * n + mean * size) / (n + size), n + size
+        pools.append((mean, size))
+    levels = np.repeat([mean for mean, _ in pools], [size for _, size in pools])
+    return levels + gap * np.arange(y.size)
+
+
+def _loadings(estimator: Any) -> np.ndarray:
+    """Directions of the features, (p, k), in the coordinates that `transform` returns."""
+    W = readings.array(estimator.components_).T
+    if getattr(estimator, "whiten", False):
+        return W * readings.array(read.latent_std(estimator.posterior_))
+    return W
+
+
+def _pale(ax: Any) -> None:
+    """Let arrows and names stand out from the points."""
+    for points in ax.collections:
+        points.set_alpha(0.45 if points.get_alpha() is None else points.get_alpha())

@@ -1,0 +1,88 @@
+"""What all displays draw on and with: matplotlib on demand, axes, colours."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+# Okabe and Ito's colours, which people with any colour vision can tell apart. Blue is what the
+# model keeps, orange what it decides by, grey what it leaves out.
+KEPT = "#0072B2"
+RULE = "#D55E00"
+DROPPED = "#9A9A9A"
+INK = "#333333"
+FAINT = "#ECECEC"
+CLASSES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7F6A00")
+MARKERS = ("o", "^", "s")
+GRADIENT = "viridis"
+
+FIGURE_SIZE = (5.0, 3.5)
+
+
+class Display:
+    """A display: a frozen record whose `plot` leaves `ax_` and `figure_` behind."""
+
+    ax_: Any
+    figure_: Any
+
+    def _keep(self, **drawn: Any) -> None:
+        """Remember what was drawn on, beside the record's own fields, which stay as they are."""
+        for name, value in drawn.items():
+            object.__setattr__(self, name, value)
+
+
+def matplotlib(module: str) -> Any:
+    """A module of matplotlib, imported now."""
+    try:
+        return import_module(f"matplotlib.{module}")
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            'plots need matplotlib: install it with pip install "bayespca[plot]"'
+        ) from error
+
+
+def axes(ax: Any = None, size: tuple[float, float] = FIGURE_SIZE) -> Any:
+    """The axes given, or those of a new figure, without the frame's upper and right sides."""
+    if ax is None:
+        _, ax = matplotlib("pyplot").subplots(figsize=size, layout="constrained")
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def whole_numbers(axis: Any, low: int, high: int) -> None:
+    """Ticks at round whole numbers from low to high."""
+    locator = matplotlib("ticker").MaxNLocator(nbins=8, integer=True, steps=[1, 2, 5, 10])
+    axis.set_ticks(
+        [int(t) for t in locator.tick_values(low, max(high, low + 1)) if low <= t <= high]
+    )
+
+
+def plain_numbers(axis: Any) -> None:
+    """Ticks 1, 2, 5, 10, … for a logarithmic axis over few decades, in place of powers of ten."""
+    ticker = matplotlib("ticker")
+    axis.set_minor_locator(ticker.LogLocator(subs=(2.0, 5.0)))
+    for set_formatter in (axis.set_major_formatter, axis.set_minor_formatter):
+        set_formatter(ticker.FormatStrFormatter("%g"))
+
+
+def legend(ax: Any, **options: Any) -> None:
+    """A legend in small letters, if there is anything to explain."""
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(**{"fontsize": "small", "frameon": False, **options})
+
+
+def corner_text(ax: Any, text: str) -> None:
+    """A remark in small letters, right above the axes, where no data are."""
+    if not text:
+        return
+    ax.annotate(
+        text,
+        xy=(1, 1),
+        xycoords="axes fraction",
+        xytext=(0, 3),
+        textcoords="offset points",
+        ha="right",
+        va="bottom",
+        fontsize="x-small",
+        color=INK,
+    )

@@ -1,0 +1,174 @@
+"""The eigenvalues that were left out, against the density that pure noise would have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from bayespca.spectrum.noise_law import density_of_nonzero, support
+
+from . import canvas, readings
+
+# The largest component over the edge of the noise, from which the axis is logarithmic.
+WIDE = 10.0
+# Smaller variances have no square.
+SMALLEST = float(np.sqrt(np.finfo(np.float64).tiny))
+FEWEST_BINS, MOST_BINS = 4, 60
+
+
+@dataclass(frozen=True, eq=False)
+class SpectrumDensityDisplay(canvas.Display):
+    """Histogram of eigenvalues γ²/M beside the Marchenko–Pastur density of the noise found.
+
+    If the noise has one variance and nothing is left in it, the histogram follows the curve. Of the
+    min(L, M) eigenvalues that the shape allows, those of components above the edge are marks; the
+    histogram of the others and the curve both have area 1.
+
+    Parameters
+    ----------
+    eigenvalues
+        All min(L, M) of them, in decreasing order.
+    n_components
+        How many were kept.
+    noise_variance
+        σ².
+    ratio
+        L/M: features over samples.
+    unit
+        Added to the label of the axis of eigenvalues.
+
+    Attributes
+    ----------
+    ax_, figure_
+        What was drawn on last.
+    """
+
+    eigenvalues: np.ndarray
+    n_components: int
+    noise_variance: float
+    ratio: float
+    unit: str = ""
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, log: bool | str = "auto", ax: Any = None) -> Self:
+        """Read the spectrum of a fitted estimator, all of which must be known, and draw it."""
+        spectrum = readings.spectrum_of(estimator)
+        if not spectrum.is_complete:
+            raise ValueError(
+                f"only the {spectrum.singular_values.size} largest of {spectrum.full_rank} "
+                "singular values are known: fit with engine='gram' or engine='dense', "
+                "which compute all of them."
+            )
+        status = getattr(estimator, "status_", ())
+        if "noise-free" in status or "all-zero" in status:
+            raise ValueError("the data have no noise, so there is no density to compare with.")
+        variance = readings.noise_variance(estimator)
+        if not SMALLEST < variance < np.inf:
+            raise ValueError(
+                "squares of these data leave the range of floating-point numbers: fit them divided "
+                "by a common factor."
+            )
+        L, M = spectrum.shape
+        eigenvalues = (spectrum.singular_values * spectrum.scale) ** 2 / M
+        display = cls(
+            eigenvalues=np.append(eigenvalues, np.zeros(spectrum.full_rank - eigenvalues.size)),
+            n_components=int(estimator.n_components_),
+            noise_variance=variance,
+            ratio=L / M,
+            unit=readings.unit_of_data(estimator),
+        )
+        return display.plot(ax=ax, log=log)
+
+    @property
+    def edge(self) -> float:
+        """The largest eigenvalue of pure noise, σ²(1 + √(L/M))²."""
+        return support(self.noise_variance, self.ratio)[1]
+
+    @property
+    def components(self) -> np.ndarray:
+        """Eigenvalues that were kept and lie above the edge."""
+        kept = self.eigenvalues[: self.n_components]
+        return kept[kept > self.edge]
+
+    @property
+    def rest(self) -> np.ndarray:
+        """All other eigenvalues."""
+        return self.eigenvalues[self.components.size :]
+
+    def plot(self, *, log: bool | str = "auto", ax: Any = None) -> Self:
+        """Draw on `ax`, or on a new figure.
+
+        ``log="auto"`` makes the axis of eigenvalues logarithmic when components are far above the
+        noise; densities are then per decade.
+        """
+        ax = canvas.axes(ax)
+        if log == "auto":
+            log = bool(self.eigenvalues[0] > WIDE * self.edge)
+        if log:
+            ax.set_xscale("log")
+        self._draw_histogram(ax, bool(log))
+        self._draw_curve(ax, bool(log))
+        self._draw_components(ax)
+        if not log:
+            ax.set_xlim(left=0)
+        elif ax.get_xlim()[1] < 100 * ax.get_xlim()[0]:
+            canvas.plain_numbers(ax.xaxis)
+        ax.set_ylim(bottom=0)
+        ax.set_xlabel("eigenvalue" + self.unit)
+        ax.set_ylabel("density per decade" if log else "density")
+        canvas.legend(ax)
+        self._keep(ax_=ax, figure_=ax.figure)
+        return self
+
+    def _draw_histogram(self, ax: Any, log: bool) -> None:
+        values = self.rest
+        if log:
+            # Rounding errors in place of zeros would stretch the axis over many decades.
+            values = np.log10(values[values > 1e-6 * self.edge])
+        if not values.size:
+            return
+        edges = bin_edges(values)
+        share, _ = np.histogram(values, edges)
+        heights = share / (self.rest.size * np.diff(edges))
+        ax.stairs(
+            heights,
+            10**edges if log else edges,
+            fill=True,
+            facecolor="#CFCFCF",
+            edgecolor="white",
+            label="not kept" if self.components.size == self.n_components else "the others",
+        )
+
+    def _draw_curve(self, ax: Any, log: bool) -> None:
+        a, b = support(self.noise_variance, self.ratio)
+        # Denser towards the ends, where the density is steep.
+        x = a + (b - a) * np.sin(np.linspace(0, np.pi / 2, 801)[1:]) ** 2
+        f = density_of_nonzero(x, self.noise_variance, self.ratio)
+        if log:
+            f = f * x * np.log(10)
+        ax.plot(x, f, color=canvas.RULE, linewidth=1.4, label="pure noise")
+
+    def _draw_components(self, ax: Any) -> None:
+        if not self.components.size:
+            return
+        ax.plot(
+            self.components,
+            np.full(self.components.size, 0.035),
+            "|",
+            transform=ax.get_xaxis_transform(),
+            color=canvas.KEPT,
+            markersize=11,
+            markeredgewidth=1.3,
+            label="component",
+        )
+
+
+def bin_edges(values: np.ndarray) -> np.ndarray:
+    """As many bins as the square root of the number of values, within limits."""
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        high = low + (abs(low) or 1.0) * 1e-3
+    n_bins = int(np.clip(np.sqrt(values.size), FEWEST_BINS, MOST_BINS))
+    return np.linspace(low, high, n_bins + 1)

@@ -1,0 +1,75 @@
+"""The free energy over the steps of an iteration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from bayespca.inference import Trace
+
+from . import canvas
+
+
+@dataclass(frozen=True, eq=False)
+class FreeEnergyDisplay(canvas.Display):
+    """Free energy after each step, and the rank as a step line on a second axis.
+
+    Parameters
+    ----------
+    trace
+        What each step led to.
+
+    Attributes
+    ----------
+    ax_, figure_
+        What was drawn on last.
+    rank_ax_
+        The second axis.
+    """
+
+    trace: Trace
+
+    rank_ax_: Any = field(default=None, init=False, repr=False)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
+        """Read the trace of a fitted estimator, and draw it."""
+        check_is_fitted(estimator)
+        trace = getattr(estimator, "trace_", None)
+        if trace is None:
+            raise ValueError(
+                "this model was solved in closed form, at its minimum at once: there are no steps "
+                "to show."
+            )
+        return cls(trace).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> Self:
+        """Draw on `ax`, or on a new figure."""
+        ax = canvas.axes(ax)
+        steps = np.arange(1, len(self.trace) + 1)
+        rank_ax = ax.twinx()
+        rank_ax.spines["top"].set_visible(False)
+        rank_ax.step(steps, self.trace.rank, where="mid", color=canvas.DROPPED, linewidth=1.2)
+        marker = "o" if steps.size <= 50 else None
+        ax.plot(
+            steps, self.trace.free_energy, marker=marker, markersize=3, color=canvas.KEPT, lw=1.4
+        )
+        # The second axes lie above the first: the free energy must not be hidden by the rank.
+        ax.set_zorder(rank_ax.get_zorder() + 1)
+        ax.patch.set_visible(False)
+        self._label(ax, rank_ax)
+        self._keep(ax_=ax, figure_=ax.figure, rank_ax_=rank_ax)
+        return self
+
+    def _label(self, ax: Any, rank_ax: Any) -> None:
+        ax.set_xlabel("step")
+        ax.set_ylabel("free energy (nats)", color=canvas.KEPT)
+        ax.ticklabel_format(axis="y", useOffset=False)
+        rank_ax.set_ylabel("rank", color="#6F6F6F")
+        highest = max(int(self.trace.rank.max(initial=0)), 1)
+        canvas.whole_numbers(ax.xaxis, 1, len(self.trace))
+        canvas.whole_numbers(rank_ax.yaxis, 0, highest)
+        rank_ax.set_ylim(0, 1.25 * highest)

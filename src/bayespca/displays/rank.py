@@ -1,0 +1,79 @@
+"""The probability of each rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from bayespca.estimators.wording import percent
+
+from . import canvas, readings
+
+# Ranks less probable than this are not worth a bar.
+LEAST = 1e-3
+MARGIN, FEWEST = 2, 5
+# More bars than this have no room for their probabilities in figures.
+MOST_NUMBERED = 12
+
+
+@dataclass(frozen=True, eq=False)
+class RankPosteriorDisplay(canvas.Display):
+    """Bars of the probabilities of ranks, with the rank that was chosen in colour.
+
+    Parameters
+    ----------
+    rank_posterior
+        Probability of each rank, index = rank.
+    rank
+        The rank that was chosen.
+
+    Attributes
+    ----------
+    ax_, figure_
+        What was drawn on last.
+    """
+
+    rank_posterior: np.ndarray
+    rank: int
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
+        """Read the probabilities of a fitted estimator, and draw them."""
+        check_is_fitted(estimator)
+        if getattr(estimator, "method", None) == "ml":
+            raise ValueError(
+                "method='ml' was told its rank, so ranks have no probabilities: fit with "
+                "method='evb' or method='laplace' to have them."
+            )
+        display = cls(readings.array(estimator.rank_posterior_), int(estimator.n_components_))
+        return display.plot(ax=ax)
+
+    @property
+    def shown(self) -> np.ndarray:
+        """The ranks worth showing: the probable ones, the chosen one, and a margin."""
+        likely = np.append(np.flatnonzero(self.rank_posterior > LEAST), self.rank)
+        low = max(int(likely.min()) - MARGIN, 0)
+        high = max(int(likely.max()) + MARGIN, low + FEWEST - 1)
+        return np.arange(low, min(high, self.rank_posterior.size - 1) + 1)
+
+    def plot(self, *, ax: Any = None) -> Self:
+        """Draw on `ax`, or on a new figure."""
+        ax = canvas.axes(ax)
+        ranks = self.shown
+        heights = self.rank_posterior[ranks]
+        colours = [canvas.KEPT if rank == self.rank else "#C4C4C4" for rank in ranks]
+        bars = ax.bar(ranks, heights, width=0.75, color=colours)
+        if ranks.size <= MOST_NUMBERED:
+            # A probability that rounds to 1 is still no certainty.
+            labels = [percent(min(p, 1 - 1e-9)) if p > LEAST else "" for p in heights]
+            ax.bar_label(bars, labels, padding=2, fontsize="small", color=canvas.INK)
+        ax.set_xlim(ranks[0] - 0.7, ranks[-1] + 0.7)
+        ax.set_ylim(0, 1.1 * max(heights.max(), 0.1))
+        canvas.whole_numbers(ax.xaxis, int(ranks[0]), int(ranks[-1]))
+        ax.set_xlabel("rank")
+        ax.set_ylabel("probability")
+        self._keep(ax_=ax, figure_=ax.figure)
+        return self

@@ -1,0 +1,90 @@
+"""What displays read from fitted estimators: NumPy arrays, levels of noise, names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from bayespca.engines import to_numpy
+from bayespca.estimators.wording import feature_names, percent
+from bayespca.spectrum import Spectrum
+
+# Names longer than this are cut, so that they leave room for the plot.
+LONGEST_NAME = 24
+
+
+def array(values: Any) -> np.ndarray:
+    """Values of any library, frames included, as a NumPy array."""
+    if hasattr(values, "to_numpy"):
+        return np.asarray(values.to_numpy())
+    if isinstance(values, list | tuple):
+        return np.asarray(values)
+    return to_numpy(values)
+
+
+def is_missing(values: np.ndarray) -> NDArray[np.bool_]:
+    """Which values are NaN, NaT, None or pandas' NA."""
+    if values.dtype.kind in "fcmM":
+        return np.isnan(values)
+    if values.dtype == object:
+        return np.asarray(np.frompyfunc(_is_nothing, 1, 1)(values)).astype(np.bool_)
+    return np.zeros(values.shape, dtype=np.bool_)
+
+
+def _is_nothing(value: Any) -> bool:
+    # NaN is the one value that differs from itself; pandas' NA will not say whether it does.
+    return value is None or type(value).__name__ == "NAType" or bool(value != value)  # noqa: PLR0124
+
+
+def spectrum_of(estimator: Any) -> Spectrum:
+    """The singular values that a fit has seen."""
+    check_is_fitted(estimator)
+    spectrum = getattr(estimator, "spectrum_", None)
+    if spectrum is None:
+        raise ValueError(
+            f"this {type(estimator).__name__} has no singular values of complete data to show."
+        )
+    return spectrum
+
+
+def noise_variance(estimator: Any) -> float:
+    """σ² in the units of `spectrum_`: 1 where each feature is in units of its own noise."""
+    own = getattr(estimator, "noise", "isotropic") == "per-feature"
+    return 1.0 if own else float(estimator.noise_variance_)
+
+
+def unit_of_data(estimator: Any) -> str:
+    """What to add to the name of an axis on which the data are in units of their noise."""
+    own = getattr(estimator, "noise", "isotropic") == "per-feature"
+    return " (in units of noise)" if own else ""
+
+
+def n_components(estimator: Any, *, what: str) -> int:
+    """The rank, if there are components to show."""
+    check_is_fitted(estimator)
+    k = int(estimator.n_components_)
+    if k == 0:
+        raise ValueError(f"the model found rank 0, so there are no {what} to show.")
+    return k
+
+
+def short_feature_names(estimator: Any) -> list[str]:
+    """The names of the features, cut where they are long."""
+    return [shortened(name) for name in feature_names(estimator)]
+
+
+def component_label(estimator: Any, h: int) -> str:
+    """Name and share of variance of component h, counted from 1: "component 1 (36 %)"."""
+    ratio = getattr(estimator, "explained_variance_ratio_", None)
+    if ratio is None:
+        return f"component {h}"
+    return f"component {h} ({percent(float(array(ratio)[h - 1]))})"
+
+
+def shortened(name: object, longest: int = LONGEST_NAME) -> str:
+    """A name that fits beside a plot."""
+    text = str(name)
+    return text if len(text) <= longest else text[: longest - 1] + "…"

@@ -1,0 +1,204 @@
+"""Scores of rows on one or two components, with how uncertain they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy.stats import chi2
+
+from . import canvas, readings
+from .colouring import checked_labels, draw_points
+
+MOST_POINTS = 10_000
+MOST_ELLIPSES = 2_000
+
+
+@dataclass(frozen=True, eq=False)
+class ScoresDisplay(canvas.Display):
+    """Scores as points, each in the ellipse that holds the true one with a given probability.
+
+    With one component the scores are drawn over the index of the row, with bars.
+
+    Parameters
+    ----------
+    scores, std
+        Posterior means and standard deviations: one row for each row of data, one column for each
+        of the one or two components shown.
+    axis_labels
+        Names of these components.
+    labels
+        One label for each row, or None. Classes (names, or up to 20 different numbers) have a
+        legend, other numbers a colour bar.
+    label_name
+        What the labels are called; by default the name that a pandas or polars series has.
+
+    Attributes
+    ----------
+    ax_, figure_
+        What was drawn on last.
+    """
+
+    scores: np.ndarray
+    std: np.ndarray
+    axis_labels: Sequence[str]
+    labels: np.ndarray | None = None
+    label_name: str = ""
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        components: Sequence[int] | None = None,
+        labels: Any = None,
+        confidence: float = 0.95,
+        random_state: int | None = 0,
+        ax: Any = None,
+    ) -> Self:
+        """Compute the scores of the rows of X, and draw them.
+
+        Parameters
+        ----------
+        components
+            Two components, counted from 1, or one; by default the first two, or the only one.
+        labels
+            One label for each row of X.
+        confidence
+            Probability that an ellipse holds the true scores; 0 for no ellipses.
+        random_state
+            Seed of the choice of rows, where there are too many to draw.
+        """
+        return cls.compute(estimator, X, components, labels).plot(
+            confidence=confidence, random_state=random_state, ax=ax
+        )
+
+    @classmethod
+    def compute(
+        cls, estimator: Any, X: Any, components: Sequence[int] | None = None, labels: Any = None
+    ) -> Self:
+        """As `from_estimator`, without drawing."""
+        k = readings.n_components(estimator, what="scores")
+        chosen = checked_components(components, k)
+        scores, std = (readings.array(a) for a in estimator.transform(X, return_std=True))
+        columns = [h - 1 for h in chosen]
+        return cls(
+            scores=scores[:, columns],
+            std=np.broadcast_to(std, scores.shape)[:, columns],
+            axis_labels=[readings.component_label(estimator, h) for h in chosen],
+            labels=checked_labels(labels, len(scores)),
+            label_name=str(getattr(labels, "name", None) or ""),
+        )
+
+    def plot(
+        self,
+        *,
+        confidence: float = 0.95,
+        max_points: int = MOST_POINTS,
+        max_ellipses: int = MOST_ELLIPSES,
+        random_state: int | None = 0,
+        ax: Any = None,
+    ) -> Self:
+        """Draw on `ax`, or on a new figure.
+
+        Of more than `max_points` rows a random sample is drawn, of these `max_ellipses` with their
+        uncertainty; a remark above the axes says so.
+        """
+        if not 0 <= confidence < 1:
+            raise ValueError(f"confidence must be at least 0 and below 1, got {confidence!r}.")
+        ax = canvas.axes(ax)
+        rng = np.random.default_rng(random_state)
+        n = len(self.scores)
+        rows = sample(np.arange(n), max_points, rng)
+        labels = None if self.labels is None else self.labels[rows]
+        xy = self._coordinates(rows)
+        size = 16 if rows.size <= 1000 else 6
+        colours = draw_points(ax, xy, labels, size=size, title=self.label_name)
+        circled = np.zeros(0, dtype=int)
+        if confidence > 0 and np.any(self.std > 0):
+            circled = sample(np.arange(rows.size), max_ellipses, rng)
+            r = radius(confidence, self.scores.shape[1])
+            half = r * self.std[rows[circled]]
+            self._draw_spread(ax, xy[circled], half, [colours[i] for i in circled])
+        self._label(ax)
+        canvas.corner_text(ax, self._remark(rows.size, circled.size, confidence))
+        self._keep(ax_=ax, figure_=ax.figure)
+        return self
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether two components are shown."""
+        return self.scores.shape[1] == 2
+
+    def _coordinates(self, rows: np.ndarray) -> np.ndarray:
+        if self.is_flat:
+            return self.scores[rows]
+        return np.column_stack([rows, self.scores[rows, 0]])
+
+    def _draw_spread(self, ax: Any, xy: np.ndarray, half: np.ndarray, colours: list[Any]) -> None:
+        if not self.is_flat:
+            low, high = xy[:, 1] - half[:, 0], xy[:, 1] + half[:, 0]
+            ax.vlines(xy[:, 0], low, high, colors=colours, alpha=0.35, linewidth=0.8, zorder=2)
+            return
+        ax.add_collection(
+            canvas.matplotlib("collections").EllipseCollection(
+                *(2 * half).T,
+                np.zeros(len(xy)),
+                units="xy",
+                offsets=xy,
+                offset_transform=ax.transData,
+                facecolors="none",
+                edgecolors=colours,
+                linewidths=0.5,
+                alpha=float(np.clip(50 / len(xy), 0.15, 0.5)),
+                zorder=2,
+            )
+        )
+        # Collections in units of the data do not make room for themselves.
+        ax.update_datalim(np.vstack([xy - half, xy + half]))
+        ax.autoscale_view()
+
+    def _label(self, ax: Any) -> None:
+        if self.is_flat:
+            ax.set_xlabel(self.axis_labels[0])
+            ax.set_ylabel(self.axis_labels[1])
+        else:
+            ax.set_xlabel("row")
+            ax.set_ylabel(self.axis_labels[0])
+            canvas.whole_numbers(ax.xaxis, 0, len(self.scores) - 1)
+
+    def _remark(self, n_shown: int, n_circled: int, confidence: float) -> str:
+        """What the axes do not show: rows left out, and what ellipses mean."""
+        parts = []
+        if n_shown < len(self.scores):
+            parts.append(f"{n_shown:,} of {len(self.scores):,} rows")
+        if n_circled:
+            shape = "ellipses" if self.is_flat else "intervals"
+            few = f" of {n_circled:,}" if n_circled < n_shown else ""
+            parts.append(f"{100 * confidence:g} % {shape}{few}")
+        return ", ".join(parts)
+
+
+def radius(confidence: float, n_dimensions: int) -> float:
+    """Standard deviations within which a Gaussian in n dimensions lies with a probability."""
+    return float(np.sqrt(chi2.ppf(confidence, n_dimensions)))
+
+
+def sample(rows: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
+    """All rows, or a random choice of `most`, in their order."""
+    return rows if rows.size <= most else np.sort(rng.choice(rows, most, replace=False))
+
+
+def checked_components(components: Sequence[int] | None, k: int) -> tuple[int, ...]:
+    """One or two of k components, counted from 1."""
+    if components is None:
+        return (1, 2) if k > 1 else (1,)
+    chosen = tuple(int(h) for h in components)
+    if len(chosen) not in (1, 2) or not all(1 <= h <= k for h in chosen):
+        raise ValueError(
+            f"components must be one or two whole numbers from 1 to {k}, got {components!r}."
+        )
+    return chosen

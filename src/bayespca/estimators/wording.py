@@ -1,0 +1,82 @@
+"""How the numbers of a fitted PCA are put into words: in notebooks, reports and the terminal."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .summary import Summary
+
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+MINUS = "\N{MINUS SIGN}"
+SPACE = "\N{NO-BREAK SPACE}"
+
+
+def headline(summary: Summary) -> str:
+    """The answer in one sentence: how many dimensions there are."""
+    k = summary.rank
+    if k == 0:
+        return "No dimension stands out from the noise."
+    noun = "dimension" if k == 1 else "dimensions"
+    if summary.probability is None:
+        return f"{counted(k).capitalize()} {noun}, as asked for."
+    return f"There {'is' if k == 1 else 'are'} {counted(k)} {noun} in these data."
+
+
+def ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th, …, 11th, …, 21st."""
+    if number % 100 in (11, 12, 13):
+        return f"{number}th"
+    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
+
+
+def counted(number: int) -> str:
+    """A number as running text has it: a word up to ten, grouped digits beyond."""
+    return NUMBERS[number] if 0 <= number < len(NUMBERS) else f"{number:,}"
+
+
+def plural(number: int, noun: str) -> str:
+    """178 samples, 1 sample."""
+    return f"{number:,}{SPACE}{noun}{'' if number == 1 else 's'}"
+
+
+def percent(share: float) -> str:
+    """A share between 0 and 1, "36 %" or "0.4 %"; never 0 % or 100 % unless it is that."""
+    if 0 < share < 0.001:
+        return "under 0.1 %"
+    if 0.999 < share < 1:
+        return "over 99.9 %"
+    near_an_end = 0 < share < 0.0095 or 0.9905 < share < 1
+    return f"{100 * share:.1f} %" if near_an_end else f"{100 * share:.0f} %"
+
+
+def likelihood(probability: float) -> str:
+    """A probability; one that rounds to 1 is still no certainty."""
+    return percent(min(probability, 1 - 1e-9))
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """A number to read: `digits` significant digits, a true minus sign, powers of ten as such."""
+    if math.isnan(value):
+        return "not known"
+    if math.isinf(value):
+        return "∞" if value > 0 else f"{MINUS}∞"
+    if value == 0:
+        return "0"
+    text = f"{value:#.{digits}g}".removesuffix(".")
+    if "e" in text:
+        mantissa, _, exponent = text.replace(".e", "e").partition("e")
+        if 0 < int(exponent) < 6:
+            return f"{float(text):,.0f}".replace("-", MINUS)
+        power = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+        text = f"{mantissa}·10{power}"
+    return text.replace("-", MINUS)
+
+
+def feature_names(model: Any) -> list[str]:
+    """Names of the features; by number, counting from 0, where they came without."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        return [f"feature {j}" for j in range(int(model.n_features_in_))]
+    return [str(name) for name in names]

@@ -1,0 +1,61 @@
+"""The eigenvalues of pure noise (Marchenko & Pastur 1967).
+
+Of V, an L×M matrix of independent noise of variance σ², the L eigenvalues of VVᵀ/M follow, as L
+and M grow at a fixed ratio y = L/M, a density between σ²(1 − √y)² and σ²(1 + √y)². For y > 1 a
+share 1 − 1/y of them is zero besides.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.integrate import quad
+from scipy.optimize import brentq
+
+FloatArray = NDArray[np.float64]
+
+
+def support(variance: float, ratio: float) -> tuple[float, float]:
+    """The interval σ²(1 ∓ √y)² that holds the eigenvalues other than zero."""
+    root = float(np.sqrt(ratio))
+    return variance * (1 - root) ** 2, variance * (1 + root) ** 2
+
+
+def density(x: FloatArray, variance: float, ratio: float) -> FloatArray:
+    """√((b − x)(x − a)) / (2πσ²yx) on the support (a, b); its mass is min(1, 1/y)."""
+    # In units of the noise: squares of variances may leave the range of floating-point numbers.
+    a, b = support(1.0, ratio)
+    at = x / variance
+    at = np.where((at > a) & (at < b), at, b)
+    return np.sqrt((b - at) * (at - a)) / (2 * np.pi * ratio * at) / variance
+
+
+def density_of_nonzero(x: FloatArray, variance: float, ratio: float) -> FloatArray:
+    """The same among the min(L, M) eigenvalues that are not zero by the shape alone: mass 1."""
+    return density(x, variance, ratio) * max(1.0, ratio)
+
+
+def largest_singular_value(variance: float, shape: tuple[int, int]) -> float:
+    """σ(√L + √M): the edge of the support as a singular value of V."""
+    L, M = shape
+    return float(np.sqrt(variance) * (np.sqrt(L) + np.sqrt(M)))
+
+
+@lru_cache(maxsize=256)
+def marchenko_pastur_median(beta: float) -> float:
+    """The median of the Marčenko–Pastur law of eigenvalues, ratio β ≤ 1, noise 1.
+
+    With x = lower + width·sin²θ its density √((upper − x)(x − lower))/(2πβx) is smooth in θ.
+    """
+    lower, width = (1 - np.sqrt(beta)) ** 2, 4 * np.sqrt(beta)
+
+    def density(theta: float) -> float:
+        sin2, cos2 = np.sin(theta) ** 2, np.cos(theta) ** 2
+        if lower == 0:
+            return float(width * cos2 / (np.pi * beta))
+        return float(width**2 * sin2 * cos2 / (np.pi * beta * (lower + width * sin2)))
+
+    theta = brentq(lambda t: quad(density, 0, t)[0] - 0.5, 0, np.pi / 2, xtol=1e-14)
+    return float(lower + width * np.sin(theta) ** 2)
