@@ -29,7 +29,7 @@ def test_scikit_learn_contract(estimator, check):
 def test_every_public_estimator_is_in_the_table():
     public = {
         value
-        for value in vars(bayespca).values()
+        for value in (getattr(bayespca, name) for name in bayespca.__all__)
         if isinstance(value, type) and issubclass(value, BaseEstimator)
     }
     assert public == {type(estimator) for estimator in ESTIMATORS}

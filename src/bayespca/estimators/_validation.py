@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array
 from sklearn.utils.validation import check_array, validate_data
 
+from bayespca import io
 from bayespca.engines.arrays import is_sparse
 from bayespca.engines.sources import Source, open_source
 
@@ -22,13 +25,24 @@ def read_training_data(estimator: Any, X: Any, *, in_memory: bool = False) -> An
 
     Whether all numbers are finite is seen from the sums that the engine forms anyway.
     """
+    if isinstance(X, io.Table):
+        return _adopt_table(estimator, X)
+    if isinstance(X, str | os.PathLike) and not Path(X).is_dir():
+        file = io.open_file(X)
+        if in_memory or file.blocks is None:
+            table = file.read()
+            _warn_about_columns(
+                [f"{name!r} was set aside ({why})" for name, why in table.aside.items()]
+            )
+            return _adopt_table(estimator, table)
     if _is_blocks(X) and not (in_memory and isinstance(X, np.memmap)):
         if in_memory:
             raise ValueError(
-                "files and iterators are read a block at a time, which these options do not allow: "
+                "iterators are read a block at a time, which these options do not allow: "
                 "use engine='auto' and noise='isotropic', or pass an array."
             )
         source = X if isinstance(X, Source) else open_source(X)
+        _warn_about_columns(source.notes)
         estimator.n_features_in_ = source.n_features
         if source.names:
             estimator.feature_names_in_ = np.asarray(source.names, dtype=object)
@@ -47,6 +61,46 @@ def read_training_data(estimator: Any, X: Any, *, in_memory: bool = False) -> An
     )
 
 
+def _adopt_table(estimator: Any, table: io.Table) -> Any:
+    """The numbers of a table in memory, as an engine takes them."""
+    X = validate_data(
+        estimator, table.values, accept_sparse="csr", ensure_all_finite=False, ensure_min_samples=1
+    )
+    if table.names is not None:
+        estimator.feature_names_in_ = np.asarray(table.names, dtype=object)
+    return X
+
+
+def _arranged(estimator: Any, table: io.Table) -> Any:
+    """The features of the fit from a table, by name where both have names."""
+    wanted = getattr(estimator, "feature_names_in_", None)
+    p = estimator.n_features_in_
+    if wanted is None or table.names is None:
+        if table.shape[1] != p:
+            raise ValueError(
+                f"the table has {table.shape[1]} columns of numbers, but the model was fitted on "
+                f"{p}."
+            )
+        values = table.values
+    else:
+        place = {name: j for j, name in enumerate(table.names)}
+        absent = [str(name) for name in wanted if name not in place]
+        if absent:
+            shown = ", ".join(map(repr, absent[:5])) + (", …" if len(absent) > 5 else "")
+            raise ValueError(
+                f"the model was fitted on other columns: the table has no {shown} "
+                f"({len(absent)} of {p} columns are absent)."
+            )
+        values = table.values[:, [place[str(name)] for name in wanted]]
+    return values.toarray() if is_sparse(values) else values
+
+
+def _warn_about_columns(notes: Sequence[str]) -> None:
+    """Columns of a file that are not among the features are never left out in silence."""
+    if notes:
+        warnings.warn("; ".join(notes) + ".", UserWarning, stacklevel=5)
+
+
 def read_matrix(Y: Any) -> Any:
     """A matrix to factorize: two-dimensional, finite, of floats."""
     if _is_foreign_array(Y):
@@ -58,6 +112,13 @@ def read_matrix(Y: Any) -> Any:
 
 def read_new_data(estimator: Any, X: Any, method: str) -> Any:
     """Rows for a method of a fitted estimator: dense, finite, with the features of the fit."""
+    if isinstance(X, io.Table):
+        check_same_place(estimator, np.empty(0), method)
+        return check_array(
+            _arranged(estimator, X),
+            dtype=[np.float64, np.float32],
+            ensure_all_finite="allow-nan" if takes_holes(estimator) else True,
+        )
     if _is_foreign_array(X):
         X = _checked_foreign(X)
         if X.shape[1] != estimator.n_features_in_:
@@ -70,7 +131,12 @@ def read_new_data(estimator: Any, X: Any, method: str) -> Any:
         return X
     check_same_place(estimator, np.empty(0), method)
     X = validate_data(
-        estimator, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32]
+        estimator,
+        X,
+        reset=False,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        ensure_all_finite="allow-nan" if takes_holes(estimator) else True,
     )
     return X.toarray() if is_sparse(X) else X
 
@@ -129,6 +195,31 @@ def check_finite_if_possible(X: Any) -> None:
     """As `check_finite`, for data in memory; sources of blocks check themselves."""
     if not isinstance(X, Source):
         check_finite(X)
+
+
+def has_holes(X: Any) -> bool:
+    """Whether an array has NaN, which mean holes, and nothing else that is not finite."""
+    return isinstance(X, np.ndarray) and bool(np.isnan(X).any()) and not np.isinf(X).any()
+
+
+def takes_holes(estimator: Any) -> bool:
+    return bool(
+        estimator.method == "evb"
+        and estimator.noise == "isotropic"
+        and estimator.noise_variance == "auto"
+        and estimator.center
+        and estimator.engine == "auto"
+    )
+
+
+def check_options_for_holes(estimator: Any) -> None:
+    """Raise for options that a fit with holes would ignore."""
+    if not takes_holes(estimator):
+        raise ValueError(
+            "Input X contains NaN. Holes are for method='evb' with noise='isotropic', "
+            "noise_variance='auto', center=True and engine='auto': use these, or fill the holes "
+            "first."
+        )
 
 
 def features_of(estimator: Any) -> dict[str, Any]:

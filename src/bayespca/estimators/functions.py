@@ -162,6 +162,11 @@ def rank_rules(spectrum: Spectrum, *, random_state: Any = 0) -> RankReport:
 
 def _whole_spectrum(X: Any, *, center: bool, scale: bool) -> Spectrum:
     data = _validation.read_training_data(BayesianPCA(), X)
+    if _validation.has_holes(data):
+        raise ValueError(
+            "Input X contains NaN: rank rules need complete data. BayesianPCA finds the rank of "
+            "data with holes."
+        )
     if scale:
         data = engines.rescaled_columns(data, engines.column_scales(data, center=center))
     found = engines.decompose(data, plan=solve, center=center, n_needed=np.iinfo(np.int64).max)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from typing import Any, Self
@@ -17,14 +18,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from bayespca import linear
+from bayespca import linear, missing
 from bayespca.engines import ENGINES, array_namespace, streaming, to_namespace
-from bayespca.linear import posterior as read
 from bayespca.spectrum import METHODS
 
-from . import _validation
+from . import _notebook, _validation
+from ._reading import functions, general
 
 Array = Any
+
+# Advice that is worth a warning, besides a place in `status_`.
+WARNED = ("near-rank-bound", "cut-off", "near-rounding", "empty-rows", "empty-columns")
 
 
 class RankWarning(UserWarning):
@@ -175,16 +179,37 @@ class BayesianPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         reader = clone(self)
         in_memory = self.noise == "per-feature" or self.engine not in ("auto", "streaming")
         data = _validation.read_training_data(reader, X, in_memory=in_memory)
-        if self.scale or self.noise == "per-feature":
-            _validation.check_finite_if_possible(data)
-        try:
-            fitted = linear.fit(data, options)
-        except (ValueError, RuntimeError):
-            _validation.check_finite_if_possible(data)
-            raise
+        fitted = self._fitted(data, options)
         self._store(fitted, reader)
         self._report(fitted, time.perf_counter() - start)
         return self
+
+    def _fitted(self, data: Any, options: linear.Options) -> linear.Fit | missing.Fit:
+        """Complete data by closed form. That there are holes is seen when its sums are not finite.
+
+        Scaling and noise of each feature need all numbers before that.
+        """
+        if self.scale or self.noise == "per-feature":
+            if _validation.has_holes(data):
+                return self._fitted_with_holes(data, options)
+            _validation.check_finite_if_possible(data)
+        try:
+            return linear.fit(data, options)
+        except (ValueError, RuntimeError):
+            if _validation.has_holes(data):
+                return self._fitted_with_holes(data, options)
+            _validation.check_finite_if_possible(data)
+            raise
+
+    def _fitted_with_holes(self, data: Any, options: linear.Options) -> missing.Fit:
+        _validation.check_options_for_holes(self)
+        return missing.fit(
+            data,
+            max_rank=options.n_components,
+            scale=self.scale,
+            max_iter=self.max_iter,
+            tol=self.tol,
+        )
 
     @available_if(_adds_up)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -229,32 +254,30 @@ class BayesianPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             random_state=_validation.seed(self.random_state),
         )
 
-    def _store(self, fitted: linear.Fit, reader: Any) -> None:
+    def _store(self, fitted: linear.Fit | missing.Fit, reader: Any) -> None:
         """Set every fitted attribute at once, when nothing can fail any more."""
-        posterior, solution = fitted.posterior, fitted.solution
-        k, like = solution.rank, posterior.components
+        posterior, like = fitted.posterior, fitted.posterior.components
+        k = int(like.shape[0])
         gamma2 = fitted.spectrum.singular_values[:k] ** 2
         total, M = fitted.spectrum.sum_of_squares, fitted.spectrum.shape[1]
         full = min(like.shape[1], M)
         attributes = {
             "components_": like,
-            "components_std_": read.loading_std(posterior),
+            "components_std_": functions(posterior)[0].loading_std(posterior),
             "mean_": posterior.mean,
             "explained_variance_": to_namespace(fitted.singular_values[:k] ** 2 / M, like),
             "explained_variance_ratio_": to_namespace(gamma2 / (total or 1.0), like),
             "singular_values_": to_namespace(fitted.singular_values[:k], like),
-            "shrunk_singular_values_": to_namespace(solution.shrunk_singular_values, like),
+            "shrunk_singular_values_": to_namespace(fitted.shrunk_singular_values, like),
             "noise_variance_": fitted.noise_variance
             if isinstance(fitted.noise_variance, float)
             else to_namespace(fitted.noise_variance, like),
             "n_components_": k,
             "n_samples_": fitted.n_samples,
-            "threshold_": solution.threshold,
+            "threshold_": fitted.threshold,
             "free_energy_": fitted.free_energy,
             "rank_posterior_": to_namespace(
-                np.append(
-                    solution.rank_posterior, np.zeros(full + 1 - solution.rank_posterior.size)
-                ),
+                np.append(fitted.rank_posterior, np.zeros(full + 1 - fitted.rank_posterior.size)),
                 like,
             ),
             "converged_": fitted.converged,
@@ -270,23 +293,22 @@ class BayesianPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             self.__dict__.pop(name, None)
         self.__dict__.update(attributes, **_validation.features_of(reader))
 
-    def _report(self, fitted: linear.Fit, seconds: float) -> None:
-        solution = fitted.solution
+    def _report(self, fitted: linear.Fit | missing.Fit, seconds: float) -> None:
         if not fitted.converged:
             warnings.warn(
-                f"the noise variances still changed after {fitted.n_iter} steps: raise max_iter "
-                "or tol. The result is usable.",
+                f"the free energy still fell after {fitted.n_iter} steps: raise max_iter or tol. "
+                "The result is usable.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
         for advice in fitted.status.advice:
-            if advice.code in ("near-rank-bound", "cut-off", "near-rounding"):
+            if advice.code in WARNED:
                 warnings.warn(advice.text, RankWarning, stacklevel=3)
         if self.verbose:
-            n, p = fitted.n_samples, fitted.posterior.components.shape[1]
+            k, p = fitted.posterior.components.shape
             print(
-                f"bayespca: {n}×{p}, {self.method}, engine {fitted.engine}: rank {solution.rank} "
-                f"(probability {solution.rank_posterior[solution.rank]:.3f}), "
+                f"bayespca: {fitted.n_samples}×{p}, {self.method}, engine {fitted.engine}: rank "
+                f"{k} (probability {fitted.rank_posterior[k]:.3f}), "
                 f"free energy {fitted.free_energy:.6g}, {seconds:.2f} s"
             )
 
@@ -297,43 +319,83 @@ class BayesianPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
         In the coordinates of the orthonormal components, so that on the training data
         ``inverse_transform(transform(X))`` is the posterior mean of the low-rank matrix. Each
-        coordinate is the projection times γ̂/γ.
+        coordinate is the projection times γ̂/γ. A row with holes (NaN) has the scores that follow
+        from the cells that are there, with a larger standard deviation.
         """
         check_is_fitted(self)
-        T = read.scores(self.posterior_, _validation.read_new_data(self, X, "transform"))
+        X = _validation.read_new_data(self, X, "transform")
+        read, posterior = functions(self.posterior_, X)
         if not return_std:
-            return T / self._unit()
-        return T / self._unit(), read.score_std(self.posterior_, T) / self._unit()
+            return read.scores(posterior, X) / self._unit()
+        T, std = read.scores_and_std(posterior, X)
+        return T / self._unit(), std / self._unit()
 
     def inverse_transform(self, X: Any) -> Any:
         """Rows of data from scores: what `transform` returned goes to the denoised data."""
         check_is_fitted(self)
         T = _validation.read_scores(X, self.n_components_, self.components_)
-        return read.reconstruct(self.posterior_, T * self._unit())
+        read, posterior = functions(self.posterior_)
+        return read.reconstruct(posterior, T * self._unit())
 
     def project(self, X: Any) -> Any:
         """Coordinates of rows along the components, without shrinkage, as in ordinary PCA."""
         check_is_fitted(self)
-        return read.project(self.posterior_, _validation.read_new_data(self, X, "project"))
+        X = _validation.read_new_data(self, X, "project")
+        read, posterior = functions(self.posterior_, X)
+        return read.project(posterior, X)
 
     def denoise(self, X: Any) -> Any:
         """Posterior mean of rows without their noise."""
         check_is_fitted(self)
         X = _validation.read_new_data(self, X, "denoise")
-        return read.reconstruct(self.posterior_, read.scores(self.posterior_, X))
+        read, posterior = functions(self.posterior_, X)
+        return read.reconstruct(posterior, read.scores(posterior, X))
+
+    # --- holes ---------------------------------------------------------------------------------
+
+    def impute(self, X: Any, return_std: bool | str = False) -> Any:
+        """Rows with their holes (NaN) filled by the posterior mean; other cells stay as they are.
+
+        With ``return_std=True`` also the standard deviation of what would be measured in each hole,
+        noise included; with ``return_std="mean"`` that of the filled value itself, without noise.
+        Cells that are there have standard deviation 0.
+        """
+        check_is_fitted(self)
+        _validation.choose("return_std", return_std, (False, True, "mean"))
+        X = _validation.read_new_data(self, X, "impute")
+        filled, std = missing.posterior.impute(self._general(), X, noise=return_std != "mean")
+        return (filled, std) if return_std else filled
+
+    def sample_imputations(self, X: Any, n: int, random_state: Any = None) -> Any:
+        """n copies of X with their holes filled by draws, for multiple imputation: (n, rows, p).
+
+        Each is drawn with scores, loadings, means and noise of its own.
+        """
+        check_is_fitted(self)
+        X = _validation.read_new_data(self, X, "sample_imputations")
+        seed = self.random_state if random_state is None else random_state
+        rng, posterior = _validation.generator(seed), self._general()
+        draws = [missing.posterior.sample_imputation(posterior, X, rng) for _ in range(n)]
+        return np.stack(draws) if draws else np.empty((0, *X.shape), X.dtype)
+
+    def _general(self) -> missing.Posterior:
+        """The posterior in the form that rows with holes need."""
+        found = self.posterior_
+        return found if isinstance(found, missing.Posterior) else general(found)
 
     def _unit(self) -> Any:
         """What scores are divided by: their standard deviations if whitened, else 1."""
-        return read.latent_std(self.posterior_) if self.whiten else 1.0
+        read, posterior = functions(self.posterior_)
+        return read.latent_std(posterior) if self.whiten else 1.0
 
     # --- the distribution of a new row ---------------------------------------------------------
 
     def score_samples(self, X: Any) -> Any:
         """Log density of each row under the posterior predictive distribution."""
         check_is_fitted(self)
-        return read.log_density(
-            self.posterior_, _validation.read_new_data(self, X, "score_samples")
-        )
+        X = _validation.read_new_data(self, X, "score_samples")
+        read, posterior = functions(self.posterior_, X)
+        return read.log_density(posterior, X)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of `score_samples`."""
@@ -344,17 +406,33 @@ class BayesianPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """New rows from the posterior predictive distribution."""
         check_is_fitted(self)
         seed = self.random_state if random_state is None else random_state
-        return read.sample(self.posterior_, n_samples, _validation.generator(seed))
+        read, posterior = functions(self.posterior_)
+        return read.sample(posterior, n_samples, _validation.generator(seed))
 
     def get_covariance(self) -> Any:
         """Covariance of a new row: components, noise, and the uncertainty of the directions."""
         check_is_fitted(self)
-        return read.covariance(self.posterior_)
+        read, posterior = functions(self.posterior_)
+        return read.covariance(posterior)
 
     def get_precision(self) -> Any:
         """Inverse of `get_covariance`, without inverting a matrix."""
         check_is_fitted(self)
-        return read.precision(self.posterior_)
+        read, posterior = functions(self.posterior_)
+        return read.precision(posterior)
+
+    # --- files ---------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model, fitted or not, to a file that `bayespca.load` reads.
+
+        The file holds numbers and names, no code. It replaces one of the same name in a single
+        step, and whatever goes wrong, that one stays whole. With `partial_fit`, the last rows of
+        the data may be part of it.
+        """
+        from .persistence import save
+
+        save(self, path)
 
     # --- scikit-learn --------------------------------------------------------------------------
 
@@ -362,12 +440,26 @@ class BayesianPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _n_features_out(self) -> int:
         return int(self.n_components_)
 
+    def _repr_html_inner(self) -> str:
+        """What `_repr_html_` gives: a fitted model at a glance, or scikit-learn's diagram."""
+        if not self.__sklearn_is_fitted__():
+            return str(super()._repr_html_inner())
+        return _notebook.fragment(self)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """What Jupyter asks for first; without HTML where ``set_config(display="text")``."""
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._repr_html_inner()
+        return bundle
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "posterior_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = _validation.takes_holes(self)
         tags.array_api_support = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

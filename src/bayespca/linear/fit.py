@@ -102,6 +102,18 @@ class Fit:
         return self.spectrum.singular_values * self.spectrum.scale
 
     @property
+    def shrunk_singular_values(self) -> np.ndarray:
+        return self.solution.shrunk_singular_values
+
+    @property
+    def threshold(self) -> float:
+        return self.solution.threshold
+
+    @property
+    def rank_posterior(self) -> np.ndarray:
+        return self.solution.rank_posterior
+
+    @property
     def n_iter(self) -> int:
         """Steps taken; the closed form is one."""
         return 1 if self.trace is None else len(self.trace)

@@ -105,6 +105,12 @@ def score_std(posterior: Posterior, T: Array) -> Array:
     return array_namespace(T).sqrt(v + w * (T * T + v))
 
 
+def scores_and_std(posterior: Posterior, X: Array) -> tuple[Array, Array]:
+    """Scores, and their posterior standard deviations."""
+    T = scores(posterior, X)
+    return T, score_std(posterior, T)
+
+
 def latent_std(posterior: Posterior) -> Array:
     """Standard deviation of each score over the training data; 1 for one that is always 0."""
     xp = array_namespace(posterior.components)

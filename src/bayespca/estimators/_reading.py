@@ -1,0 +1,45 @@
+"""Which functions read a posterior: those for complete rows, or those for rows with holes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayespca import linear, missing
+from bayespca.engines import to_numpy
+
+Array = Any
+
+
+def functions(posterior: Any, X: Array = None) -> tuple[Any, Any]:
+    """A module with `scores`, `log_density` and so on, and the posterior in the form it takes.
+
+    Rows with holes under a posterior that was found on complete data need the more general form.
+    """
+    if isinstance(posterior, missing.Posterior):
+        return missing.posterior, posterior
+    if X is not None and isinstance(X, np.ndarray) and np.isnan(X.sum()):
+        return missing.posterior, general(posterior)
+    return linear.posterior, posterior
+
+
+def general(posterior: linear.Posterior) -> missing.Posterior:
+    """A posterior of complete data in the form that rows with holes need.
+
+    With the score's prior variance c², 1/shrinkage = 1 + L·(loading variance) + σ²/c².
+    """
+    components = to_numpy(posterior.components).astype(np.float64)
+    # Constant columns are no features, and their loadings are known to be 0.
+    live = np.any(components != 0, axis=0)
+    variance = to_numpy(posterior.loading_variance).astype(np.float64)
+    shrinkage = to_numpy(posterior.shrinkage).astype(np.float64)
+    return missing.posterior.from_directions(
+        mean=to_numpy(posterior.mean),
+        scale=to_numpy(posterior.scale),
+        components=components,
+        ridge=1 / shrinkage - 1 - live.sum() * variance,
+        loading_variance=live[:, None] * variance,
+        latent_variance=to_numpy(posterior.latent_variance).astype(np.float64),
+        noise_variance=posterior.noise_variance,
+    )

@@ -1,0 +1,440 @@
+"""Model files: which estimators and records they may hold, and what must be true of them.
+
+`RECORDS` and `ESTIMATORS` are the whole list. What a file says is checked against them before an
+estimator is made, so that a file that loads can be used. Names of parameters, attributes and
+fields belong to the version of the format: who changes one raises `archive.VERSION`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+from bayespca import missing
+from bayespca.engines.streaming import RunningMoments
+from bayespca.inference import Trace
+from bayespca.io import archive
+from bayespca.io.archive import FlawError, ModelFileError
+from bayespca.linear import Posterior
+from bayespca.missing.vb import State as HolesState
+from bayespca.spectrum import Advice, Spectrum, Status
+
+from ._tree import Decoder, Encoder, Json, Kind, Record, check_kinds, members
+from .pca import BayesianPCA
+
+__all__ = ["ESTIMATORS", "RECORDS", "ModelFileError", "load", "save"]
+
+
+# --- kinds of values ---------------------------------------------------------------------------
+
+
+def _is_whole(value: Any) -> bool:
+    whole = isinstance(value, int | np.integer) and type(value) is not bool
+    return whole and 0 <= int(value) <= archive.LARGEST_INT
+
+
+def _is_array(value: Any, ndim: int, kinds: str = "f") -> bool:
+    return isinstance(value, np.ndarray) and value.ndim == ndim and value.dtype.kind in kinds
+
+
+def _is_output_setting(value: Any) -> bool:
+    known = ("default", "pandas", "polars")
+    return (
+        isinstance(value, dict)
+        and value.keys() <= {"transform"}
+        # Arrays would be compared entry by entry.
+        and all(v is None or (isinstance(v, str) and v in known) for v in value.values())
+    )
+
+
+def _instance(cls: type) -> Kind:
+    return Kind(f"a {cls.__name__}", lambda value: isinstance(value, cls))
+
+
+def _tuple_of(kind: Kind) -> Kind:
+    return Kind(
+        f"a tuple, each {kind.words}",
+        lambda value: isinstance(value, tuple) and all(map(kind.fits, value)),
+    )
+
+
+def _or(first: Kind, second: Kind) -> Kind:
+    return Kind(
+        f"{first.words} or {second.words}",
+        lambda value: first.fits(value) or second.fits(value),
+    )
+
+
+ANYTHING = Kind("anything", lambda value: True)
+PLAIN = Kind(
+    "None, a number or a string",
+    lambda value: value is None or isinstance(value, bool | int | float | str | np.generic),
+)
+NOTHING = Kind("None", lambda value: value is None)
+TEXT = Kind("a string", lambda value: isinstance(value, str))
+FLAG = Kind("true or false", lambda value: isinstance(value, bool | np.bool_))
+WHOLE = Kind("a whole number", _is_whole)
+NUMBER = Kind("a number", lambda value: isinstance(value, float | np.floating))
+VECTOR = Kind("a vector of numbers", lambda value: _is_array(value, 1))
+COUNTS = Kind("a vector of whole numbers", lambda value: _is_array(value, 1, "iu"))
+MATRIX = Kind("a matrix of numbers", lambda value: _is_array(value, 2))
+MATRICES = Kind("a stack of matrices of numbers", lambda value: _is_array(value, 3))
+NAMES = Kind("a vector of strings", lambda value: _is_array(value, 1, "O"))
+PRECISION = Kind(
+    "float32 or float64",
+    lambda value: isinstance(value, np.dtype) and value in (np.dtype("f4"), np.dtype("f8")),
+)
+OUTPUT = Kind("a setting of set_output", _is_output_setting)
+
+
+# --- records -----------------------------------------------------------------------------------
+
+
+def _require(condition: Any, words: str) -> None:
+    if not condition:
+        raise FlawError(words)
+
+
+def _check_posterior(posterior: Posterior) -> None:
+    k, p = posterior.components.shape
+    of_features = (posterior.mean, posterior.scale)
+    of_components = (
+        *(posterior.shrinkage, posterior.score_variance),
+        *(posterior.loading_variance, posterior.latent_variance),
+    )
+    agree = {a.shape for a in of_features} == {(p,)} and {a.shape for a in of_components} == {(k,)}
+    _require(agree, "the arrays of a Posterior are of different sizes")
+
+
+def _check_holes_posterior(posterior: missing.Posterior) -> None:
+    k, p = posterior.components.shape
+    agree = posterior.mean.shape == posterior.scale.shape == (p,)
+    agree &= posterior.latent_variance.shape == (k,) and posterior.basis.shape == (k, k)
+    agree &= posterior.state.b.shape == (p, k + 1)
+    _require(agree, "the arrays of a HolesPosterior are of different sizes")
+    in_range = 0 < posterior.unit < np.sqrt(np.finfo(np.float64).max)
+    _require(in_range, "the unit of a HolesPosterior is not positive, or its square overflows")
+    known = np.isfinite(posterior.basis).all() and (posterior.latent_variance >= 0).all()
+    _require(
+        known and (np.linalg.svd(posterior.basis, compute_uv=False) > 0).all(),
+        "the scores of a HolesPosterior do not follow from its basis",
+    )
+
+
+def _check_holes_state(state: HolesState) -> None:
+    """Sizes, and what solving for scores needs."""
+    p, width = state.b.shape
+    agree = state.b_cov.shape == (p, width, width)
+    agree &= state.prior_a.shape == state.prior_b.shape == (width - 1,)
+    _require(agree, "the arrays of a HolesState are of different sizes")
+    finite = np.isfinite(state.b).all() and np.isfinite(state.b_cov).all()
+    _require(
+        finite and (state.prior_a > 0).all() and state.noise_variance > 0,
+        "the moments of a HolesState are not finite or its variances not positive",
+    )
+    variances = np.linalg.eigvalsh(state.b_cov)
+    slack = 1e-6 * np.abs(variances).max(initial=0.0)
+    _require((variances >= -slack).all(), "the covariances of a HolesState are none")
+
+
+def _check_spectrum(spectrum: Spectrum) -> None:
+    """By the constructor, whose sums may differ from those in the file by rounding."""
+    again = Spectrum(
+        *(spectrum.singular_values, spectrum.shape),
+        *(spectrum.sum_of_squares, spectrum.scale, spectrum.resolution),
+    )
+    _require(again.shape == spectrum.shape, "the shape of a Spectrum is not two whole numbers")
+    _require(
+        0 <= spectrum.residual <= spectrum.sum_of_squares,
+        "the residual of a Spectrum is not between 0 and its sum of squares",
+    )
+
+
+def _check_trace(trace: Trace) -> None:
+    lengths = {trace.free_energy.size, trace.rank.size}
+    lengths |= {trace.noise_variance.size, trace.seconds.size}
+    _require(len(lengths) == 1, "the arrays of a Trace are of different lengths")
+
+
+def _check_moments(moments: RunningMoments) -> None:
+    p, scatter = moments.n_features, moments.scatter
+    agree = moments.mean.shape == (p,) and {a.shape[1] for a in moments.rows} <= {p}
+    agree &= getattr(scatter, "shape", None) == ((p, p) if moments.n_folded else None)
+    _require(agree, "the arrays of RunningMoments are of different sizes")
+    sums = (moments.mean, *moments.rows) if scatter is None else (moments.mean, scatter)
+    known = all(np.isfinite(a).all() for a in (*sums, *moments.rows))
+    _require(known and 0 < moments.unit < np.inf, "the sums of RunningMoments are not finite")
+
+
+RECORDS: dict[str, Record] = {
+    "Advice": Record(Advice, {"code": TEXT, "text": TEXT}),
+    "Status": Record(Status, {"exact": FLAG, "advice": _tuple_of(_instance(Advice))}),
+    "Spectrum": Record(
+        Spectrum,
+        {
+            "singular_values": VECTOR,
+            "shape": _tuple_of(WHOLE),
+            "sum_of_squares": NUMBER,
+            "scale": NUMBER,
+            "resolution": NUMBER,
+            "residual": NUMBER,
+        },
+        _check_spectrum,
+    ),
+    "Posterior": Record(
+        Posterior,
+        {
+            "mean": VECTOR,
+            "scale": VECTOR,
+            "components": MATRIX,
+            "shrinkage": VECTOR,
+            "score_variance": VECTOR,
+            "loading_variance": VECTOR,
+            "latent_variance": VECTOR,
+            "noise_variance": NUMBER,
+        },
+        _check_posterior,
+    ),
+    "HolesPosterior": Record(
+        missing.Posterior,
+        {
+            "state": _instance(HolesState),
+            "mean": VECTOR,
+            "scale": VECTOR,
+            "unit": NUMBER,
+            "components": MATRIX,
+            "basis": MATRIX,
+            "latent_variance": VECTOR,
+        },
+        _check_holes_posterior,
+    ),
+    "HolesState": Record(
+        HolesState,
+        {
+            "b": MATRIX,
+            "b_cov": MATRICES,
+            "prior_a": VECTOR,
+            "prior_b": VECTOR,
+            "noise_variance": NUMBER,
+        },
+        _check_holes_state,
+    ),
+    "Trace": Record(
+        Trace,
+        {"free_energy": VECTOR, "rank": COUNTS, "noise_variance": VECTOR, "seconds": VECTOR},
+        _check_trace,
+    ),
+    "RunningMoments": Record(
+        RunningMoments,
+        {
+            "n_features": WHOLE,
+            "dtype": PRECISION,
+            "precision": PRECISION,
+            "n_folded": WHOLE,
+            "mean": VECTOR,
+            "scatter": _or(MATRIX, NOTHING),
+            "unit": NUMBER,
+            "rows": _tuple_of(MATRIX),
+        },
+        _check_moments,
+    ),
+}
+
+
+# --- estimators --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What an estimator holds.
+
+    `parameters` are those of the constructor; what they mean is checked where they are used.
+    `fitted` attributes are all there or none is. Of the `extras` any may be there once it is
+    fitted, of the `settings` any at any time. `agree` gets a fitted estimator whose attributes are
+    of the right kind, and raises `FlawError`.
+    """
+
+    cls: type[Any]
+    parameters: Mapping[str, Kind]
+    fitted: Mapping[str, Kind]
+    extras: Mapping[str, Kind]
+    settings: Mapping[str, Kind]
+    agree: Callable[[Any], None]
+
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        """Of all attributes, the parameters included."""
+        return {**self.parameters, **self.fitted, **self.extras, **self.settings}
+
+
+def _check_pca(model: Any) -> None:
+    k, p = model.n_components_, model.n_features_in_
+    of_components = (
+        *(model.explained_variance_, model.explained_variance_ratio_),
+        *(model.singular_values_, model.shrunk_singular_values_),
+    )
+    shapes = {model.components_.shape, model.components_std_.shape}
+    _require(
+        shapes | {model.posterior_.components.shape} == {(k, p)}
+        and model.mean_.shape == (p,)
+        and {a.shape for a in of_components} == {(k,)}
+        and np.shape(model.noise_variance_) in ((), (p,)),
+        f"its arrays are not of the sizes that {k} components in {p} features have",
+    )
+    spectrum = model.spectrum_
+    _require(
+        k <= spectrum.singular_values.size
+        and spectrum.shape[0] <= p
+        and spectrum.shape[1] <= model.n_samples_
+        and k < model.rank_posterior_.size,
+        "its spectrum does not belong to its components",
+    )
+    names, seen = vars(model).get("feature_names_in_"), vars(model).get("_seen")
+    _require(names is None or names.shape == (p,), f"it does not name {p} features")
+    _require(
+        seen is None or (seen.n_features, seen.n_samples) == (p, model.n_samples_),
+        "what partial_fit has seen does not belong to its components",
+    )
+
+
+ESTIMATORS: dict[str, Layout] = {
+    "BayesianPCA": Layout(
+        BayesianPCA,
+        parameters={
+            **{name: PLAIN for name in BayesianPCA().get_params()},
+            "random_state": ANYTHING,
+        },
+        fitted={
+            "components_": MATRIX,
+            "components_std_": MATRIX,
+            "mean_": VECTOR,
+            "explained_variance_": VECTOR,
+            "explained_variance_ratio_": VECTOR,
+            "singular_values_": VECTOR,
+            "shrunk_singular_values_": VECTOR,
+            "noise_variance_": _or(NUMBER, VECTOR),
+            "n_components_": WHOLE,
+            "n_samples_": WHOLE,
+            "threshold_": NUMBER,
+            "free_energy_": NUMBER,
+            "rank_posterior_": VECTOR,
+            "converged_": FLAG,
+            "n_iter_": WHOLE,
+            "engine_": TEXT,
+            "miss_probability_": NUMBER,
+            "status_": _instance(Status),
+            "spectrum_": _instance(Spectrum),
+            "trace_": _or(_instance(Trace), NOTHING),
+            "posterior_": _or(_instance(Posterior), _instance(missing.Posterior)),
+            "n_features_in_": WHOLE,
+        },
+        extras={"feature_names_in_": NAMES, "_seen": _instance(RunningMoments)},
+        settings={"_sklearn_output_config": OUTPUT},
+        agree=_check_pca,
+    ),
+}
+
+
+# --- saving and loading ------------------------------------------------------------------------
+
+
+def save(estimator: Any, path: str | os.PathLike[str]) -> None:
+    """Write an estimator, fitted or not, to a model file; see `load`.
+
+    Raises TypeError for what has no place in a file, and OSError where the file cannot be written.
+    """
+    name = type(estimator).__name__
+    if name not in ESTIMATORS or type(estimator) is not ESTIMATORS[name].cls:
+        raise TypeError(f"a {name} cannot be saved: only {', '.join(ESTIMATORS)} can.")
+    layout, encoder = ESTIMATORS[name], Encoder(RECORDS)
+    _check_known(estimator, layout)
+    trees = {key: encoder.encode(value, key) for key, value in sorted(vars(estimator).items())}
+    meta = {
+        "bayespca": _bayespca_version(),
+        "class": name,
+        "parameters": {key: tree for key, tree in trees.items() if key in layout.parameters},
+        "attributes": {key: tree for key, tree in trees.items() if key not in layout.parameters},
+    }
+    try:
+        _estimator(meta, encoder.arrays)
+    except FlawError as flaw:
+        raise ValueError(f"this {name} cannot be saved: {flaw}.") from None
+    archive.write(path, meta, encoder.arrays)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Load an estimator from a file that its `save` has written.
+
+    It is what was saved, to the last bit: parameters, attributes, and what `partial_fit` needs to
+    go on. Arrays of other libraries (torch, CuPy) come back as NumPy arrays. Nothing in a file is
+    ever executed, so files of unknown origin may be loaded.
+
+    Raises
+    ------
+    ModelFileError
+        A ValueError: the file is no model file, is damaged, or needs a newer bayespca.
+    OSError
+        The file is not there or cannot be read.
+    """
+    meta, arrays = archive.read(path)
+    with archive.naming(path):
+        return _estimator(meta, arrays)
+
+
+def _check_known(estimator: Any, layout: Layout) -> None:
+    strange = sorted(vars(estimator).keys() - layout.kinds.keys())
+    if strange:
+        raise TypeError(
+            f"cannot save {strange[0]}: it is not an attribute of a {type(estimator).__name__}; "
+            f"remove it (del model.{strange[0]}) and keep it elsewhere."
+        )
+
+
+def _estimator(meta: Json, arrays: Mapping[str, np.ndarray]) -> Any:
+    """The estimator that the tree and the arrays of a file describe."""
+    written_by, name, parameters, attributes = members(
+        meta, "bayespca", "class", "parameters", "attributes"
+    )
+    layout = ESTIMATORS.get(name) if isinstance(name, str) else None
+    if layout is None or not isinstance(written_by, str):
+        raise FlawError(f"it holds an estimator of the unknown class {str(name)[:60]!r}")
+    decoder = Decoder(RECORDS, arrays)
+    trees = dict(zip(layout.parameters, members(parameters, *layout.parameters), strict=True))
+    trees |= _checked_attributes(attributes, layout)
+    values = {key: decoder.decode(tree) for key, tree in trees.items()}
+    check_kinds(f"a {name}", values, layout.kinds)
+    estimator = layout.cls()
+    vars(estimator).update(values)
+    if layout.fitted.keys() <= values.keys():
+        layout.agree(estimator)
+    if decoder.used != arrays.keys():
+        raise FlawError("it holds an array that nothing refers to")
+    return estimator
+
+
+def _checked_attributes(trees: Json, layout: Layout) -> dict[str, Json]:
+    """The attributes, if they are all that a fitted estimator has, or none of them."""
+    if not isinstance(trees, dict):
+        raise FlawError("it holds something else where attributes should be")
+    there = trees.keys() - layout.settings.keys()
+    unknown = sorted(there - layout.fitted.keys() - layout.extras.keys())
+    missing = sorted(layout.fitted.keys() - there) if there else []
+    if unknown or missing:
+        raise FlawError(
+            f"the attribute {unknown[0][:60]!r} is unknown"
+            if unknown
+            else f"the attribute {missing[0]} is missing"
+        )
+    return trees
+
+
+def _bayespca_version() -> str:
+    try:
+        return metadata.version("bayespca")
+    except metadata.PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,166 @@
+"""PCA of data with holes from beginning to end: start, iterate, keep what the posterior needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca import inference
+from bayespca.spectrum import Spectrum, Status
+
+from . import posterior as read
+from .data import Holes, observed
+from .posterior import Posterior
+from .start import start
+from .vb import State, step, without_component
+
+FloatArray = NDArray[np.float64]
+
+# Sweeps with one component less, to see how much worse that is.
+SWEEPS_WITH_LESS = 30
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A finished fit of data with holes; names as in `linear.Fit`."""
+
+    posterior: Posterior
+    spectrum: Spectrum
+    shrunk_singular_values: FloatArray
+    rank_posterior: FloatArray
+    n_samples: int
+    free_energy: float
+    noise_variance: float
+    trace: inference.Trace
+    converged: bool
+    status: Status
+    engine: str = "holes"
+    # Which components there are is decided by the free energy alone: there is no threshold.
+    threshold: float = float("nan")
+    miss_probability: float = 0.0
+
+    @property
+    def singular_values(self) -> FloatArray:
+        return self.spectrum.singular_values
+
+    @property
+    def n_iter(self) -> int:
+        return len(self.trace)
+
+
+def fit(X: FloatArray, *, max_rank: int | None, scale: bool, max_iter: int, tol: float) -> Fit:
+    """Fit a matrix of floats with NaN in its holes.
+
+    Rows and columns without any value take no part: the former have the prior's scores, the latter
+    loadings of 0 and no mean.
+    """
+    n, p = X.shape
+    values = np.asarray(X, dtype=np.float64)
+    live_rows, live = _with_values(values)
+    data = observed(values[live_rows][:, live], center=True, scale=scale)
+    run = inference.run(
+        partial(step, data=data), start(data, max_rank=max_rank), max_iter=max_iter, tol=tol
+    )
+    state = run.state
+    posterior = _posterior(state, data, live, scale=scale, dtype=X.dtype)
+    energies = _energies_by_rank(run, data)
+    M = max(n - 1, 1)
+    variances = read.latent_variance_of_scores(posterior)
+    gamma = np.sqrt(M * (variances + posterior.noise_variance))
+    shrunk = np.sqrt(M * variances)
+    energy = float(run.trace.free_energy[-1]) + _change_of_units(data)
+    return Fit(
+        posterior=posterior,
+        spectrum=_spectrum(gamma, (p, M), posterior.noise_variance),
+        shrunk_singular_values=shrunk,
+        rank_posterior=_probabilities(energies),
+        n_samples=n,
+        free_energy=energy,
+        noise_variance=posterior.noise_variance,
+        trace=run.trace,
+        converged=run.converged,
+        status=_status(values, live_rows, live),
+    )
+
+
+def _with_values(X: FloatArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    seen = ~np.isnan(X)
+    return np.asarray(seen.any(axis=1)), np.asarray(seen.any(axis=0))
+
+
+def _posterior(
+    state: State, data: Holes, live: NDArray[np.bool_], *, scale: bool, dtype: np.dtype
+) -> Posterior:
+    """The posterior for all columns; those without values have the prior's loadings."""
+    p, H = live.size, state.rank
+    unit = 1.0 if scale else float(data.unit[0])
+    b = np.zeros((p, H + 1))
+    b_cov = np.zeros((p, H + 1, H + 1))
+    # Nothing is known of a column without values: the prior, and a mean as uncertain as the data.
+    b_cov[~live] = np.diag(np.append(state.prior_b, 1.0))
+    b[live], b_cov[live] = state.b, state.b_cov
+    location, scales = np.zeros(p), np.ones(p)
+    location[live] = data.location
+    scales[live] = data.unit / unit
+    whole = State(b, b_cov, state.prior_a, state.prior_b, state.noise_variance)
+    return read.from_state(whole, location=location, scale=scales, unit=unit, dtype=dtype)
+
+
+def _change_of_units(data: Holes) -> float:
+    """What dividing by the units took from the free energy, the flat prior of μ included."""
+    counts = data.mask.sum(axis=0)
+    return float((counts - 1) @ np.log(data.unit))
+
+
+def _spectrum(gamma: FloatArray, shape: tuple[int, int], noise_variance: float) -> Spectrum:
+    """The kept components, the others as noise: what a complete matrix would have shown."""
+    order = np.sort(gamma)[::-1]
+    rest = noise_variance * max(shape) * (min(shape) - gamma.size)
+    room = (order[-1] ** 2 if order.size else np.inf) * (min(shape) - gamma.size)
+    return Spectrum(order, shape, float(order @ order) + min(rest, room))
+
+
+# --- how sure the rank is ----------------------------------------------------------------------
+
+
+def _energies_by_rank(run: inference.Run[State], data: Holes) -> dict[int, float]:
+    """The lowest free energy seen with each rank, and that with one component less."""
+    found: dict[int, float] = {}
+    for rank, energy in zip(run.trace.rank.tolist(), run.trace.free_energy.tolist(), strict=True):
+        found[rank] = min(energy, found.get(rank, np.inf))
+    rank = run.state.rank
+    if rank:
+        less = inference.run(
+            partial(step, data=data),
+            without_component(run.state, rank - 1),
+            max_iter=SWEEPS_WITH_LESS,
+            tol=1e-8,
+        )
+        found[less.state.rank] = float(less.trace.free_energy[-1])
+    return found
+
+
+def _probabilities(energies: dict[int, float]) -> FloatArray:
+    """exp(−F), normalised; index = rank. Ranks that were never tried have probability 0."""
+    out = np.full(max(energies) + 1, -np.inf)
+    for rank, energy in energies.items():
+        out[rank] = -energy
+    weights = np.exp(out - out.max())
+    return np.asarray(weights / weights.sum())
+
+
+def _status(X: FloatArray, rows: NDArray[np.bool_], columns: NDArray[np.bool_]) -> Status:
+    status = Status()
+    for what, live in (("row", rows), ("column", columns)):
+        empty = np.flatnonzero(~live)
+        if empty.size:
+            shown = ", ".join(map(str, empty[:5])) + (", …" if empty.size > 5 else "")
+            status = status.but(
+                f"empty-{what}s",
+                f"{empty.size} {what}{'s' * (empty.size > 1)} without any value ({shown}, counting "
+                "from 0): the prior answers for them.",
+            )
+    return status

@@ -1,0 +1,63 @@
+"""Where the iteration starts: the closed form of a matrix whose holes were filled by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.engines import decompose, fixed_signs
+from bayespca.spectrum import solve
+
+from .data import Holes
+from .vb import State
+
+FloatArray = NDArray[np.float64]
+
+# Times that the filled matrix is factorized and filled again.
+ROUNDS = 5
+# Components to start with beyond those found in the filled matrix; the free energy drops them.
+SPARE = 3
+
+
+def start(data: Holes, *, max_rank: int | None = None) -> State:
+    """Fill with zeros (the means), then a few times with the closed form's low-rank matrix.
+
+    A filled matrix looks less noisy than it is and its components weaker, so a few more than it
+    shows are taken along.
+    """
+    n, p = data.shape
+    mask = data.mask
+    most = max(0, min(n - 1, p - 1, n if max_rank is None else max_rank))
+    filled = data.values
+    for _ in range(ROUNDS):
+        rank, scores, right = _factors(filled, most)
+        filled = np.where(mask > 0, data.values, (scores @ right)[:, :])
+    # At least as much noise as half of what no component explains, so that nothing is fixed early.
+    residual = mask * (data.values - scores @ right)
+    noise = float((residual**2).sum() / max(mask.sum(), 1))
+    spread = np.maximum((scores**2).mean(axis=0), 1e-6)
+    b = np.zeros((p, rank + 1))
+    b[:, :rank] = (right * np.sqrt(spread)[:, None]).T
+    prior_b = np.maximum((b[:, :rank] ** 2).mean(axis=0), 1e-6)
+    return State(
+        b=b,
+        b_cov=np.zeros((p, rank + 1, rank + 1)),
+        prior_a=np.ones(rank),
+        prior_b=prior_b,
+        noise_variance=max(noise, 1e-8),
+    )
+
+
+def _factors(X: FloatArray, most: int) -> tuple[int, FloatArray, FloatArray]:
+    """Rank to start with, scores and directions of the low-rank part of a complete matrix."""
+    found = decompose(X, plan=solve, center=True, n_needed=0)
+    solution = solve(found.spectrum)
+    known = found.spectrum.singular_values
+    rank = min(solution.rank + SPARE, most, known.size)
+    right = fixed_signs(found.right(rank))
+    gamma = known[:rank] * found.spectrum.scale
+    shrunk = np.append(solution.shrunk_singular_values, np.zeros(rank))[:rank]
+    # Spare components enter at a tenth of their strength: enough to grow from.
+    weight = np.where(shrunk > 0, shrunk, 0.1 * gamma) / np.where(gamma > 0, gamma, 1)
+    scores = (X - found.mean) @ right.T * weight
+    return rank, scores, right

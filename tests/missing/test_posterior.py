@@ -1,0 +1,216 @@
+"""What is read from a posterior with holes agrees with Gaussians written out, and simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import multivariate_normal
+
+from bayespca import BayesianPCA
+from bayespca.datasets import low_rank
+from bayespca.estimators._reading import general
+from bayespca.estimators.pca import RankWarning
+from bayespca.linear import posterior as linear
+from bayespca.missing import posterior as read
+
+
+def simulated(n=300, p=20, rank=3, share=0.3, seed=0, noise=1.0):
+    rng = np.random.default_rng(seed)
+    low = rng.normal(size=(n, rank)) @ rng.normal(size=(rank, p)) + rng.normal(size=p)
+    X = low + noise * rng.normal(size=(n, p))
+    return low, X, np.where(rng.random((n, p)) < share, np.nan, X)
+
+
+@pytest.mark.parametrize("method", ["evb", "vb", "pb-a", "ml"])
+def test_complete_rows_have_the_scores_of_complete_data(method):
+    options = {"n_components": 3} if method == "ml" else {}
+    options |= {"prior_variance": 4.0} if method in ("vb", "pb-a") else {}
+    X = low_rank(200, 15, 3, random_state=0).X
+    X[:, 4] = 2.5  # a constant column
+    model = BayesianPCA(method, **options).fit(X)
+    wide = general(model.posterior_)
+    expected = linear.scores(model.posterior_, X)
+    np.testing.assert_allclose(read.scores(wide, X), expected, atol=1e-10)
+
+
+def test_complete_rows_have_the_density_of_complete_data():
+    X = low_rank(200, 15, 3, random_state=0).X
+    model = BayesianPCA().fit(X)
+    np.testing.assert_allclose(
+        read.log_density(general(model.posterior_), X),
+        linear.log_density(model.posterior_, X),
+        rtol=1e-10,
+    )
+
+
+@pytest.mark.parametrize("scale", [False, True])
+@pytest.mark.parametrize("complete", [False, True])
+def test_density_of_rows_with_holes_is_the_marginal(scale, complete):
+    _, X, Y = simulated()
+    model = BayesianPCA(scale=scale).fit(X if complete else Y)
+    cov, mean = model.get_covariance(), model.mean_
+    found = model.score_samples(Y[:20])
+    for row, density in zip(Y[:20], found, strict=True):
+        seen = ~np.isnan(row)
+        marginal = multivariate_normal(mean[seen], cov[np.ix_(seen, seen)])
+        assert density == pytest.approx(marginal.logpdf(row[seen]), rel=1e-8)
+    np.testing.assert_allclose(model.get_precision() @ cov, np.eye(20), atol=1e-8)
+
+
+def test_scores_given_directions_are_the_conditional_mean():
+    """With loadings that are known, scores are those of a Gaussian conditional, written out."""
+    _, X, Y = simulated(n=4000)
+    model = BayesianPCA().fit(X)
+    post = general(model.posterior_)
+    B, d = post.state.b[:, :3] * post.unit, post.state.prior_a
+    row = Y[0]
+    seen = ~np.isnan(row)
+    C = B[seen] @ np.diag(d) @ B[seen].T + model.noise_variance_ * np.eye(seen.sum())
+    expected = np.diag(d) @ B[seen].T @ np.linalg.solve(C, row[seen] - model.mean_[seen])
+    np.testing.assert_allclose(model.transform(Y[:1])[0], expected * post.unit, rtol=0.01)
+
+
+@pytest.mark.parametrize(("n", "p", "share"), [(300, 20, 0.3), (100, 60, 0.5), (1000, 30, 0.1)])
+def test_intervals_of_filled_cells_cover_what_they_promise(n, p, share):
+    inside, inside_mean, total = 0, 0, 0
+    for seed in range(4):
+        low, X, Y = simulated(n, p, 3, share, seed)
+        model = BayesianPCA().fit(Y)
+        filled, std = model.impute(Y, return_std=True)
+        _, mean_std = model.impute(Y, return_std="mean")
+        holes = np.isnan(Y)
+        np.testing.assert_array_equal(filled[~holes], Y[~holes])
+        assert not std[~holes].any()
+        inside += (np.abs(filled - X)[holes] < 1.96 * std[holes]).sum()
+        inside_mean += (np.abs(filled - low)[holes] < 1.96 * mean_std[holes]).sum()
+        total += holes.sum()
+    assert inside / total == pytest.approx(0.95, abs=0.015)
+    assert inside_mean / total == pytest.approx(0.95, abs=0.04)
+
+
+def test_draws_have_the_mean_and_spread_of_the_filled_cells():
+    _, _, Y = simulated(60, 12)
+    model = BayesianPCA(random_state=0).fit(Y)
+    filled, std = model.impute(Y, return_std=True)
+    draws = model.sample_imputations(Y, 2000)
+    holes = np.isnan(Y)
+    assert draws.shape == (2000, 60, 12)
+    np.testing.assert_array_equal(draws[5][~holes], Y[~holes])
+    error = (draws.mean(axis=0) - filled)[holes] / std[holes]
+    assert np.abs(error).max() < 5 / np.sqrt(2000)
+    np.testing.assert_allclose(draws.std(axis=0)[holes], std[holes], rtol=0.12)
+
+
+def test_holes_are_filled_better_than_by_means():
+    _, X, Y = simulated(300, 20, 3, 0.3)
+    holes = np.isnan(Y)
+    filled = BayesianPCA().fit(Y).impute(Y)
+    means = np.where(holes, np.nanmean(Y, axis=0), Y)
+    assert np.std((filled - X)[holes]) < 0.65 * np.std((means - X)[holes])
+
+
+def test_new_rows_with_any_pattern():
+    _, X, Y = simulated()
+    model = BayesianPCA().fit(Y)
+    alone = np.full((2, 20), np.nan)
+    alone[0, 3] = X[0, 3]
+    T, std = model.transform(alone, return_std=True)
+    np.testing.assert_allclose(T[1], 0, atol=1e-12)
+    assert (std[1] > std[0]).all()
+    filled, spread = model.impute(alone, return_std=True)
+    np.testing.assert_allclose(filled[1], model.mean_, rtol=1e-10)
+    np.testing.assert_allclose(spread[1] ** 2, np.diag(model.get_covariance()), rtol=1e-6)
+
+
+def test_scale_and_offset_do_not_matter():
+    _, _, Y = simulated()
+    plain = BayesianPCA().fit(Y)
+    other = BayesianPCA().fit(Y * 1e6 + 1e4)
+    assert other.n_components_ == plain.n_components_ == 3
+    assert other.noise_variance_ == pytest.approx(plain.noise_variance_ * 1e12, rel=1e-6)
+    n_seen = (~np.isnan(Y)).sum() - Y.shape[1]
+    change = other.free_energy_ - plain.free_energy_
+    assert change == pytest.approx(n_seen * np.log(1e6), rel=1e-6)
+
+
+def test_near_complete_data_agree_with_the_closed_form():
+    _, X, _ = simulated(400, 25, 3)
+    Y = X.copy()
+    Y[0, 0] = np.nan
+    holes, closed = BayesianPCA().fit(Y), BayesianPCA().fit(X)
+    assert holes.n_components_ == closed.n_components_ == 3
+    assert holes.engine_ == "holes"
+    assert holes.noise_variance_ == pytest.approx(closed.noise_variance_, rel=2e-3)
+    np.testing.assert_allclose(holes.mean_, closed.mean_, atol=5e-3)
+    cosines = np.abs(np.sum(holes.components_ * closed.components_, axis=1))
+    assert (cosines > 0.9999).all()
+    np.testing.assert_allclose(holes.components_std_, closed.components_std_, rtol=0.05)
+    np.testing.assert_allclose(holes.explained_variance_, closed.explained_variance_, rtol=0.02)
+
+
+def test_the_rank_has_a_probability():
+    _, _, Y = simulated()
+    model = BayesianPCA().fit(Y)
+    assert model.rank_posterior_.sum() == pytest.approx(1.0)
+    assert model.rank_posterior_[3] > 0.99
+
+
+def test_empty_rows_and_columns_are_told_and_have_the_priors_answer():
+    _, _, Y = simulated()
+    Y[7] = np.nan
+    Y[:, 5] = np.nan
+    with pytest.warns(RankWarning) as told:
+        model = BayesianPCA().fit(Y)
+    said = [str(item.message) for item in told]
+    assert said[0].startswith("1 row without any value (7")
+    assert said[1].startswith("1 column without any value (5")
+    np.testing.assert_allclose(model.components_[:, 5], 0)
+    np.testing.assert_allclose(model.transform(Y)[7], 0, atol=1e-12)
+    filled, std = model.impute(Y, return_std=True)
+    assert np.isfinite(filled).all()
+    others = np.delete(np.delete(std, 5, axis=1), 7, axis=0)
+    assert std[:, 5].min() > others.max()
+
+
+def test_data_frames_keep_their_names_and_float32_its_type():
+    _, _, Y = simulated(100, 5, 2)
+    frame = pd.DataFrame(Y, columns=list("abcde"))
+    model = BayesianPCA().fit(frame)
+    assert list(model.feature_names_in_) == list("abcde")
+    short = BayesianPCA().fit(Y.astype(np.float32))
+    assert short.transform(Y.astype(np.float32)).dtype == np.float32
+    assert short.impute(Y.astype(np.float32)).dtype == np.float32
+    assert short.n_components_ == model.n_components_
+
+
+def test_no_component_at_all():
+    rng = np.random.default_rng(0)
+    Y = np.where(rng.random((100, 10)) < 0.2, np.nan, rng.normal(size=(100, 10)))
+    model = BayesianPCA().fit(Y)
+    assert model.n_components_ == 0
+    assert model.transform(Y).shape == (100, 0)
+    holes, means = np.isnan(Y), np.tile(model.mean_, (100, 1))
+    np.testing.assert_allclose(model.impute(Y)[holes], means[holes])
+
+
+@pytest.mark.parametrize(
+    "options", [{"method": "map"}, {"center": False}, {"noise": "per-feature"}, {"engine": "gram"}]
+)
+def test_options_that_would_be_ignored_are_refused(options):
+    _, _, Y = simulated(50, 6)
+    with pytest.raises(ValueError, match="Holes are for method='evb'"):
+        BayesianPCA(**options).fit(Y)
+
+
+def test_infinity_is_no_hole():
+    _, _, Y = simulated(50, 6)
+    Y[3, 2] = np.inf
+    with pytest.raises(ValueError, match=r"infinity|NaN"):
+        BayesianPCA().fit(Y)
+
+
+def test_a_cap_holds(load_data):
+    Y = load_data("metabolite")["X"]
+    model = BayesianPCA(n_components=2).fit(Y)
+    assert model.n_components_ <= 2
