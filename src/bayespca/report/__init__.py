@@ -1,0 +1,5 @@
+"""One HTML file that says how many dimensions are in the data, and what they are."""
+
+from .page import render, write
+
+__all__ = ["render", "write"]

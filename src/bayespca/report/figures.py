@@ -1,0 +1,361 @@
+"""The figures, as the plain dictionaries that Plotly's script reads.
+
+A colour that begins with @ is a role ("@accent"): the page knows it in light, dark and on paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayespca.engines import to_numpy
+from bayespca.estimators.wording import counted, likelihood, percent, plural, significant
+from bayespca.spectrum.noise_law import density_of_nonzero, largest_singular_value, support
+
+from .embedding import numbers, plain, shortened
+
+# Bars and stems that can still be told apart.
+MAX_STEMS = 60
+MAX_BARS = 40
+MIN_FOR_DENSITY = 10
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure: where it goes, what it is called, how to read it, and what to draw."""
+
+    id: str
+    title: str
+    caption: str
+    data: list[dict[str, Any]]
+    layout: dict[str, Any]
+    height: int = 340
+
+    def drawing(self) -> dict[str, Any]:
+        """What the script needs of it."""
+        return {"data": self.data, "layout": self.layout, "height": self.height}
+
+
+# --- how many dimensions -----------------------------------------------------------------------
+
+
+def scree(model: Any) -> Figure | None:
+    """Singular values with the threshold, the noise level, and what shrinkage makes of them."""
+    spectrum, k = model.spectrum_, model.n_components_
+    gamma = spectrum.singular_values * spectrum.scale
+    if not gamma.size or not gamma[0] > 0:
+        return None
+    n = min(gamma.size, max(MAX_STEMS, k + 10))
+    index, gamma = list(range(1, n + 1)), gamma[:n]
+    threshold, edge = float(model.threshold_), noise_edge(model)
+    logarithmic = gamma[0] > 12 * max(threshold if np.isfinite(threshold) else 0.0, edge) > 0
+    data = []
+    if k:
+        data.append(_stems(index[:k], gamma[:k], "kept", "@accent", filled=True))
+        data.append(_shrunk(index[:k], to_numpy(model.shrunk_singular_values_)))
+    if k < n:
+        data.append(_stems(index[k:], gamma[k:], "dropped", "@faint", filled=False))
+    levels = [
+        (threshold, "threshold", "@warm", "dash"),
+        (edge, "largest from noise alone", "@soft", "dot"),
+    ]
+    shown = [level for level in levels if np.isfinite(level[0]) and level[0] > 0]
+    data += [_level(*level, n) for level in shown]
+    layout: dict[str, Any] = {
+        "xaxis": {
+            "title": {"text": "component"},
+            "range": [0.3, n + 0.7],
+            "dtick": _tick(n),
+            "tick0": 1 if _tick(n) == 1 else 0,
+            "showgrid": False,
+        },
+        "yaxis": {"title": {"text": "singular value"}, "rangemode": "tozero"},
+        "hovermode": "closest",
+    }
+    if logarithmic:
+        layout["yaxis"] = {"title": {"text": "singular value"}, "type": "log"}
+    return Figure("scree", "Strength of each component", _scree_caption(model, n), data, layout)
+
+
+def _tick(n: int) -> int:
+    """Whole numbers under the axis, not too many."""
+    return next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, n) if n / step <= 15)
+
+
+def _scree_caption(model: Any, n: int) -> str:
+    k, known = model.n_components_, model.spectrum_.singular_values.size
+    if model.method == "ml":
+        text = "Each dot is the strength of one component; the filled ones were asked for."
+    elif not (np.isfinite(model.threshold_) and model.threshold_ > 0):
+        text = "Each dot is the strength of one component; the filled ones are kept."
+    elif k == 0:
+        text = "Each dot is the strength of one component; none rises above the dashed threshold."
+    else:
+        text = (
+            "Each dot is the strength of one component: those above the dashed threshold are "
+            "kept, the rest cannot be told from noise."
+        )
+    if k and model.method != "ml":
+        text += " Small diamonds show what is left of each after the noise in it is taken out."
+    if n < known:
+        text += f" The first {n} of {known:,} are drawn."
+    return text
+
+
+def noise_edge(model: Any) -> float:
+    """σ(√L + √M), the largest singular value of pure noise."""
+    L, M = model.spectrum_.shape
+    return largest_singular_value(model.posterior_.noise_variance, (L, M))
+
+
+def _stems(index: list[int], gamma: Any, name: str, color: str, *, filled: bool) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": index,
+        "y": numbers(gamma, 5),
+        "marker": {
+            "symbol": "circle" if filled else "circle-open",
+            "size": 9 if filled else 7,
+            "color": color,
+        },
+        "hovertemplate": "component %{x}: %{y}<extra>" + name + "</extra>",
+    }
+
+
+def _shrunk(index: list[int], values: Any) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "after shrinkage",
+        "x": index,
+        "y": numbers(values, 5),
+        "marker": {"symbol": "diamond", "size": 6, "color": "@second"},
+        "hovertemplate": "component %{x}: %{y}<extra>after shrinkage</extra>",
+    }
+
+
+def _level(value: float, name: str, color: str, dash: str, n: int) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": [0.3, n + 0.7],
+        "y": numbers([value, value], 5),
+        "line": {"color": color, "dash": dash, "width": 1.5},
+        "hovertemplate": name + ": %{y}<extra></extra>",
+    }
+
+
+def rank_posterior(model: Any) -> Figure | None:
+    """Probability of each rank, near the rank that was found."""
+    if model.method == "ml":
+        return None
+    probability, k = to_numpy(model.rank_posterior_), model.n_components_
+    first, last = max(0, k - 4), min(probability.size - 1, k + 4)
+    likely = np.flatnonzero(probability > 0.01)
+    first, last = min(first, *likely, k), max(last, *likely, k)
+    ranks = list(range(first, last + 1))
+    values = probability[first : last + 1]
+    data: list[dict[str, Any]] = [
+        {
+            "type": "bar",
+            "x": ranks,
+            "y": numbers(values),
+            "marker": {"color": ["@accent" if r == k else "@faint" for r in ranks]},
+            "text": [likelihood(float(v)) if v > 0.02 else "" for v in values],
+            "textposition": "outside",
+            "constraintext": "none",
+            "textangle": 0,
+            "cliponaxis": False,
+            "hovertemplate": "rank %{x}: probability %{y:.3f}<extra></extra>",
+            "showlegend": False,
+        }
+    ]
+    layout = {
+        "xaxis": {
+            "title": {"text": "number of dimensions"},
+            "dtick": _tick(len(ranks)),
+            "showgrid": False,
+        },
+        "yaxis": {"title": {"text": "probability"}, "range": [0, 1.12], "tickformat": ".0%"},
+        "bargap": 0.35,
+    }
+    return Figure("rank", "How sure the number is", _rank_caption(probability, k), data, layout)
+
+
+def _rank_caption(probability: Any, k: int) -> str:
+    p = float(probability[k])
+    if p > 0.99:
+        return (
+            f"Each bar is the probability of a number of dimensions; {k} leaves hardly any doubt."
+        )
+    rest = np.where(np.arange(probability.size) == k, -1.0, probability)
+    other = int(rest.argmax())
+    return (
+        f"Each bar is the probability of a number of dimensions: {percent(p)} for {k}, then "
+        f"{percent(float(probability[other]))} for {other}."
+    )
+
+
+def eigenvalues(model: Any) -> Figure | None:
+    """Histogram of the variances against the Marchenko–Pastur law of pure noise."""
+    spectrum, k = model.spectrum_, model.n_components_
+    s2 = float(model.posterior_.noise_variance)
+    gamma = spectrum.singular_values * spectrum.scale
+    if not spectrum.is_complete or gamma.size - k < MIN_FOR_DENSITY or not 0 < s2 < np.inf:
+        return None
+    L, M = spectrum.shape
+    values = gamma**2 / M
+    low, high = support(s2, L / M)
+    limit = max(1.35 * high, 1.05 * float(values[k]) if k < values.size else 0.0)
+    inside = values[values <= limit]
+    if inside.size < MIN_FOR_DENSITY:
+        return None
+    bins = int(np.clip(2 * np.sqrt(inside.size), 12, 60))
+    start = max(0.0, min(low, float(inside.min())) - 0.15 * (high - low))
+    counts, edges = np.histogram(inside, bins=bins, range=(start, limit))
+    width, center = edges[1] - edges[0], (edges[1:] + edges[:-1]) / 2
+    x = np.linspace(low, high, 161)
+    expected = density_of_nonzero(x, s2, L / M) * (gamma.size - k) * width
+    cut = model.threshold_**2 / M
+    data = [
+        {
+            "type": "bar",
+            "name": "in these data",
+            "x": numbers(center),
+            "y": counts.tolist(),
+            "width": float(width),
+            "marker": {"color": "@faint"},
+            "hovertemplate": "%{y} near %{x}<extra></extra>",
+        },
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "pure noise (Marchenko–Pastur)",
+            "x": numbers(x),
+            "y": numbers(expected),
+            "line": {"color": "@second", "width": 2.5},
+            "hoverinfo": "skip",
+        },
+    ]
+    if np.isfinite(cut) and 0 < cut < limit:
+        data.append(_upright(float(cut), float(max(counts.max(), expected.max()))))
+    layout = {
+        "xaxis": {"title": {"text": "variance along a direction"}, "range": [start, float(limit)]},
+        "yaxis": {"title": {"text": "number of directions"}, "rangemode": "tozero"},
+        "bargap": 0.05,
+    }
+    beyond = gamma.size - inside.size
+    return Figure(
+        "eigenvalues", "What noise alone would look like", _mp_caption(beyond), data, layout
+    )
+
+
+def _mp_caption(beyond: int) -> str:
+    text = (
+        "The bars count directions by their variance; where they follow the curve, the data "
+        "behave like pure noise."
+    )
+    if beyond:
+        verb = "lies" if beyond == 1 else "lie"
+        text += f" {counted(beyond).capitalize()} stronger {verb} outside, to the right."
+    return text
+
+
+def _upright(x: float, top: float) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "threshold",
+        "x": numbers([x, x]),
+        "y": numbers([0.0, top]),
+        "line": {"color": "@warm", "dash": "dash", "width": 1.5},
+        "hovertemplate": "threshold: %{x}<extra></extra>",
+    }
+
+
+# --- noise of features, and the iteration ------------------------------------------------------
+
+
+def feature_noise(model: Any, names: Sequence[str]) -> Figure | None:
+    """Noise of each feature, noisiest first, where each has its own."""
+    if isinstance(model.noise_variance_, float):
+        return None
+    std = np.sqrt(to_numpy(model.noise_variance_).astype(np.float64))
+    order = np.argsort(-std, kind="stable")[:MAX_BARS]
+    data = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": numbers(std[order], 6),
+            "y": list(range(order.size)),
+            "text": [plain(names[j]) for j in order],
+            "marker": {"color": "@accent", "size": 9},
+            "hovertemplate": "%{text}: %{x:.3g}<extra></extra>",
+            "showlegend": False,
+        }
+    ]
+    # Dots, not bars: they have no length that a logarithmic axis would distort.
+    wide = std[std > 0].size and std.max() > 30 * std[std > 0].min()
+    caption = "Each dot is the noise that was found in one feature, as a standard deviation"
+    caption += "." if order.size == std.size else f"; the {order.size} noisiest of {std.size:,}."
+    layout = {
+        "xaxis": {
+            "title": {"text": "noise"},
+            "rangemode": "tozero",
+            **({"type": "log", "dtick": 1} if wide else {}),
+        },
+        "yaxis": feature_axis([names[j] for j in order]) | {"showgrid": True},
+    }
+    height = 100 + 20 * order.size
+    return Figure("noise", "Noise of each feature", caption, data, layout, height)
+
+
+def feature_axis(names: Sequence[str]) -> dict[str, Any]:
+    """An axis of names from the top down. By position: names may repeat, or look like numbers."""
+    return {
+        "tickvals": list(range(len(names))),
+        "ticktext": [plain(shortened(name, 28)) for name in names],
+        "ticktextNarrow": [plain(shortened(name, 15)) for name in names],
+        "range": [len(names) - 0.4, -0.6],
+        "showgrid": False,
+        "zeroline": False,
+        "automargin": True,
+        "fixedrange": True,
+    }
+
+
+def trace(model: Any) -> Figure | None:
+    """Free energy of each step, where there were steps."""
+    steps = model.trace_
+    if steps is None or len(steps) < 2:
+        return None
+    energy = np.asarray(steps.free_energy)
+    data = [
+        {
+            "type": "scatter",
+            "mode": "lines+markers" if energy.size <= 60 else "lines",
+            "x": list(range(1, energy.size + 1)),
+            "y": energy.tolist(),
+            "line": {"color": "@accent", "width": 2},
+            "marker": {"size": 5, "color": "@accent"},
+            "customdata": np.asarray(steps.rank).tolist(),
+            "hovertemplate": "step %{x}: %{y:.6g}<br>rank %{customdata}<extra></extra>",
+            "showlegend": False,
+        }
+    ]
+    fall = significant(float(energy[0] - energy[-1]))
+    caption = (
+        f"The search went downhill for {plural(energy.size, 'step')}, by {fall} in all, "
+        f"{'and settled' if model.converged_ else 'and had not settled when it ended'}."
+    )
+    layout = {
+        "xaxis": {"title": {"text": "step"}},
+        "yaxis": {"title": {"text": "free energy (nats)"}},
+    }
+    return Figure("trace", "How the search went", caption, data, layout, 300)

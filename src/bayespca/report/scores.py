@@ -1,0 +1,116 @@
+"""Where the samples lie: what the page needs to draw any two components against each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .embedding import as_numpy, numbers, plain
+
+MAX_POINTS = 10_000
+# Numbers in the file: so many points times components.
+MAX_NUMBERS = 120_000
+MAX_COMPONENTS = 50
+# Colours that can be told apart; numbers with more values than that get a scale of colours.
+MAX_GROUPS = 9
+OTHER, MISSING = "other", "no label"
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores as the page draws them.
+
+    `drawing` is for the script; the counts are for the sentence that says what is left out.
+    """
+
+    drawing: dict[str, Any]
+    n_samples: int
+    n_points: int
+    n_components: int
+
+
+def scores(
+    values: Any,
+    std: Any = None,
+    *,
+    names: Sequence[Any] | None = None,
+    labels: Sequence[Any] | None = None,
+    labels_name: str | None = None,
+) -> Scores | None:
+    """Scores, at most `MAX_POINTS` of them; None where there is nothing to draw."""
+    names = None if names is None else list(names)
+    T = _matrix(values)
+    n, k = T.shape
+    S = None if std is None else _matrix(std)
+    if S is not None and S.shape != T.shape:
+        raise ValueError(f"scores have shape {T.shape}, but scores_std has {S.shape}.")
+    for what, items in (("sample_names", names), ("labels", labels)):
+        if items is not None and len(items) != n:
+            raise ValueError(f"there are {n} rows of scores, but {len(items)} {what}.")
+    if n == 0 or k == 0:
+        return None
+    chosen = _chosen(n)
+    shown = min(k, MAX_COMPONENTS, max(2, MAX_NUMBERS // chosen.size))
+    drawing = {
+        "components": [numbers(T[chosen, h]) for h in range(shown)],
+        "std": None if S is None else [numbers(S[chosen, h], 3) for h in range(shown)],
+        "index": chosen.tolist(),
+        "names": None if names is None else [plain(str(names[i])) for i in chosen.tolist()],
+        "labels": None if labels is None else _labels(labels, chosen),
+        "labelsName": plain(labels_name or "label"),
+    }
+    return Scores(drawing, n, int(chosen.size), shown)
+
+
+def _matrix(values: Any) -> Any:
+    array = np.asarray(as_numpy(values), dtype=np.float64)
+    if array.ndim != 2:
+        raise ValueError(f"scores must be a table of samples and components, got {array.shape}.")
+    return array
+
+
+def _chosen(n: int) -> Any:
+    """Rows to draw, in order; the same ones every time."""
+    if n <= MAX_POINTS:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(0).choice(n, MAX_POINTS, replace=False))
+
+
+def _labels(labels: Sequence[Any], chosen: Any) -> dict[str, Any]:
+    """Groups with a colour each, or numbers on a scale of colours."""
+    items = as_numpy(labels)
+    if items.dtype.kind in "iufb" and np.unique(items).size > MAX_GROUPS:
+        return {"values": numbers(items[chosen].astype(np.float64))}
+    texts = [_label(item) for item in items.tolist()]
+    count = Counter(texts)
+    groups = sorted(count, key=_as_people_sort)
+    if len(groups) > MAX_GROUPS:
+        common = {name for name, _ in count.most_common(MAX_GROUPS - 1)}
+        groups = [*(name for name in groups if name in common), OTHER]
+    place = {name: g for g, name in enumerate(groups)}
+    codes = [place.get(texts[i], len(groups) - 1) for i in chosen.tolist()]
+    return {
+        "groups": [plain(name) for name in groups],
+        "codes": codes,
+        "texts": None if groups[-1] != OTHER else [plain(texts[i]) for i in chosen.tolist()],
+    }
+
+
+def _label(item: Any) -> str:
+    if item is None or (isinstance(item, float) and np.isnan(item)):
+        return MISSING
+    if isinstance(item, float) and item.is_integer():
+        return str(int(item))
+    return str(item)
+
+
+def _as_people_sort(text: str) -> tuple[bool, float, str]:
+    """Numbers by size, then text by the alphabet."""
+    try:
+        return (False, float(text), text)
+    except ValueError:
+        return (True, 0.0, text)
