@@ -12,12 +12,13 @@ unexport PYTHONPATH
 .PHONY: demo test torch check bench clean
 .NOTPARALLEL:
 
-demo: $(VENV)/.installed-base
-	$(BIN)/python examples/demo.py
+# Writes its files to the folder bayespca-demo.
+demo: $(VENV)/.installed-program
+	$(BIN)/bayespca demo
 
 # One BLAS thread per worker: the workers already use all cores.
 test: $(VENV)/.installed-test
-	SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
+	SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 MPLBACKEND=Agg $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # Not among the test requirements, because its Linux wheels bring gigabytes of CUDA along: without
 # it the tests of torch arrays are skipped.
@@ -33,16 +34,12 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	rm -rf $(VENV) build dist bayespca-demo .artefacts .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit("bayespca needs Python 3.11 or newer, but $(PYTHON) is %d.%d: name another one with make PYTHON=..." % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
-	@touch $@
-
-$(VENV)/.installed-base: pyproject.toml | $(VENV)/.created
-	$(INSTALL) -e .
 	@touch $@
 
 # .installed-test installs the extra called test, and so on.

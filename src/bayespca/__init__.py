@@ -1,8 +1,40 @@
 """Bayesian PCA: finds its own number of components and says how sure it is."""
 
-from bayespca import spectrum
-from bayespca.estimators import BayesianPCA, denoise, evbmf, rank_report, vbmf
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bayespca import displays, report, spectrum
+    from bayespca.estimators import BayesianPCA, denoise, evbmf, load, rank_report, vbmf
 
 __version__ = "0.1.0"
 
-__all__ = ["BayesianPCA", "denoise", "evbmf", "rank_report", "spectrum", "vbmf"]
+__all__ = [
+    "BayesianPCA",
+    "denoise",
+    "displays",
+    "evbmf",
+    "load",
+    "rank_report",
+    "report",
+    "spectrum",
+    "vbmf",
+]
+
+_MODULES = ("displays", "report", "spectrum")
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for when it is asked for: the command must answer at once."""
+    if name not in __all__:
+        raise AttributeError(f"module 'bayespca' has no attribute {name!r}")
+    if name in _MODULES:
+        value = import_module(f"bayespca.{name}")
+    else:
+        value = getattr(import_module("bayespca.estimators"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,211 @@
+"""The commands and their options. What they do is imported when it is done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayespca import __version__
+
+from . import options as o
+from .failures import SETTING, in_one_sentence
+
+app = typer.Typer(
+    name="bayespca",
+    help="PCA that finds its own number of components and says how sure it is.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def run() -> None:
+    app(prog_name="bayespca")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"bayespca {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and warnings.")] = False,
+) -> None:
+    SETTING.debug = debug
+
+
+@app.command()
+@o.grouped
+def fit(
+    data: o.Data,
+    *,
+    report: Annotated[
+        Path | None, typer.Option(help="An HTML page to read.", rich_help_panel=o.OUTPUT)
+    ] = None,
+    scores: Annotated[
+        Path | None,
+        typer.Option(help="Scores of the samples, with std.", rich_help_panel=o.OUTPUT),
+    ] = None,
+    loadings: Annotated[
+        Path | None,
+        typer.Option(help="Loadings of the features, with std.", rich_help_panel=o.OUTPUT),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="The model, for transform and Python.", rich_help_panel=o.OUTPUT),
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(help="Column that colours samples in the report.", rich_help_panel=o.OUTPUT),
+    ] = None,
+    json: o.Json = False,
+    fitting: o.Fitting,
+    reading: o.Reading,
+    stream: o.Stream = None,
+) -> None:
+    """Find how many components are in DATA, and what they are."""
+    with in_one_sentence(as_json=json):
+        from . import fitting as work
+
+        outputs = work.Outputs(report, scores, loadings, model)
+        work.fit(
+            data,
+            reading.how(),
+            fitting.model(),
+            outputs,
+            label=label,
+            stream=stream,
+            as_json=json,
+        )
+
+
+@app.command()
+@o.grouped
+def rank(
+    data: o.Data,
+    *,
+    scale: Annotated[
+        bool,
+        typer.Option("--scale/--no-scale", help="Divide columns by their standard deviations."),
+    ] = False,
+    center: Annotated[
+        bool, typer.Option("--center/--no-center", help="Remove the column means.")
+    ] = True,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated noise.")] = 0,
+    json: o.Json = False,
+    reading: o.Reading,
+) -> None:
+    """The number of components in DATA by every rule, side by side."""
+    with in_one_sentence(as_json=json):
+        from . import fitting as work
+
+        choices = {"scale": scale, "center": center, "random_state": seed}
+        work.rank(data, reading.how(), choices, as_json=json)
+
+
+@app.command()
+@o.grouped
+def transform(
+    model: o.Model,
+    data: o.Data,
+    *,
+    out: o.Out = None,
+    std: Annotated[
+        bool,
+        typer.Option("--std/--no-std", help="Standard deviations, too.", rich_help_panel=o.OUTPUT),
+    ] = True,
+    json: o.Json = False,
+    reading: o.Reading,
+    stream: o.Stream = None,
+) -> None:
+    """Scores of the rows of DATA under a MODEL: to --out, or as CSV to standard output."""
+    with in_one_sentence(as_json=json):
+        from . import applying as work
+
+        work.transform(model, data, reading.how(), out=out, std=std, stream=stream, as_json=json)
+
+
+@app.command()
+@o.grouped
+def denoise(
+    data: o.Data,
+    *,
+    out: o.NeededOut,
+    json: o.Json = False,
+    fitting: o.Fitting,
+    reading: o.Reading,
+    stream: o.Stream = None,
+) -> None:
+    """DATA without its noise: the posterior mean of the low-rank part."""
+    with in_one_sentence(as_json=json):
+        from . import applying as work
+
+        work.denoise(data, reading.how(), fitting.model(), out=out, stream=stream, as_json=json)
+
+
+@app.command()
+@o.grouped
+def impute(
+    data: o.Data,
+    *,
+    out: o.NeededOut,
+    std: Annotated[
+        bool,
+        typer.Option(
+            "--std",
+            help="Write the standard deviations of the filled cells beside it.",
+            rich_help_panel=o.OUTPUT,
+        ),
+    ] = False,
+    draws: Annotated[
+        int,
+        typer.Option(
+            help="Write so many draws beside it, for multiple imputation.",
+            min=0,
+            rich_help_panel=o.OUTPUT,
+        ),
+    ] = 0,
+    json: o.Json = False,
+    fitting: o.Fitting,
+    reading: o.Reading,
+) -> None:
+    """Fill the holes in DATA, with error bars."""
+    with in_one_sentence(as_json=json):
+        from . import applying as work
+
+        work.impute(
+            data, reading.how(), fitting.model(), out=out, std=std, draws=draws, as_json=json
+        )
+
+
+@app.command()
+def info(model: o.Model, json: o.Json = False) -> None:
+    """What a MODEL file holds."""
+    with in_one_sentence(as_json=json):
+        from . import applying as work
+
+        work.info(model, as_json=json)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option("--out", "-o", help="A folder for the files.")] = Path(
+        "bayespca-demo"
+    ),
+) -> None:
+    """Analyse an embedded table of wines, and write its report."""
+    with in_one_sentence():
+        from .demonstration import demo as show
+
+        show(out)

@@ -1,0 +1,186 @@
+"""`transform`, `denoise`, `impute` and `info`: what is done with a model."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayespca.estimators import BayesianPCA, load, summarize
+from bayespca.estimators.wording import feature_names, percent
+from bayespca.io import How, Table, write_table
+
+from . import fitting, screen
+from .inputs import Input, open_input
+from .progress import progress
+
+
+def transform(
+    model_path: Path,
+    data: Path,
+    how: How,
+    *,
+    out: Path | None,
+    std: bool,
+    stream: bool | None,
+    as_json: bool,
+) -> None:
+    """Scores of a file's rows, to a file or to standard output."""
+    fitting.Outputs(scores=out).check()
+    model = load(model_path)
+    given = open_input(data, how, stream=stream)
+    parts = (fitting.score_table(model, part, std=std) for part in given.parts())
+    if out is not None:
+        write_table(out, parts)
+        written = {"scores": str(out)}
+        if as_json:
+            screen.print_json({"file": str(data), "model": str(model_path), "written": written})
+        else:
+            screen.print_footer(written, f"{model.n_components_} components")
+        return
+    if as_json:
+        screen.print_json({"file": str(data), "model": str(model_path), **_as_columns(list(parts))})
+        return
+    _print_csv(parts)
+
+
+def denoise(
+    data: Path,
+    how: How,
+    model: BayesianPCA,
+    *,
+    out: Path,
+    stream: bool | None,
+    as_json: bool,
+) -> None:
+    """The posterior mean of the low-rank part of a file, in the layout of that file."""
+    fitting.Outputs(scores=out).check()
+    given = open_input(data, how, stream=stream)
+    with progress("fitting"):
+        model.fit(given.for_fit())
+    write_table(out, (_with_values(part, model.denoise(part)) for part in given.parts()))
+    _tell(given, model, {"denoised": str(out)}, as_json=as_json)
+
+
+def impute(
+    data: Path,
+    how: How,
+    model: BayesianPCA,
+    *,
+    out: Path,
+    std: bool,
+    draws: int,
+    as_json: bool,
+) -> None:
+    """Fill the holes of a file; beside it their standard deviations and draws if asked for."""
+    fitting.Outputs(scores=out).check()
+    given = open_input(data, how, stream=False)
+    table = given.table
+    assert table is not None
+    with progress("fitting"):
+        model.fit(given.for_fit())
+    filled, spread = model.impute(table, return_std=True)
+    written = {"imputed": str(out)}
+    write_table(out, _with_values(table, filled))
+    if std:
+        beside = _beside(out, "std")
+        write_table(beside, _with_values(table, spread))
+        written["std"] = str(beside)
+    # One at a time: all draws need not fit into memory.
+    rng = np.random.default_rng(model.random_state)
+    for i in range(draws):
+        beside = _beside(out, f"draw-{i + 1:0{len(str(draws))}d}")
+        write_table(beside, _with_values(table, model.sample_imputations(table, 1, rng)[0]))
+        written[f"draw {i + 1}"] = str(beside)
+    holes, cells = table.n_holes, table.shape[0] * table.shape[1]
+    note = f"{holes:,} holes ({percent(holes / cells)} of the cells) were filled."
+    if not holes:
+        note = "There are no holes in the data: nothing was filled, all values are as they were."
+    _tell(given, model, written, as_json=as_json, note=note, facts={"holes": holes})
+
+
+def info(model_path: Path, *, as_json: bool) -> None:
+    """What a model file holds."""
+    model = load(model_path)
+    parameters = model.get_params()
+    name = type(model).__name__
+    if not hasattr(model, "posterior_"):
+        facts = {"model": str(model_path), "class": name, "fitted": False}
+        if as_json:
+            screen.print_json(facts | {"parameters": parameters})
+        else:
+            print(f"{model_path.name}: {model!r}, not fitted")
+        return
+    summary = summarize(model)
+    if as_json:
+        screen.print_json(
+            {"model": str(model_path), "class": name, "fitted": True, "parameters": parameters}
+            | summary.as_dict()
+            | {"feature_names": feature_names(model)}
+        )
+        return
+    screen.print_summary(summary, model_path.name, fitting.described_components(model))
+    given = ", ".join(f"{k}={v!r}" for k, v in parameters.items() if v != _default(model, k))
+    screen.print_footer({"class": f"{name}({given})"}, f"engine {model.engine_}")
+
+
+def _default(model: Any, name: str) -> Any:
+    return type(model)().get_params()[name]
+
+
+def _with_values(part: Table, values: np.ndarray) -> Table:
+    """The same table with other numbers."""
+    return replace(part, values=values)
+
+
+def _beside(path: Path, what: str) -> Path:
+    """data.csv becomes data-std.csv."""
+    endings = "".join(path.suffixes[-2:]) if path.suffix in (".gz", ".bz2", ".zst") else path.suffix
+    return path.with_name(f"{path.name.removesuffix(endings)}-{what}{endings}")
+
+
+def _tell(
+    given: Input,
+    model: Any,
+    written: dict[str, str],
+    *,
+    as_json: bool,
+    note: str | None = None,
+    facts: dict[str, Any] | None = None,
+) -> None:
+    summary = summarize(model)
+    if as_json:
+        screen.print_json(
+            {"file": str(given.file.path)}
+            | summary.as_dict()
+            | fitting.source_facts(given)
+            | (facts or {})
+            | {"written": written}
+        )
+        return
+    notes = [*([note] if note else []), *fitting.source_notes(given)]
+    screen.print_summary(summary, given.file.path.name, [], notes)
+    screen.print_footer(written, f"engine {model.engine_}")
+
+
+def _as_columns(parts: list[Table]) -> dict[str, Any]:
+    values = np.concatenate([part.values for part in parts])
+    ids = [name for part in parts for name in part.ids or []]
+    columns = {name: values[:, j] for j, name in enumerate(parts[0].names or [])}
+    return {"ids": ids or None, "scores": columns}
+
+
+def _print_csv(parts: Iterator[Table]) -> None:
+    import csv
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    for i, part in enumerate(parts):
+        if not i:
+            head = [] if part.ids is None else [part.id_name]
+            writer.writerow([*head, *(part.names or [])])
+        for r, row in enumerate(part.values.tolist()):
+            writer.writerow([*([] if part.ids is None else [part.ids[r]]), *row])

@@ -1,0 +1,39 @@
+"""`bayespca demo`: the whole way on embedded data, from a table to a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from bayespca.estimators import BayesianPCA
+from bayespca.io import How, Table, write_table
+
+from . import fitting, screen
+
+
+def demo(folder: Path) -> None:
+    """Write a table of wines, and show what `bayespca fit` makes of it."""
+    from sklearn.datasets import load_wine
+
+    wines = load_wine()
+    folder.mkdir(parents=True, exist_ok=True)
+    data = folder / "wine.csv"
+    ids = [f"wine {i + 1}" for i in range(len(wines.data))]
+    cultivars = np.array([f"cultivar {c + 1}" for c in wines.target], dtype=object)
+    names = [name.replace("_", " ") for name in wines.feature_names]
+    write_table(data, Table(wines.data, names, ids, "wine", {"cultivar": cultivars}))
+    outputs = fitting.Outputs(
+        report=folder / "wine.html",
+        scores=folder / "scores.csv",
+        loadings=folder / "loadings.csv",
+        model=folder / "wine.bpca",
+    )
+    options = " ".join(
+        f"--{name} {path}" for name, path in vars(outputs).items() if path is not None
+    )
+    out = screen.console()
+    out.print(f"[dim]$ bayespca fit {data} --scale --label cultivar {options}[/dim]\n")
+    model = BayesianPCA(scale=True, random_state=0)
+    fitting.fit(data, How(), model, outputs, label="cultivar")
+    out.print(f"\nOpen [bold]{outputs.report}[/bold] in a browser to see it.")

@@ -1,0 +1,67 @@
+"""What goes wrong becomes one sentence and an exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+FAILED = 1
+INTERRUPTED = 130
+
+
+@dataclass
+class Setting:
+    """What holds for the whole run of a command: set once, from the options."""
+
+    debug: bool = False
+    json: bool = False
+
+
+SETTING = Setting()
+
+
+@contextmanager
+def in_one_sentence(*, as_json: bool = False) -> Iterator[None]:
+    """Run the body of a command; print what went wrong as a sentence, and exit with 1."""
+    SETTING.json = as_json
+    try:
+        with warnings.catch_warnings():
+            # What a fit warns of is among the notes of its summary.
+            warnings.simplefilter("default" if SETTING.debug else "ignore")
+            yield
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; Python must not complain at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(FAILED)
+    except KeyboardInterrupt:
+        _say("interrupted; files that were complete are kept, no other was written.")
+        sys.exit(INTERRUPTED)
+    except Exception as error:
+        if SETTING.debug:
+            traceback.print_exc()
+        _say(_sentence(error))
+        sys.exit(FAILED)
+
+
+def _say(sentence: str) -> None:
+    if SETTING.json:
+        print(json.dumps({"error": sentence}, ensure_ascii=False))
+    else:
+        print(f"bayespca: {sentence}", file=sys.stderr)
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return "there is not enough memory: try --stream, or a file that can be streamed."
+    text = " ".join(str(error).split())
+    if isinstance(error, OSError | ValueError | ImportError | TypeError) and text:
+        return text
+    # An error in our code, not in what was given.
+    kind = type(error).__name__
+    return f"something unexpected happened ({kind}: {text}); --debug shows where."

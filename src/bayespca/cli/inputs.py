@@ -1,0 +1,98 @@
+"""Data and models for a command: in memory, or as a stream that shows its progress."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayespca import io
+from bayespca.engines import Source, available_memory, from_file
+from bayespca.io import File, How, Table
+
+from .progress import progress
+
+# Larger shares of the free memory than this are streamed: a fit takes a copy or two.
+IN_MEMORY = 0.25
+BLOCK_BYTES = 32 * 2**20
+
+
+@dataclass(frozen=True)
+class Input:
+    """A file that was opened, and its table unless it is streamed."""
+
+    file: File
+    table: Table | None
+
+    @property
+    def is_streamed(self) -> bool:
+        return self.table is None
+
+    @property
+    def aside(self) -> dict[str, str]:
+        """Columns that are not among the features, and why."""
+        if self.table is not None:
+            return self.table.aside
+        layout = self.file.layout
+        return {layout.name(j): why for j, why in layout.aside.items()}
+
+    @property
+    def id_column(self) -> str | None:
+        layout = self.file.layout
+        return None if layout.id_column is None else layout.name(layout.id_column)
+
+    def for_fit(self) -> Any:
+        """What an estimator's `fit` takes."""
+        return self.table if self.table is not None else _showing_progress(from_file(self.file))
+
+    def parts(self) -> Iterator[Table]:
+        """The table in parts that fit into memory, with ids."""
+        if self.table is not None:
+            yield self.table
+            return
+        assert self.file.blocks is not None
+        names, layout = self.file.layout.feature_names, self.file.layout
+        id_name = "id" if layout.id_column is None else layout.name(layout.id_column)
+        with progress("reading", self.file.n_samples) as advance:
+            for rows in self.file.blocks(BLOCK_BYTES):
+                yield Table(rows.values, names, rows.ids, id_name)
+                advance(len(rows.values))
+
+
+def open_input(path: Path, how: How, *, stream: bool | None = None) -> Input:
+    """Open a file, and read it unless it is to be streamed."""
+    file = io.open_file(path, how)
+    if stream and file.blocks is None:
+        raise ValueError(f"{path} cannot be streamed: CSV, TSV, Parquet and NPY files can.")
+    if stream is None:
+        stream = file.blocks is not None and file.memory > IN_MEMORY * available_memory()
+    if stream:
+        return Input(file, None)
+    with progress(f"reading {path.name}"):
+        return Input(file, file.read())
+
+
+def _showing_progress(source: Source) -> Source:
+    def blocks() -> Iterator[np.ndarray]:
+        with progress("reading", source.n_samples) as advance:
+            for block in source.blocks():
+                yield block
+                advance(len(block))
+
+    return replace(source, blocks=blocks)
+
+
+def labels_of(table: Table, column: str) -> np.ndarray:
+    """A column that colours samples: one that was set aside, a feature, or the ids."""
+    if column in table.others:
+        return table.others[column]
+    if table.names is not None and column in table.names:
+        return np.asarray(table.values[:, table.names.index(column)])
+    if table.ids is not None and column == table.id_name:
+        return np.array(table.ids, dtype=object)
+    known = [*table.others, *(table.names or [])]
+    shown = ", ".join(map(repr, known[:8])) + (", …" if len(known) > 8 else "")
+    raise ValueError(f"there is no column {column!r} to colour by; there are {shown}.")

@@ -1,0 +1,246 @@
+"""The options that several commands share, in groups; `grouped` gives a command a whole group."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+if TYPE_CHECKING:
+    from bayespca.estimators import BayesianPCA
+    from bayespca.io import How
+
+READING, MODEL, OUTPUT = "Reading data", "The model", "Output"
+
+
+class Method(StrEnum):
+    """`bayespca.spectrum.METHODS`, which would take a second to import."""
+
+    evb = "evb"
+    epb = "epb"
+    emap = "emap"
+    global_epb = "global-epb"
+    global_emap = "global-emap"
+    vb = "vb"
+    pb = "pb"
+    pb_a = "pb-a"
+    pb_b = "pb-b"
+    map = "map"
+    ml = "ml"
+    laplace = "laplace"
+
+
+class Noise(StrEnum):
+    isotropic = "isotropic"
+    per_feature = "per-feature"
+
+
+class Engine(StrEnum):
+    """`bayespca.engines.ENGINES`, which would take a second to import."""
+
+    auto = "auto"
+    dense = "dense"
+    gram = "gram"
+    randomized = "randomized"
+    sparse = "sparse"
+    streaming = "streaming"
+
+
+# --- what an option may be ---------------------------------------------------------------------
+
+
+def _whole_number_or_auto(text: str) -> str:
+    if text != "auto" and not text.isdecimal():
+        raise typer.BadParameter("must be a whole number or auto.")
+    return text
+
+
+def _variance(text: str) -> str:
+    try:
+        if text not in ("auto", "0db") and not 0 < float(text) < float("inf"):
+            raise ValueError
+    except ValueError:
+        raise typer.BadParameter("must be a positive number, auto or 0db.") from None
+    return text
+
+
+def _one_character(text: str | None) -> str | None:
+    named = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
+    text = named.get(text, text) if text else text
+    if text is not None and len(text.encode()) != 1:
+        raise typer.BadParameter("must be one character, or tab, space, comma or semicolon.")
+    return text
+
+
+def _option(*names: str, panel: str, **settings: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=panel, **settings)
+
+
+# --- arguments and single options --------------------------------------------------------------
+
+Data = Annotated[
+    Path, typer.Argument(metavar="DATA", help="A table: rows are samples, columns are features.")
+]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as fit writes it.")]
+Json = Annotated[
+    bool, _option("--json", panel=OUTPUT, help="Print one JSON object and nothing else.")
+]
+_OUT = _option("--out", "-o", panel=OUTPUT, help="Where to write; the ending names the format.")
+Out = Annotated[Path | None, _OUT]
+NeededOut = Annotated[Path, _OUT]
+Stream = Annotated[
+    bool | None,
+    _option(
+        "--stream/--in-memory",
+        panel=READING,
+        help="Read in blocks, or all at once; by default as the size demands.",
+    ),
+]
+
+
+# --- groups ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read the data, where that is not recognised."""
+
+    delimiter: Annotated[
+        str | None,
+        _option(
+            panel=READING,
+            callback=_one_character,
+            help="What separates columns: one character, or tab.",
+        ),
+    ] = None
+    decimal: Annotated[
+        str | None,
+        _option(panel=READING, callback=_one_character, help="The decimal sign of numbers."),
+    ] = None
+    header: Annotated[
+        bool | None,
+        _option("--header/--no-header", panel=READING, help="Whether line 1 names the columns."),
+    ] = None
+    id_column: Annotated[
+        str | None, _option(panel=READING, help="The column that names the rows; '' for none.")
+    ] = None
+    na: Annotated[
+        list[str] | None, _option(panel=READING, help="Text that means no value; may be repeated.")
+    ] = None
+    drop: Annotated[
+        list[str] | None, _option(panel=READING, help="A column to set aside; may be repeated.")
+    ] = None
+    array: Annotated[
+        str | None, _option(panel=READING, help="Which array (.npz) or layer (.h5ad).")
+    ] = None
+
+    def how(self) -> How:
+        from bayespca.io import How
+
+        return How(
+            delimiter=self.delimiter,
+            decimal=self.decimal,
+            header=self.header,
+            id_column=self.id_column,
+            missing=tuple(self.na) if self.na else None,
+            drop=tuple(self.drop or ()),
+            array=self.array,
+        )
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """What to fit; as the parameters of `BayesianPCA`."""
+
+    method: Annotated[Method, _option(panel=MODEL, help="How the rank is found.")] = Method.evb
+    scale: Annotated[
+        bool,
+        _option(
+            "--scale/--no-scale",
+            panel=MODEL,
+            help="Divide columns by their standard deviations: for different units.",
+        ),
+    ] = False
+    center: Annotated[
+        bool, _option("--center/--no-center", panel=MODEL, help="Remove the column means.")
+    ] = True
+    n_components: Annotated[
+        str,
+        _option(
+            panel=MODEL,
+            callback=_whole_number_or_auto,
+            help="The largest rank allowed; with --method ml the rank itself.",
+        ),
+    ] = "auto"
+    noise_variance: Annotated[
+        str, _option(panel=MODEL, callback=_variance, help="A number, auto or 0db.")
+    ] = "auto"
+    prior_variance: Annotated[
+        float | None, _option(panel=MODEL, min=0, help="c², for vb, pb and map.")
+    ] = None
+    noise: Annotated[
+        Noise, _option(panel=MODEL, help="One noise variance, or one per feature.")
+    ] = Noise.isotropic
+    engine: Annotated[Engine, _option(panel=MODEL, help="How singular values are computed.")] = (
+        Engine.auto
+    )
+    seed: Annotated[int, _option(panel=MODEL, min=0, help="Seed of everything random.")] = 0
+
+    def model(self) -> BayesianPCA:
+        from bayespca.estimators import BayesianPCA
+
+        cap, noise = self.n_components, self.noise_variance
+        return BayesianPCA(
+            self.method.value,
+            n_components=cap if cap == "auto" else int(cap),
+            noise_variance=noise if noise in ("auto", "0db") else float(noise),
+            prior_variance=self.prior_variance,
+            center=self.center,
+            scale=self.scale,
+            noise=self.noise.value,
+            engine=self.engine.value,
+            random_state=self.seed,
+        )
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameters of the types above are many options, one for each field."""
+    hints = get_type_hints(command, include_extras=True)
+    hints.pop("return", None)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    parameters: dict[str, inspect.Parameter] = {}
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name in groups:
+            parameters |= _fields(groups[name])
+        else:
+            kind = inspect.Parameter.KEYWORD_ONLY
+            parameters[name] = parameter.replace(kind=kind, annotation=hints[name])
+
+    @functools.wraps(command)
+    def with_groups(**options: Any) -> None:
+        for name, group in groups.items():
+            options[name] = group(**{f.name: options.pop(f.name) for f in fields(group)})
+        command(**options)
+
+    with_groups.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
+    with_groups.__annotations__ = {name: p.annotation for name, p in parameters.items()}
+    return with_groups
+
+
+def _fields(group: Any) -> dict[str, inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return {
+        field.name: inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(group)
+    }

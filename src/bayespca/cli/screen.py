@@ -1,0 +1,161 @@
+"""What people see: results in the terminal, and the same as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table as Grid
+from rich.text import Text
+
+from bayespca.estimators import RankReport, Summary
+from bayespca.estimators.wording import percent
+
+METHOD_NAMES = {
+    "evb": "empirical variational Bayes",
+    "epb": "empirical partially Bayes",
+    "emap": "empirical MAP",
+    "global-epb": "empirical partially Bayes (global)",
+    "global-emap": "empirical MAP (global)",
+    "vb": "variational Bayes",
+    "pb": "partially Bayes",
+    "pb-a": "partially Bayes (A integrated)",
+    "pb-b": "partially Bayes (B integrated)",
+    "map": "MAP",
+    "ml": "maximum likelihood",
+    "laplace": "Minka's evidence",
+}
+RULES = {
+    "EVB": "free energy of empirical variational Bayes; exact, noise included",
+    "Minka": "Laplace's approximation to the evidence",
+    "Marchenko–Pastur edge": "singular values above the largest of pure noise",
+    "Gavish–Donoho": "hard threshold that is best for reconstruction",
+    "parallel analysis": "singular values above those of simulated noise",
+}
+WIDTH = 100
+
+
+def console() -> Console:
+    """Standard output; plain text of a fixed width when it is not a terminal."""
+    out = Console(highlight=False, soft_wrap=False)
+    return out if out.is_terminal else Console(highlight=False, width=WIDTH)
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """One JSON object; what is not finite becomes null, which JSON has and infinity it has not."""
+    json.dump(_plain(value), sys.stdout, ensure_ascii=False, indent=2)
+    sys.stdout.write("\n")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+# --- a fit -------------------------------------------------------------------------------------
+
+
+def print_summary(
+    summary: Summary,
+    title: str,
+    components: list[dict[str, Any]],
+    notes: list[str] | None = None,
+) -> None:
+    """The headline, a line for each component, and what should be known about them."""
+    out = console()
+    out.print(
+        f"[bold]{title}[/bold]  {summary.n_samples:,} samples × {summary.n_features:,} features, "
+        f"{METHOD_NAMES.get(summary.method, summary.method)}"
+    )
+    out.print()
+    out.print(Padding(_headline(summary), (0, 2)))
+    if components:
+        out.print()
+        out.print(Padding(_components(components), (0, 2)))
+    print_notes([*(note.text for note in summary.notes), *(notes or [])])
+
+
+def _headline(summary: Summary) -> Grid:
+    grid = Grid.grid(padding=(0, 3))
+    grid.add_column(style="dim")
+    grid.add_column()
+    found = f"[bold green]{summary.rank}[/bold green]"
+    if summary.probability is not None:
+        found += f", with probability {percent(summary.probability)}"
+    grid.add_row("components", found)
+    others = {k: v for k, v in summary.rank_probabilities.items() if k != summary.rank}
+    if others:
+        listed = ", ".join(f"{rank}: {percent(p)}" for rank, p in sorted(others.items()))
+        grid.add_row("other ranks", listed)
+    grid.add_row("variance explained", percent(summary.explained))
+    grid.add_row("noise", f"standard deviation {math.sqrt(summary.noise_variance):.4g}")
+    grid.add_row("evidence bound", f"{-summary.free_energy:.6g} nats")
+    return grid
+
+
+def _components(components: list[dict[str, Any]]) -> Grid:
+    grid = Grid(box=None, padding=(0, 3, 0, 0), header_style="dim")
+    for name in ("component", "singular value", "shrunk to", "variance"):
+        grid.add_column(name, justify="right")
+    grid.add_column("mostly", overflow="fold")
+    for row in components:
+        mostly = ", ".join(
+            f"{'+' if value >= 0 else '−'}{abs(value):.2f} {name}" for name, value in row["mostly"]
+        )
+        grid.add_row(
+            str(row["component"]),
+            f"{row['singular_value']:.4g}",
+            f"{row['shrunk']:.4g}",
+            percent(row["explained"]),
+            Text(mostly),
+        )
+    return grid
+
+
+def print_notes(notes: list[str]) -> None:
+    out = console()
+    if notes:
+        out.print()
+    for note in notes:
+        out.print(Text.assemble(("  note  ", "yellow"), note))
+
+
+def print_footer(written: dict[str, str], facts: str) -> None:
+    """What was written where, and what it took."""
+    out = console()
+    out.print()
+    for what, path in written.items():
+        out.print(Text.assemble((f"  {what:9s}", "dim"), path))
+    out.print(Text(f"  {facts}", style="dim"))
+
+
+# --- rank rules --------------------------------------------------------------------------------
+
+
+def print_ranks(ranks: RankReport, title: str) -> None:
+    out = console()
+    out.print(f"[bold]{title}[/bold]")
+    out.print()
+    grid = Grid(box=None, padding=(0, 3, 0, 2), header_style="dim")
+    grid.add_column("rule")
+    grid.add_column("components", justify="right")
+    grid.add_column("what it looks at", style="dim", overflow="fold")
+    for name, rank in ranks.ranks().items():
+        grid.add_row(name, f"[bold]{rank}[/bold]", RULES[name])
+    out.print(grid)
+    out.print()
+    out.print(
+        f"  EVB's rank has probability {percent(ranks.evb_probability)}; noise standard deviation "
+        f"{math.sqrt(ranks.noise_variance):.4g}."
+    )

@@ -1,0 +1,439 @@
+"""The installed command, as a person runs it, in an empty folder."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.io
+import scipy.sparse as sp
+
+import bayespca
+from bayespca.cli import options, progress
+from bayespca.cli.app import app
+from bayespca.datasets import low_rank
+from bayespca.engines import ENGINES
+from bayespca.spectrum import METHODS
+
+COMMAND = [
+    str(path)
+    for path in (Path(sys.executable).parent / "bayespca", Path(sys.executable))
+    if path.exists()
+][:1]
+if COMMAND == [sys.executable]:
+    COMMAND += ["-m", "bayespca"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments, rc=0, **options):
+    """Standard output of the command, which must end with `rc` and print no traceback."""
+    done = subprocess.run(
+        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, **options
+    )
+    assert done.returncode == rc, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    return done.stdout if rc == 0 else done.stdout + done.stderr
+
+
+def run_inside(*arguments, rc=0):
+    """The same without a new process, which takes a second; for what is not about processes."""
+    out = io.StringIO()
+    with redirect_stdout(out), redirect_stderr(out), pytest.raises(SystemExit) as stopped:
+        app(list(map(str, arguments)), prog_name="bayespca")
+    assert stopped.value.code == rc, out.getvalue()
+    return out.getvalue()
+
+
+def simulated(n=80, p=6, rank=2):
+    return low_rank(n, p, rank, random_state=0).X
+
+
+def frame(X):
+    table = pd.DataFrame(X, columns=[f"gene {j}" for j in range(X.shape[1])])
+    table.insert(0, "sample", [f"s{i}" for i in range(len(X))])
+    table["kind"] = np.where(np.arange(len(X)) % 2, "a", "b")
+    return table
+
+
+# --- every format ------------------------------------------------------------------------------
+
+
+def write_h5ad(X, path):
+    anndata = pytest.importorskip("anndata", reason="anndata is not installed")
+    anndata.AnnData(X).write_h5ad(path)
+
+
+FORMATS = {
+    "x.csv": lambda X, path: frame(X).to_csv(path, index=False),
+    "x.tsv": lambda X, path: frame(X).to_csv(path, index=False, sep="\t"),
+    "x.csv.gz": lambda X, path: frame(X).to_csv(path, index=False),
+    "x.parquet": lambda X, path: frame(X).to_parquet(path),
+    "x.feather": lambda X, path: frame(X).to_feather(path),
+    "x.npy": lambda X, path: np.save(path, X),
+    "x.npz": lambda X, path: np.savez(path, X=X),
+    "x.mtx": lambda X, path: scipy.io.mmwrite(path, sp.coo_array(X), precision=17),
+    "x.h5ad": write_h5ad,
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_fit_on_every_format(name, folder):
+    X = simulated()
+    FORMATS[name](X, folder / name)
+    found = json.loads(run("fit", name, "--json", "--scores", "scores.csv"))
+    expected = bayespca.BayesianPCA().fit(X)
+    assert found["rank"] == expected.n_components_ == 2
+    assert found["noise_variance"] == pytest.approx(expected.noise_variance_, rel=1e-9)
+    assert found["n_samples"] == 80
+    scores = pd.read_csv("scores.csv")
+    T, std = expected.transform(X, return_std=True)
+    np.testing.assert_allclose(scores["component 1"], T[:, 0], atol=1e-8)
+    np.testing.assert_allclose(scores["component 2 std"], std[:, 1], atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["s.tsv", "s.parquet", "s.feather", "s.npy", "s.npz"])
+def test_output_in_the_format_that_the_ending_names(name, folder):
+    X = simulated()
+    np.save("x.npy", X)
+    run_inside("fit", "x.npy", "--scores", name, "--loadings", f"l{name}")
+    readers = {
+        "s.tsv": lambda path: pd.read_csv(path, sep="\t").to_numpy(),
+        "s.parquet": lambda path: pd.read_parquet(path).to_numpy(),
+        "s.feather": lambda path: pd.read_feather(path).to_numpy(),
+        "s.npy": np.load,
+        "s.npz": lambda path: np.load(path)["X"],
+    }
+    T = bayespca.BayesianPCA().fit(X).transform(X)
+    np.testing.assert_allclose(readers[name](name)[:, [0, 2]], T, atol=1e-8)
+    assert Path(f"l{name}").exists()
+
+
+# --- the commands ------------------------------------------------------------------------------
+
+
+def test_help_and_version():
+    out = run("--help")
+    for name in ("fit", "rank", "transform", "denoise", "impute", "info", "demo"):
+        assert f" {name} " in out
+    assert run("--version").strip() == f"bayespca {bayespca.__version__}"
+    assert "--method" in run("fit", "-h")
+
+
+def test_fit_for_people(folder):
+    frame(simulated()).to_csv("x.csv", index=False)
+    out = run("fit", "x.csv", "--model", "m.bpca", "--loadings", "l.csv")
+    assert "80 samples × 6 features" in out
+    assert "components" in out
+    assert "gene" in out
+    assert "The first column 'sample' was taken for the names of the rows." in out
+    assert "Set aside, not analysed: 'kind' (text)." in out
+    assert "m.bpca" in out
+    loadings = pd.read_csv("l.csv")
+    assert loadings["feature"].tolist() == [f"gene {j}" for j in range(6)]
+
+
+def test_transform_with_columns_in_another_order(folder):
+    table = frame(simulated())
+    table.to_csv("x.csv", index=False)
+    run("fit", "x.csv", "--model", "m.bpca", "--scores", "a.csv")
+    table[["gene 3", "sample", *(f"gene {j}" for j in (5, 4, 2, 1, 0))]].to_csv(
+        "y.csv", index=False
+    )
+    run("transform", "m.bpca", "y.csv", "--out", "b.csv", "--id-column", "sample")
+    pd.testing.assert_frame_equal(pd.read_csv("a.csv"), pd.read_csv("b.csv"))
+    printed = run("transform", "m.bpca", "x.csv", "--no-std").splitlines()
+    assert printed[0] == "sample,component 1,component 2"
+    assert len(printed) == 81
+    as_json = json.loads(run("transform", "m.bpca", "x.csv", "--json"))
+    assert as_json["scores"]["component 1"] == pytest.approx(pd.read_csv("a.csv")["component 1"])
+    assert as_json["ids"][:2] == ["s0", "s1"]
+
+
+def test_rank(folder):
+    X = simulated()
+    np.save("x.npy", X)
+    found = json.loads(run_inside("rank", "x.npy", "--json"))
+    assert found["ranks"] == bayespca.rank_report(X).ranks()
+    out = run("rank", "x.npy")
+    assert all(name in out for name in found["ranks"])
+
+
+def test_denoise_keeps_the_layout(folder):
+    table = frame(simulated())
+    table.to_csv("x.csv", index=False)
+    run("denoise", "x.csv", "-o", "y.csv")
+    clean = pd.read_csv("y.csv")
+    assert list(clean.columns) == list(table.columns)
+    assert clean["kind"].tolist() == table["kind"].tolist()
+    genes = [f"gene {j}" for j in range(6)]
+    X = table[genes].to_numpy()
+    np.testing.assert_allclose(clean[genes], bayespca.denoise(X), atol=1e-8)
+
+
+def test_impute(folder):
+    X = simulated()
+    Y = np.where(np.random.default_rng(1).random(X.shape) < 0.1, np.nan, X)
+    frame(Y).to_csv("x.csv", index=False, na_rep="NA")
+    found = json.loads(run("impute", "x.csv", "-o", "y.csv", "--std", "--draws", "2", "--json"))
+    assert found["holes"] == np.isnan(Y).sum()
+    files = ["y.csv", "y-std.csv", "y-draw-1.csv", "y-draw-2.csv"]
+    assert list(found["written"].values()) == files
+    filled, std, *draws = (
+        pd.read_csv(name)[[f"gene {j}" for j in range(6)]].to_numpy() for name in files
+    )
+    expected, expected_std = bayespca.BayesianPCA().fit(Y).impute(Y, return_std=True)
+    np.testing.assert_allclose(filled, expected, atol=1e-8)
+    np.testing.assert_allclose(std, expected_std, atol=1e-8)
+    holes = np.isnan(Y)
+    assert (draws[0] != draws[1])[holes].all()
+    np.testing.assert_allclose(draws[0][~holes], Y[~holes])
+
+
+def test_impute_says_that_there_are_no_holes(folder):
+    table = frame(simulated())
+    table.to_csv("x.csv", index=False)
+    assert "There are no holes in the data" in run("impute", "x.csv", "-o", "y.csv")
+    pd.testing.assert_frame_equal(pd.read_csv("y.csv"), table)
+
+
+def test_info(folder):
+    np.save("x.npy", simulated())
+    run("fit", "x.npy", "--scale", "--model", "m.bpca")
+    assert "BayesianPCA(random_state=0, scale=True)" in run("info", "m.bpca")
+    found = json.loads(run("info", "m.bpca", "--json"))
+    assert found["parameters"]["scale"] is True
+    assert found["rank"] == 2
+    bayespca.BayesianPCA().save("new.bpca")
+    assert "not fitted" in run("info", "new.bpca")
+    assert json.loads(run("info", "new.bpca", "--json"))["fitted"] is False
+
+
+def test_demo_and_report(folder):
+    pytest.importorskip("jinja2", reason="jinja2 is not installed")
+    pytest.importorskip("plotly", reason="plotly is not installed")
+    out = run("demo")
+    assert "178 samples × 13 features" in out
+    written = {path.name for path in Path("bayespca-demo").iterdir()}
+    assert written == {"wine.csv", "wine.html", "scores.csv", "loadings.csv", "wine.bpca"}
+    page = Path("bayespca-demo/wine.html").read_text(encoding="utf-8")
+    assert "wine 17" in page
+    assert "cultivar 3" in page
+
+
+# --- streams -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.parquet", "x.npy"])
+def test_streams_give_the_same(name, folder):
+    FORMATS[name](simulated(2000), folder / name)
+    whole = json.loads(run("fit", name, "--json", "--in-memory", "--scores", "a.csv"))
+    stream = json.loads(run("fit", name, "--json", "--stream", "--scores", "b.csv"))
+    assert (stream["streamed"], whole["streamed"]) == (True, False)
+    assert stream["rank"] == whole["rank"]
+    assert stream["noise_variance"] == pytest.approx(whole["noise_variance"], rel=1e-9)
+    a, b = pd.read_csv("a.csv"), pd.read_csv("b.csv")
+    pd.testing.assert_frame_equal(a, b, rtol=1e-6, atol=1e-8)
+
+
+def test_a_stream_can_be_denoised_and_reported(folder):
+    pytest.importorskip("plotly", reason="plotly is not installed")
+    frame(simulated(2000)).to_csv("x.csv", index=False)
+    run("fit", "x.csv", "--stream", "--report", "x.html", "--model", "m.bpca")
+    assert Path("x.html").stat().st_size < 6e6
+    run("denoise", "x.csv", "--stream", "-o", "y.parquet")
+    run("transform", "m.bpca", "x.csv", "--stream", "-o", "t.npy")
+    assert np.load("t.npy").shape == (2000, 4)
+
+
+# --- bad input ---------------------------------------------------------------------------------
+
+
+BAD = {
+    "missing.csv": (None, r"missing.csv does not exist"),
+    "delimiter.csv": ("a:b\n1:2\n3:4\n", "delimiter.csv has no column of numbers"),
+    "ragged.csv": ("a,b\n1,2\n3,4,5\n", "ragged.csv, line 3 has 3 fields"),
+    "mixed.csv": ("a,b\n1,2\n3,4\n5,oops\n", "mixed.csv, line 4, column 'b': 'oops'"),
+    "twice.csv": ("a,a\n1,2\n3,4\n", "two columns called 'a'"),
+    "unknown.xyz": ("1,2", "ending '.xyz', which is not known"),
+    "nothing.csv": ("", "nothing.csv is empty"),
+    "binary.csv": ("\x00\x01\x02", "binary.csv cannot be read as text"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_gets_a_sentence(name, folder):
+    content, sentence = BAD[name]
+    if content is not None:
+        Path(name).write_text(content)
+    out = run_inside("fit", name, rc=1)
+    assert sentence in out
+    assert len(out.strip().splitlines()) == 1
+    told = json.loads(run_inside("fit", name, "--json", rc=1))
+    assert told == {"error": out.strip().removeprefix("bayespca: ")}
+
+
+def test_an_empty_column_is_set_aside(folder):
+    table = frame(simulated())
+    table["empty"] = np.nan
+    table.to_csv("x.csv", index=False)
+    assert "'empty' (empty)" in run("fit", "x.csv")
+
+
+def test_a_model_of_other_columns(folder):
+    table = frame(simulated())
+    table.to_csv("x.csv", index=False)
+    run("fit", "x.csv", "--model", "m.bpca")
+    table.rename(columns={"gene 2": "other"}).to_csv("y.csv", index=False)
+    out = run("transform", "m.bpca", "y.csv", rc=1)
+    assert "fitted on other columns: the table has no 'gene 2' (1 of 6 columns are absent)" in out
+    assert "is not a bayespca model file" in run("transform", "x.csv", "x.csv", rc=1)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_an_unwritable_target(folder):
+    np.save("x.npy", simulated())
+    Path("closed").mkdir(mode=0o500)
+    assert "no permission" in run("fit", "x.npy", "--scores", "closed/a.csv", rc=1)
+
+
+def test_targets_that_cannot_be(folder):
+    np.save("x.npy", simulated())
+    Path("folder.csv").mkdir()
+    assert "it is a folder" in run("fit", "x.npy", "--scores", "folder.csv", rc=1)
+    assert "does not exist" in run("fit", "x.npy", "--model", "no/m.bpca", rc=1)
+    assert "ending '.doc'" in run("fit", "x.npy", "--scores", "a.doc", rc=1)
+
+
+def test_a_full_disk(folder):
+    """No file may grow beyond 4 kB: the target stays away, and nothing is left behind."""
+    np.save("x.npy", simulated(400))
+    Path("a.csv").write_text("before")
+    limited = f"ulimit -f 4; exec {' '.join(COMMAND)} fit x.npy --scores a.csv"
+    done = subprocess.run(
+        ["bash", "-c", limited],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
+    )
+    assert done.returncode == 1
+    assert "cannot write a.csv: the disk is full" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert sorted(path.name for path in folder.iterdir()) == ["a.csv", "x.npy"]
+    assert Path("a.csv").read_text() == "before"
+
+
+def test_an_interrupted_run_leaves_no_half_file(folder):
+    frame(simulated(200_000)).to_csv("x.csv", index=False)
+    job = subprocess.Popen(
+        [*COMMAND, "fit", "x.csv", "--stream", "--scores", "a.csv"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for _ in range(2000):
+        if any(path.name.startswith(".") for path in folder.iterdir()) or job.poll() is not None:
+            break
+        time.sleep(0.01)
+    job.send_signal(signal.SIGINT)
+    _, told = job.communicate(timeout=60)
+    assert job.returncode == 130, told
+    assert "interrupted" in told
+    assert "Traceback" not in told
+    assert [path.name for path in folder.iterdir()] == ["x.csv"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit"],
+        ["fit", "x.csv", "--method", "foo"],
+        ["fit", "x.csv", "--n-components", "many"],
+        ["fit", "x.csv", "--noise-variance", "-1"],
+        ["fit", "x.csv", "--delimiter", "ab"],
+        ["fit", "x.csv", "--colour", "red"],
+        ["denoise", "x.csv"],
+        ["paint", "x.csv"],
+        ["impute", "x.csv", "-o", "y.csv", "--draws", "-1"],
+    ],
+)
+def test_wrong_usage_ends_with_2(arguments, folder):
+    run_inside(*arguments, rc=2)
+
+
+def test_debug_shows_where(folder):
+    done = subprocess.run(
+        [*COMMAND, "--debug", "fit", "no.csv"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+
+
+def test_output_that_nobody_reads(folder):
+    np.save("x.npy", simulated(20_000))
+    run("fit", "x.npy", "--model", "m.bpca")
+    line = f"{' '.join(COMMAND)} transform m.bpca x.npy | head -1"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
+
+
+# --- silence and the terminal ------------------------------------------------------------------
+
+
+def test_nothing_but_json(folder):
+    np.save("x.npy", simulated())
+    done = subprocess.run(
+        [*COMMAND, "fit", "x.npy", "--json"], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    json.loads(done.stdout)
+    assert "NaN" not in done.stdout
+    assert "Infinity" not in done.stdout
+
+
+def test_progress_is_silent_elsewhere(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    with progress.progress("reading", 10) as advance:
+        advance(5)
+        time.sleep(0.2)
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.skipif(shutil.which("script") is None, reason="needs the program script")
+@pytest.mark.parametrize(("patience", "is_shown"), [(0.1, True), (60.0, False)])
+def test_progress_is_shown_on_terminals_after_a_while(patience, is_shown):
+    code = (
+        f"import time; from bayespca.cli import progress as p; p.PATIENCE = {patience}\n"
+        "with p.progress('reading', 10) as advance: advance(5); time.sleep(0.6)"
+    )
+    done = subprocess.run(
+        ["script", "-qec", f'{sys.executable} -c "{code}"', "/dev/null"],
+        capture_output=True,
+        text=True,
+        check=True,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "TERM": "xterm"},
+    )
+    assert ("reading" in done.stdout) == is_shown
+
+
+def test_options_name_everything_there_is():
+    assert {method.value for method in options.Method} == set(METHODS)
+    assert {engine.value for engine in options.Engine} == {"auto", *ENGINES}
