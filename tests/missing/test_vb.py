@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from bayespca import inference
+from bayespca import BayesianPCA, inference
 from bayespca.missing import vb
 from bayespca.missing.data import observed
 from bayespca.missing.start import start
@@ -51,11 +51,12 @@ def test_the_free_energy_is_the_defined_one(repeat):
     b, b_cov, _ = vb._update_columns(state, data, rows)
     mean = rows.a.mean(axis=0)
     n = len(rows.a)
-    Saa = rows.a.T @ rows.a + rows.cov[data.pattern].sum(axis=0) - n * np.outer(mean, mean)
+    spread = (n - 1) / n * rows.cov[data.pattern].sum(axis=0)
+    Saa = rows.a.T @ rows.a + spread - n * np.outer(mean, mean)
     moved, moved_cov = vb._moved(b, b_cov, mean)
     H = state.rank
     Sbb = moved[:, :H].T @ moved[:, :H] + moved_cov[:, :H, :H].sum(axis=0)
-    turn = vb._turn(Saa, Sbb, n)
+    turn = vb._turn(Saa, Sbb, n - 1)
     back = np.linalg.inv(turn)
     b, b_cov = vb._turned(moved, moved_cov, back)
     a, cov = (rows.a - mean) @ turn, turn.T @ rows.cov @ turn
@@ -102,7 +103,8 @@ def test_coordinates_are_the_best():
         state, _ = vb.step(state, data)
     rows = vb.update_rows(state, data)
     H = state.rank
-    Saa = rows.a.T @ rows.a + rows.cov[data.pattern].sum(axis=0)
+    M = len(X) - 1
+    Saa = rows.a.T @ rows.a + M / len(X) * rows.cov[data.pattern].sum(axis=0)
     Sbb = state.b[:, :H].T @ state.b[:, :H] + state.b_cov[:, :H, :H].sum(axis=0)
     mean = rows.a.mean(axis=0)
 
@@ -113,13 +115,13 @@ def test_coordinates_are_the_best():
         a2 = np.diag(R.T @ (Saa - n * np.outer(m, mean) - n * np.outer(mean - m, m)) @ R)
         log_det = np.linalg.slogdet(R)[1]
         return (
-            n * np.log(a2).sum()
+            M * np.log(a2).sum()
             + p * np.log(np.diag(back @ Sbb @ back.T)).sum()
-            - 2 * n * log_det
+            - 2 * M * log_det
             + 2 * p * log_det
         )
 
-    best = vb._turn(Saa - len(X) * np.outer(mean, mean), Sbb, len(X))
+    best = vb._turn(Saa - len(X) * np.outer(mean, mean), Sbb, M)
     base = penalty(best, mean)
     rng = np.random.default_rng(0)
     for size in (1e-3, 0.1):
@@ -148,7 +150,7 @@ def test_the_rank_is_found(n, p, rank, share, seed):
     assert done.state.rank == rank
     assert done.n_iter < 40
     # Four standard errors of a variance, from the degrees of freedom that the components leave.
-    freedom = data.n_observed - rank * (n + p)
+    freedom = data.column_counts.sum() - rank * (n + p)
     noise = done.state.noise_variance * data.unit[0] ** 2
     assert noise == pytest.approx(1.0, abs=4 * np.sqrt(2 / freedom))
 
@@ -164,3 +166,19 @@ def test_patterns_only_save_work():
     assert a[1].free_energy == pytest.approx(b[1].free_energy, rel=1e-12)
     low_rank = [new.b[:, :-1] @ new.b[:, :-1].T for new, _ in (a, b)]
     np.testing.assert_allclose(*low_rank, atol=1e-10)
+
+
+@pytest.mark.parametrize(("n", "p", "rank"), [(40, 12, 2), (15, 30, 2), (200, 10, 3)])
+def test_without_holes_the_answer_is_the_closed_form(n, p, rank):
+    X, _ = with_holes(n, p, rank, 0.0)
+    data = observed(X, center=True, scale=False)
+    done = inference.run(partial(vb.step, data=data), start(data), max_iter=500, tol=1e-15)
+    closed = BayesianPCA().fit(X)
+    assert done.state.rank == closed.n_components_ == rank
+    unit = data.unit[0]
+    assert done.state.noise_variance * unit**2 == pytest.approx(closed.noise_variance_, rel=1e-6)
+    energy = done.trace.free_energy[-1] + (n - 1) * p * np.log(unit)
+    assert energy == pytest.approx(closed.free_energy_, rel=1e-8)
+    rows = vb.update_rows(done.state, data)
+    low = rows.a @ done.state.b[:, :rank].T * unit
+    np.testing.assert_allclose(low, closed.denoise(X) - closed.mean_, atol=1e-5)

@@ -43,9 +43,21 @@ class Holes:
         return self.patterns[self.pattern]
 
     @property
-    def n_observed(self) -> float:
-        counts = np.bincount(self.pattern, minlength=len(self.patterns))
-        return float(counts @ self.patterns.sum(axis=1))
+    def freedom(self) -> int:
+        """M: rows less the one that the mean takes."""
+        return max(len(self.pattern) - 1, 1)
+
+    @property
+    def column_counts(self) -> FloatArray:
+        """Observed cells of each column."""
+        rows = np.bincount(self.pattern, minlength=len(self.patterns))
+        return np.asarray(rows @ self.patterns)
+
+    @property
+    def pattern_weights(self) -> FloatArray:
+        """Rows of each pattern, of M in all: what the covariance of a pattern counts."""
+        rows = np.bincount(self.pattern, minlength=len(self.patterns))
+        return np.asarray(rows * (self.freedom / len(self.pattern)), dtype=np.float64)
 
 
 def observed(X: FloatArray, *, center: bool, scale: bool) -> Holes:

@@ -111,8 +111,7 @@ def _posterior(
 
 def _change_of_units(data: Holes) -> float:
     """What dividing by the units took from the free energy, the flat prior of μ included."""
-    counts = data.mask.sum(axis=0)
-    return float((counts - 1) @ np.log(data.unit))
+    return float((data.column_counts - 1) @ np.log(data.unit))
 
 
 def _spectrum(gamma: FloatArray, shape: tuple[int, int], noise_variance: float) -> Spectrum:

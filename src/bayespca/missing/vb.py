@@ -6,6 +6,11 @@ for the cells that are observed, with a flat prior on μ. The posterior is r(A)�
 product over its rows (aistats2014 Eq. 13–16 with a sum over observed cells in place of all). The
 mean is one more column of B whose partner in A is known to be 1.
 
+The mean takes one row: of n complete rows the closed form sees M = n − 1, in the direction in which
+all are equal nothing is known of A, and nothing is paid for it. With holes that direction is not a
+row of its own, so each row pays M/n of its covariance: its share in likelihood and in KL. Where
+there are no holes this is the closed form's free energy, exactly.
+
 After each sweep the latent space is moved, turned and stretched to where the free energy is lowest:
 zero mean of A, and ΣᵢaᵢaᵢᵀΣⱼbⱼbⱼᵀ both diagonal. The likelihood does not change by that; Hadamard's
 inequality says that no other choice is better. It takes the place of hundreds of sweeps.
@@ -87,7 +92,7 @@ def update_rows(state: State, data: Holes) -> Rows:
     H, s2 = state.rank, state.noise_variance
     n = data.shape[0]
     second_b = _second(state.b, state.b_cov)
-    counts = _counts(data)
+    weights = data.pattern_weights
     cov, precision = np.empty((2, len(data.patterns), H, H))
     drift = np.empty((len(data.patterns), H))
     log_det = 0.0
@@ -97,7 +102,7 @@ def update_rows(state: State, data: Holes) -> Rows:
         precision[part] = (gram + np.diag(s2 / state.prior_a)) / s2
         cov[part], dets = _inverses(precision[part])
         drift[part] = mask @ second_b[:, :H, H]
-        log_det += float(counts[part] @ dets)
+        log_det += float(weights[part] @ dets)
     pull = data.values @ state.b[:, :H] - drift[data.pattern]
     a = np.empty((n, H))
     for part in _chunks(n, H):
@@ -118,7 +123,7 @@ def _second_by_pattern(a: FloatArray, cov: FloatArray, data: Holes) -> FloatArra
         )
         out += np.asarray(members @ (ones[part][:, i] * ones[part][:, j]))
     inner = j < H
-    out[:, inner] += _counts(data)[:, None] * cov[:, i[inner], j[inner]]
+    out[:, inner] += data.pattern_weights[:, None] * cov[:, i[inner], j[inner]]
     return out
 
 
@@ -147,31 +152,30 @@ def _settled(
 ) -> tuple[State, float]:
     """The state in the best coordinates, with the best priors and noise, and its free energy."""
     n, p = data.shape
-    H = state.rank
+    H, M = state.rank, data.freedom
     mean = rows.a.mean(axis=0)
-    Saa = rows.a.T @ rows.a + np.einsum("m,mhk->hk", _counts(data), rows.cov)
+    Saa = rows.a.T @ rows.a + np.einsum("m,mhk->hk", data.pattern_weights, rows.cov)
     Saa -= n * np.outer(mean, mean)
     b, b_cov = _moved(b, b_cov, mean)
     Sbb = b[:, :H].T @ b[:, :H] + b_cov[:, :H, :H].sum(axis=0)
-    turn = _turn(Saa, Sbb, n)
+    turn = _turn(Saa, Sbb, M)
     back = np.asarray(np.linalg.inv(turn), dtype=np.float64)
     b, b_cov = _turned(b, b_cov, back)
     # ⟨ããᵀ⟩ in the new coordinates: ã ↦ (turnᵀ(a − mean), 1).
     change = np.zeros((H + 1, H + 1))
     change[:H, :H], change[:H, H], change[H, H] = turn.T, -turn.T @ mean, 1.0
     second = change @ second @ change.T
-    prior_a = np.diag(turn.T @ Saa @ turn) / n
+    prior_a = np.diag(turn.T @ Saa @ turn) / M
     Sbb = back @ Sbb @ back.T
     prior_b = np.diag(Sbb) / p
     a = (rows.a - mean) @ turn
     cross = np.einsum("ij,ij->j", data.values.T @ _with_one(a), b)
     overlap = np.einsum("jhk,jhk->hk", _second(b, b_cov), second)
     squares = float(np.einsum("ij,ij->", data.values, data.values))
-    log_det_a = rows.log_det + 2 * n * np.linalg.slogdet(turn)[1]
+    log_det_a = rows.log_det + 2 * M * np.linalg.slogdet(turn)[1]
     log_det_b = float(np.linalg.slogdet(b_cov)[1].sum())
-    parts = Parts(
-        n, p, data.n_observed, squares, cross, overlap, prior_a, prior_b, log_det_a, log_det_b
-    )
+    counts = data.column_counts
+    parts = Parts(M, counts, squares, cross, overlap, prior_a, prior_b, log_det_a, log_det_b)
     best = State(b, b_cov, prior_a, prior_b, parts.noise_variance)
     return _without_weakest(best, parts, rows, back, data)
 
@@ -190,15 +194,14 @@ def _without_weakest(
     along_b = np.linalg.solve(state.b_cov, unit)[:, h, 0]
     keep = _others(h, h + 2)
     less = Parts(
-        parts.n,
-        parts.p,
-        parts.n_observed,
+        parts.M,
+        parts.counts,
         parts.squares,
         parts.cross[keep],
         parts.overlap[np.ix_(keep, keep)],
         parts.prior_a[:h],
         parts.prior_b[:h],
-        parts.log_det_a + float(_counts(data) @ np.log(along_a)),
+        parts.log_det_a + float(data.pattern_weights @ np.log(along_a)),
         parts.log_det_b + float(np.log(along_b).sum()),
     )
     if less.free_energy >= parts.free_energy:
@@ -227,12 +230,12 @@ def _others(h: int, count: int) -> NDArray[np.intp]:
 class Parts:
     """What the free energy is made of, once priors are at their best.
 
-    cross is Σ x·ã·b̃ by component, overlap Σ⟨b̃b̃ᵀ⟩⟨ããᵀ⟩ by pairs of components.
+    counts are the observed cells of each column, cross is Σ x·ã·b̃ by component, overlap
+    Σ⟨b̃b̃ᵀ⟩⟨ããᵀ⟩ by pairs of components.
     """
 
-    n: int
-    p: int
-    n_observed: float
+    M: int
+    counts: FloatArray
     squares: float
     cross: FloatArray
     overlap: FloatArray
@@ -248,28 +251,31 @@ class Parts:
 
     @property
     def noise_variance(self) -> float:
-        return max(self.residual / self.n_observed, LEAST_NOISE)
+        return max(self.residual / float(self.counts.sum()), LEAST_NOISE)
 
     @property
     def free_energy(self) -> float:
-        """½N log 2πσ² + ⟨residual⟩/2σ² + KL(A) + KL(B, μ), flat prior of density 1 on μ."""
-        s2, N = self.noise_variance, self.n_observed
+        """½N log 2πσ² + ⟨residual⟩/2σ² + KL(A) + KL(B, μ).
+
+        The flat prior of μⱼ has density √nⱼ, so that complete data have the free energy of M rows
+        without a mean.
+        """
+        s2, N, p = self.noise_variance, float(self.counts.sum()), self.counts.size
         likelihood = 0.5 * N * np.log(2 * np.pi * s2) + 0.5 * self.residual / s2
-        kl_a = 0.5 * (self.n * np.log(self.prior_a).sum() - self.log_det_a)
-        kl_b = 0.5 * (
-            self.p * (np.log(self.prior_b).sum() - 1 - np.log(2 * np.pi)) - self.log_det_b
-        )
-        return float(likelihood + kl_a + kl_b)
+        kl_a = 0.5 * (self.M * np.log(self.prior_a).sum() - self.log_det_a)
+        kl_b = 0.5 * (p * (np.log(self.prior_b).sum() - 1 - np.log(2 * np.pi)) - self.log_det_b)
+        flat = 0.5 * float(np.log(np.maximum(self.counts, 1)).sum())
+        return float(likelihood + kl_a + kl_b - flat)
 
 
 # --- coordinates of the latent space -----------------------------------------------------------
 
 
-def _turn(Saa: FloatArray, Sbb: FloatArray, n: int) -> FloatArray:
-    """R with RᵀSaaR = n·I and R⁻¹SbbR⁻ᵀ diagonal, its largest entry first."""
+def _turn(Saa: FloatArray, Sbb: FloatArray, M: int) -> FloatArray:
+    """R with RᵀSaaR = M·I and R⁻¹SbbR⁻ᵀ diagonal, its largest entry first."""
     if not len(Saa):
         return Saa
-    root = np.linalg.cholesky(Saa / n)
+    root = np.linalg.cholesky(Saa / M)
     _, vectors = scipy.linalg.eigh(root.T @ Sbb @ root)
     return np.asarray(scipy.linalg.solve_triangular(root, vectors[:, ::-1], lower=True, trans="T"))
 
@@ -317,10 +323,6 @@ def _inverses(precision: FloatArray) -> tuple[FloatArray, FloatArray]:
     log_dets = -2 * np.log(np.einsum("mhh->mh", root)).sum(axis=1)
     inverse_root = np.linalg.inv(root)
     return np.swapaxes(inverse_root, 1, 2) @ inverse_root, log_dets
-
-
-def _counts(data: Holes) -> FloatArray:
-    return np.bincount(data.pattern, minlength=len(data.patterns)).astype(np.float64)
 
 
 def _chunks(n: int, size: int) -> Iterator[slice]:
