@@ -472,7 +472,8 @@ def with_value(value):
 @pytest.mark.parametrize(
     ("bad", "sentence"),
     [
-        (with_value(np.nan), "NaN, first at row 7, column 3"),
+        (np.full((5, 3), np.nan), "no value at all"),
+        (sp.csr_array(with_value(np.nan)), "NaN, first at column 3"),
         (with_value(np.inf), "infinity, first at row 7, column 3"),
         (sp.csr_array(with_value(np.inf)), "infinity, first at column 3"),
         (np.array([["a", "b"], ["c", "d"]]), "could not convert string to float"),
@@ -512,8 +513,10 @@ def test_bad_new_data():
     model = BayesianPCA().fit(X)
     with pytest.raises(ValueError, match="6 features"):
         model.transform(X[:, :5])
+    with pytest.raises(ValueError, match="infinity"):
+        model.transform(with_value(np.inf))
     with pytest.raises(ValueError, match="NaN"):
-        model.transform(with_value(np.nan))
+        BayesianPCA("map").fit(X).transform(with_value(np.nan))
     with pytest.raises(ValueError, match="2 columns"):
         model.inverse_transform(np.zeros((4, 3)))
     with pytest.raises(NotFittedError):

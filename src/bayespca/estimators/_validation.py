@@ -212,8 +212,10 @@ def takes_holes(estimator: Any) -> bool:
     )
 
 
-def check_options_for_holes(estimator: Any) -> None:
-    """Raise for options that a fit with holes would ignore."""
+def check_for_holes(estimator: Any, X: np.ndarray) -> None:
+    """Raise for options that a fit with holes would ignore, and where all cells are holes."""
+    if np.isnan(X).all():
+        raise ValueError(f"Input X has no value at all: its {X.size} cells are NaN.")
     if not takes_holes(estimator):
         raise ValueError(
             "Input X contains NaN. Holes are for method='evb' with noise='isotropic', "

@@ -202,7 +202,7 @@ class BayesianPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             raise
 
     def _fitted_with_holes(self, data: Any, options: linear.Options) -> missing.Fit:
-        _validation.check_options_for_holes(self)
+        _validation.check_for_holes(self, data)
         return missing.fit(
             data,
             max_rank=options.n_components,
