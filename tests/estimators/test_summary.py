@@ -105,6 +105,15 @@ def test_noise_of_each_feature_is_averaged(rng):
     assert summarize(model).noise_variance == pytest.approx(model.noise_variance_.mean())
 
 
+def test_a_cap_that_was_reached_is_told():
+    X = low_rank(100, 20, 5, random_state=0).X
+    note = next(
+        n for n in summarize(BayesianPCA(n_components=3).fit(X)).notes if n.code == "capped"
+    )
+    assert note.text.startswith("No more than 3 components were allowed; at this noise, 2 more")
+    assert "capped" not in codes(BayesianPCA(n_components=5).fit(X))
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_an_early_stop_is_told(rng):
     model = BayesianPCA(noise="per-feature", max_iter=2, tol=0).fit(low_rank(100, 10, 2).X)

@@ -124,11 +124,16 @@ def _components(components: list[dict[str, Any]]) -> Grid:
 
 
 def print_notes(notes: list[str]) -> None:
-    out = console()
-    if notes:
-        out.print()
+    if not notes:
+        return
+    grid = Grid.grid(padding=(0, 2))
+    grid.add_column(style="yellow")
+    grid.add_column(overflow="fold")
     for note in notes:
-        out.print(Text.assemble(("  note  ", "yellow"), note))
+        grid.add_row("note", Text(note))
+    out = console()
+    out.print()
+    out.print(Padding(grid, (0, 2)))
 
 
 def print_footer(written: dict[str, str], facts: str) -> None:

@@ -78,12 +78,29 @@ def summarize(model: Any) -> Summary:
 
 def _notes(model: Any, likely: dict[int, float]) -> tuple[Advice, ...]:
     return (
+        *_capped(model),
         *_near_threshold(model),
         *_uncertain_rank(model, likely),
         *_single_features(model),
         *_convergence(model),
         *model.status_.advice,
     )
+
+
+def _capped(model: Any) -> list[Advice]:
+    """More components than were allowed: probabilities are among the ranks up to the cap."""
+    k, threshold = model.n_components_, float(model.threshold_)
+    gamma = model.spectrum_.singular_values * model.spectrum_.scale
+    if model.method == "ml" or model.n_components != k or k >= gamma.size or gamma[k] <= threshold:
+        return []
+    more = int(np.count_nonzero(gamma > threshold)) - k
+    return [
+        Advice(
+            "capped",
+            f"No more than {k} components were allowed; at this noise, {more} more of those seen "
+            "would be kept.",
+        )
+    ]
 
 
 def _near_threshold(model: Any) -> list[Advice]:
