@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from bayespca.inference import FreeEnergyError, run
+from bayespca.inference import FreeEnergyWarning, best_of, run
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,44 @@ def test_it_stops_after_max_iter():
     assert (done.n_iter, done.state) == (3, 1.0)
 
 
+def rising(x):
+    return x + 1, Energy((3.0, 2.0, 1.0, 5.0)[x])
+
+
 def test_a_rise_is_an_error():
-    with pytest.raises(FreeEnergyError, match=r"step 2 raised the free energy from 1\.0 to 2\.0"):
-        run(lambda x: (x + 1, Energy(x)), 1.0, max_iter=5, tol=0.0)
+    """In the tests, where warnings are errors."""
+    with pytest.raises(FreeEnergyWarning, match=r"step 4 raised the free energy from 1\.0 to 5\.0"):
+        run(rising, 0, max_iter=9, tol=-1.0)
+
+
+@pytest.mark.filterwarnings("ignore::bayespca.inference.FreeEnergyWarning")
+def test_after_a_rise_the_state_before_is_the_result():
+    done = run(rising, 0, max_iter=9, tol=-1.0)
+    assert (done.state, done.reason, done.converged) == (3, "rose", False)
+    assert done.trace.free_energy.tolist() == [3.0, 2.0, 1.0]
+
+
+def test_a_callback_sees_each_step_and_can_end_the_run():
+    seen = []
+
+    def callback(number, info):
+        seen.append((number, info.free_energy))
+        return number == 3
+
+    done = run(halve, 8.0, max_iter=100, tol=0.0, callback=callback)
+    assert seen == [(1, 9.0), (2, 5.0), (3, 3.0)]
+    assert (done.reason, done.converged, done.n_iter) == ("stopped", False, 3)
+
+
+def test_the_best_of_several_starts():
+    runs = [run(lambda x, s=s: (x, Energy(s)), 0.0, max_iter=3, tol=0.1) for s in (3.0, 1.0, 2.0)]
+    assert best_of(runs).free_energy == 1.0
+
+
+def test_the_last_change_is_told():
+    trace = run(halve, 8.0, max_iter=2, tol=0.0).trace
+    assert trace.last_change == pytest.approx((9 - 5) / 6)
+    assert run(halve, 8.0, max_iter=1, tol=0.0).trace.last_change == float("inf")
 
 
 def test_the_trace_has_an_entry_per_step():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from numbers import Integral
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from bayespca.engines.arrays import is_sparse
 from bayespca.engines.sources import Source, open_source
 
 Array = Any
+
+ITERATED = ("evb", "epb", "emap", "vb", "pb", "pb-a", "pb-b", "map", "ml")
 
 
 def read_training_data(estimator: Any, X: Any, *, in_memory: bool = False) -> Any:
@@ -263,6 +265,31 @@ def check_per_feature(estimator: Any) -> None:
                 f"noise='per-feature' finds the noise and so the scale of each feature by its own "
                 f"way: leave {name} at {default!r}, not {value!r}."
             )
+
+
+def check_iterative(estimator: Any) -> None:
+    """Iteration needs a bounded free energy, and a scale that it does not have to find itself."""
+    method = estimator.method
+    if method not in ITERATED:
+        raise ValueError(
+            f"solver='iterative' works with method {', '.join(ITERATED)}; got {method!r}."
+        )
+    if method in ("vb", "pb", "pb-a", "pb-b", "map") and estimator.prior_variance is None:
+        raise ValueError(
+            f"solver='iterative' with method={method!r} needs a prior_variance: under a flat prior "
+            "the free energy has no minimum."
+        )
+    if estimator.noise == "per-feature":
+        raise ValueError("noise='per-feature' has an iteration of its own: leave solver at 'auto'.")
+
+
+def check_looping(estimator: Any) -> None:
+    for name, least in (("max_iter", 1), ("n_init", 1)):
+        value = getattr(estimator, name)
+        if not isinstance(value, Integral) or value < least:
+            raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+    if not (isinstance(estimator.tol, Real) and float(estimator.tol) >= 0):
+        raise ValueError(f"tol must be a number of at least 0, got {estimator.tol!r}.")
 
 
 def seed(random_state: Any) -> Any:

@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from bayespca import linear, missing
+from bayespca import inference, linear, missing
 from bayespca.engines import ENGINES, array_namespace, streaming, to_namespace
 from bayespca.spectrum import METHODS
 
@@ -80,15 +80,25 @@ class BayesianPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Whether scores are divided by their standard deviations over the training data.
     noise : {"isotropic", "per-feature"}, default="isotropic"
         One noise variance, or one for each feature (found by iteration).
-    solver : {"auto", "closed"}, default="auto"
-        Both are the closed form, alternated with noise variances for ``noise="per-feature"``.
+    solver : {"auto", "closed", "iterative"}, default="auto"
+        The first two are the closed form, alternated with noise variances for
+        ``noise="per-feature"``. ``"iterative"`` solves the same problem by sweeps from normal
+        draws (icml2011 Eq. 13–16, aistats2014 Section 5; expectation–maximization for ``"ml"``),
+        which end where the closed form is, or in a worse local minimum.
     engine : str, default="auto"
         How singular values are computed: ``"dense"``, ``"gram"``, ``"randomized"``, ``"sparse"``,
         ``"streaming"``, or ``"auto"`` to choose by shape, type and memory.
     max_iter : int, default=1000
-        Largest number of steps of ``noise="per-feature"``.
+        Largest number of steps, where there is an iteration: ``solver="iterative"``,
+        ``noise="per-feature"``, data with holes.
     tol : float, default=1e-8
         Relative fall of the free energy at which these steps end.
+    n_init : int, default=1
+        Number of random starts of ``solver="iterative"``; the lowest free energy wins.
+    checkpoint : path, optional
+        A file in which an iteration is kept every few seconds. A fit that was broken off is taken
+        up again by the next one with the same data and options, and ends as if nothing had
+        happened. Removed when the fit is done.
     random_state : int, Generator or None, default=None
         Seed of the randomized engine, which changes its answer by rounding errors only, and of
         `sample`.
@@ -147,6 +157,8 @@ class BayesianPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         engine: str = "auto",
         max_iter: int = 1000,
         tol: float = 1e-8,
+        n_init: int = 1,
+        checkpoint: str | os.PathLike[str] | None = None,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -162,20 +174,26 @@ class BayesianPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.engine = engine
         self.max_iter = max_iter
         self.tol = tol
+        self.n_init = n_init
+        self.checkpoint = checkpoint
         self.random_state = random_state
         self.verbose = verbose
 
     # --- fitting -------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, callback: inference.Callback | None = None) -> Self:
         """Fit the model.
 
         X is an array (NumPy, torch, CuPy), a DataFrame, a sparse matrix (zeros are zeros), a memory
         map, the path of an .npy, Parquet or CSV file, or an iterator over blocks of rows; the last
         four are read a block at a time. If anything goes wrong the estimator is left as it was.
+
+        Where there is an iteration, `callback` is called after each step with its number, counting
+        from 1, and an object with `free_energy`, `rank` and `noise_variance`; if it returns True,
+        the iteration ends.
         """
         start = time.perf_counter()
-        options = self._options()
+        options = self._options(callback)
         reader = clone(self)
         in_memory = self.noise == "per-feature" or self.engine not in ("auto", "streaming")
         data = _validation.read_training_data(reader, X, in_memory=in_memory)
@@ -204,11 +222,7 @@ class BayesianPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _fitted_with_holes(self, data: Any, options: linear.Options) -> missing.Fit:
         _validation.check_for_holes(self, data)
         return missing.fit(
-            data,
-            max_rank=options.n_components,
-            scale=self.scale,
-            max_iter=self.max_iter,
-            tol=self.tol,
+            data, max_rank=options.n_components, scale=self.scale, looping=options.looping
         )
 
     @available_if(_adds_up)  # type: ignore[untyped-decorator]
@@ -232,14 +246,18 @@ class BayesianPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self._seen = seen
         return self
 
-    def _options(self) -> linear.Options:
+    def _options(self, callback: inference.Callback | None = None) -> linear.Options:
         _validation.choose("method", self.method, tuple(METHODS))
         _validation.choose("noise", self.noise, ("isotropic", "per-feature"))
-        _validation.choose("solver", self.solver, ("auto", "closed"))
+        _validation.choose("solver", self.solver, ("auto", "closed", "iterative"))
         _validation.choose("engine", self.engine, ("auto", *ENGINES))
         cap = _validation.checked_n_components(self.n_components, self.method)
         if self.noise == "per-feature":
             _validation.check_per_feature(self)
+        if self.solver == "iterative":
+            _validation.check_iterative(self)
+        _validation.check_looping(self)
+        seed = _validation.seed(self.random_state)
         return linear.Options(
             method=self.method,
             n_components=cap,
@@ -248,10 +266,17 @@ class BayesianPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             center=self.center,
             scale=self.scale,
             noise=self.noise,
+            solver=self.solver,
             engine=self.engine,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            random_state=_validation.seed(self.random_state),
+            looping=inference.Looping(
+                max_iter=self.max_iter,
+                tol=self.tol,
+                n_init=self.n_init,
+                random_state=seed,
+                callback=callback,
+                checkpoint=self.checkpoint,
+            ),
+            random_state=seed,
         )
 
     def _store(self, fitted: linear.Fit | missing.Fit, reader: Any) -> None:
@@ -295,9 +320,10 @@ class BayesianPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _report(self, fitted: linear.Fit | missing.Fit, seconds: float) -> None:
         if not fitted.converged:
+            change = fitted.trace.last_change if fitted.trace is not None else np.inf
             warnings.warn(
-                f"the free energy still fell after {fitted.n_iter} steps: raise max_iter or tol. "
-                "The result is usable.",
+                f"the free energy still fell by {change:.1e} of itself in the last of "
+                f"{fitted.n_iter} steps: raise max_iter or tol. The result is usable.",
                 ConvergenceWarning,
                 stacklevel=3,
             )

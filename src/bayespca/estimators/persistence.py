@@ -16,15 +16,16 @@ from typing import Any
 import numpy as np
 
 from bayespca import missing
+from bayespca.engines import to_numpy
 from bayespca.engines.streaming import RunningMoments
 from bayespca.inference import Trace
 from bayespca.io import archive
 from bayespca.io.archive import FlawError, ModelFileError
+from bayespca.io.tree import Decoder, Encoder, Json, Kind, Record, check_kinds, members
 from bayespca.linear import Posterior
 from bayespca.missing.vb import State as HolesState
 from bayespca.spectrum import Advice, Spectrum, Status
 
-from ._tree import Decoder, Encoder, Json, Kind, Record, check_kinds, members
 from .pca import BayesianPCA
 
 __all__ = ["ESTIMATORS", "RECORDS", "ModelFileError", "load", "save"]
@@ -351,7 +352,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     name = type(estimator).__name__
     if name not in ESTIMATORS or type(estimator) is not ESTIMATORS[name].cls:
         raise TypeError(f"a {name} cannot be saved: only {', '.join(ESTIMATORS)} can.")
-    layout, encoder = ESTIMATORS[name], Encoder(RECORDS)
+    layout, encoder = ESTIMATORS[name], Encoder(RECORDS, to_numpy)
     _check_known(estimator, layout)
     trees = {key: encoder.encode(value, key) for key, value in sorted(vars(estimator).items())}
     meta = {

@@ -1,5 +1,19 @@
-"""The one loop for everything iterative."""
+"""The one loop for everything iterative, and what keeps a run that is broken off."""
 
-from .loop import FreeEnergyError, Info, Run, Trace, run
+from .checkpoint import Checkpoint, fingerprint
+from .loop import Callback, FreeEnergyWarning, Info, Keeper, Run, Trace, best_of, run
+from .looping import Looping
 
-__all__ = ["FreeEnergyError", "Info", "Run", "Trace", "run"]
+__all__ = [
+    "Callback",
+    "Checkpoint",
+    "FreeEnergyWarning",
+    "Info",
+    "Keeper",
+    "Looping",
+    "Run",
+    "Trace",
+    "best_of",
+    "fingerprint",
+    "run",
+]

@@ -1,10 +1,11 @@
-"""The one loop for everything iterative: it owns stopping, the trace and the check of descent."""
+"""The one loop for everything iterative: it owns stopping, restarts, the trace and the checks."""
 
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -23,9 +24,12 @@ class Info(Protocol):
 
 
 S = TypeVar("S")
+Step = Callable[[S], tuple[S, Info]]
+# Called after each step with its number, counting from 1, and what it told; True ends the run.
+Callback = Callable[[int, Info], object]
 
 
-class FreeEnergyError(ArithmeticError):
+class FreeEnergyWarning(RuntimeWarning):
     """A step raised the free energy: an error in the code of the step, never of the data."""
 
 
@@ -39,58 +43,136 @@ class Trace:
     seconds: NDArray[np.float64]
 
     @classmethod
-    def of(cls, infos: list[Info], seconds: list[float]) -> Trace:
-        return cls(
-            np.array([info.free_energy for info in infos], dtype=np.float64),
-            np.array([info.rank for info in infos], dtype=np.int64),
-            np.array([info.noise_variance for info in infos], dtype=np.float64),
-            np.array(seconds, dtype=np.float64),
-        )
+    def empty(cls) -> Trace:
+        return cls(np.empty(0), np.empty(0, np.int64), np.empty(0), np.empty(0))
 
     def __len__(self) -> int:
         return int(self.free_energy.size)
 
+    @property
+    def last_change(self) -> float:
+        """Relative fall of the free energy in the last step; infinite before there are two."""
+        if len(self) < 2:
+            return float("inf")
+        before, after = self.free_energy[-2:].tolist()
+        return float((before - after) / (abs(after) + 1.0))
+
 
 @dataclass(frozen=True)
 class Run(Generic[S]):
-    """A finished run: its last state, what each step led to, and whether it settled."""
+    """A run: its last state, what each step led to, and why it ended.
+
+    `reason` is "settled", "max_iter", "stopped" (by the callback) or "rose" (the free energy did),
+    and "" for one that goes on.
+    """
 
     state: S
     trace: Trace
-    converged: bool
+    reason: str = ""
+
+    @property
+    def converged(self) -> bool:
+        return self.reason == "settled"
 
     @property
     def n_iter(self) -> int:
         return len(self.trace)
 
+    @property
+    def free_energy(self) -> float:
+        return float(self.trace.free_energy[-1]) if self.n_iter else float("inf")
+
+
+class Keeper(Protocol[S]):
+    """Where a run is kept while it goes on, and found again after it was broken off."""
+
+    def find(self) -> Run[S] | None: ...
+    def keep(self, run: Run[S]) -> None: ...
+
 
 def run(
-    step: Callable[[S], tuple[S, Info]],
+    step: Step[S],
     state: S,
     *,
     max_iter: int,
     tol: float,
     slack: float = 1e-9,
+    callback: Callback | None = None,
+    keeper: Keeper[S] | None = None,
 ) -> Run[S]:
-    """Step until the free energy falls by less than `tol` of itself, or `max_iter` times.
+    """Step until the free energy falls by no more than `tol` of itself, or `max_iter` times.
 
-    The free energy must never rise by more than rounding, `slack` of itself.
+    The free energy must never rise by more than rounding, `slack` of itself: if it does, that is
+    warned of, and the state before is the result. A run that `keeper` has is taken up again where
+    it was; steps are pure functions, so that it ends as if nothing had happened.
     """
-    infos: list[Info] = []
-    seconds: list[float] = []
-    for _ in range(max_iter):
+    found = keeper.find() if keeper is not None else None
+    now = found if found is not None else Run(state, Trace.empty())
+    log = _Log(now.trace)
+    while not now.reason:
         start = time.perf_counter()
-        state, info = step(state)
-        seconds.append(time.perf_counter() - start)
-        infos.append(info)
-        if len(infos) < 2:
-            continue
-        before, after = infos[-2].free_energy, info.free_energy
-        fall, size = before - after, abs(after) + 1.0
-        if fall < -slack * size:
-            raise FreeEnergyError(
-                f"step {len(infos)} raised the free energy from {before!r} to {after!r}"
-            )
-        if fall <= tol * size:
-            return Run(state, Trace.of(infos, seconds), converged=True)
-    return Run(state, Trace.of(infos, seconds), converged=False)
+        state, info = step(now.state)
+        change = log.add(info, time.perf_counter() - start)
+        if change < -slack:
+            log.drop_last()
+            return replace(now, trace=log.trace(), reason=_warn_of_rise(log, info))
+        reason = "settled" if abs(change) <= tol else "max_iter" if len(log) >= max_iter else ""
+        if callback is not None and callback(len(log), info) is True:
+            reason = reason or "stopped"
+        now = Run(state, now.trace, reason)
+        if keeper is not None:
+            keeper.keep(replace(now, trace=log.trace()))
+    return replace(now, trace=log.trace())
+
+
+def best_of(runs: list[Run[S]]) -> Run[S]:
+    """The run that ended with the lowest free energy."""
+    return min(runs, key=lambda finished: finished.free_energy)
+
+
+class _Log:
+    """A trace that grows."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._energies: list[float] = trace.free_energy.tolist()
+        self._ranks: list[int] = trace.rank.tolist()
+        self._noises: list[float] = trace.noise_variance.tolist()
+        self._seconds: list[float] = trace.seconds.tolist()
+
+    def __len__(self) -> int:
+        return len(self._energies)
+
+    @property
+    def last_energy(self) -> float:
+        return self._energies[-1]
+
+    def add(self, info: Info, seconds: float) -> float:
+        """Add a step; its relative fall of the free energy, infinite for the first."""
+        before = self._energies[-1] if self._energies else np.inf
+        self._energies.append(float(info.free_energy))
+        self._ranks.append(int(info.rank))
+        self._noises.append(float(info.noise_variance))
+        self._seconds.append(seconds)
+        return float((before - info.free_energy) / (abs(info.free_energy) + 1.0))
+
+    def drop_last(self) -> None:
+        for entries in (self._energies, self._ranks, self._noises, self._seconds):
+            entries.pop()
+
+    def trace(self) -> Trace:
+        return Trace(
+            np.array(self._energies, dtype=np.float64),
+            np.array(self._ranks, dtype=np.int64),
+            np.array(self._noises, dtype=np.float64),
+            np.array(self._seconds, dtype=np.float64),
+        )
+
+
+def _warn_of_rise(log: _Log, info: Info) -> str:
+    warnings.warn(
+        f"step {len(log) + 1} raised the free energy from {log.last_energy!r} to "
+        f"{info.free_energy!r}: please report this. The result is that of the step before.",
+        FreeEnergyWarning,
+        stacklevel=3,
+    )
+    return "rose"

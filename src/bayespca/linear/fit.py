@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -21,12 +21,17 @@ from bayespca.engines import (
     to_namespace,
     to_numpy,
 )
-from bayespca.spectrum import Solution, Spectrum, Status, solve
+from bayespca.spectrum import Advice, Moments, Solution, Spectrum, Status, solve
 
-from . import per_feature
+from . import iterative, per_feature
 from .posterior import Posterior, from_solution
 
 Array = Any
+
+# Weights of singular vectors below this are rounding errors.
+TINY = 1e-14
+# What a state of the iteration over noise variances is made of.
+PER_FEATURE_RECORDS = (per_feature.State, Solution, Moments, Spectrum, Status, Advice)
 
 
 @dataclass(frozen=True)
@@ -40,9 +45,9 @@ class Options:
     center: bool = True
     scale: bool = False
     noise: str = "isotropic"
+    solver: str = "auto"
     engine: str = "auto"
-    max_iter: int = 1000
-    tol: float = 1e-8
+    looping: inference.Looping = field(default_factory=inference.Looping)
     random_state: int | np.random.Generator | None = None
 
     @cached_property
@@ -71,6 +76,8 @@ class Options:
 
         EVB and local-EMAP drop all of the noise; the others keep part of it, or look at all of it.
         """
+        if self.solver == "iterative":
+            return np.iinfo(np.int64).max
         if self.n_components is not None and self.method != "laplace":
             return self.n_components
         return 0 if self.method in ("evb", "emap") else np.iinfo(np.int64).max
@@ -132,6 +139,8 @@ def fit(X: Any, options: Options) -> Fit:
         n_needed=options.n_needed,
         random_state=options.random_state,
     )
+    if options.solver == "iterative" and found.spectrum.sum_of_squares:
+        return _iterated(found, options, scale)
     return from_decomposition(found, options, scale)
 
 
@@ -139,12 +148,49 @@ def from_decomposition(found: Decomposition, options: Options, scale: Array = No
     """The fit of data that have been decomposed already."""
     solution = options.plan(found.spectrum)
     components = fixed_signs(found.right(solution.rank))
+    gamma = found.spectrum.singular_values * found.spectrum.scale
+    return _finished(found, solution, components, gamma, scale)
+
+
+def _iterated(found: Decomposition, options: Options, scale: Array) -> Fit:
+    """The fit by sweeps, which need the singular values alone, and all of them."""
+    closed = options.plan(found.spectrum)
+    result = iterative.solve(
+        found.spectrum,
+        options.method,
+        closed,
+        noise_variance=options.noise_variance,
+        prior_variance=options.prior_variance,
+        max_rank=None if options.n_components is None else closed.moments.mean_a.size,
+        looping=_marked(options, found.spectrum.singular_values),
+    )
+    # Most directions have no weight on the weak singular vectors: these need not be computed.
+    used = np.flatnonzero(np.abs(result.directions).max(axis=0, initial=0.0) > TINY)
+    count = int(used[-1]) + 1 if used.size else 0
+    right = found.right(count)
+    turn = to_namespace(result.directions[:, :count], right)
+    components = fixed_signs(array_namespace(right).matmul(turn, right))
+    fitted = _finished(found, result.solution, components, result.gamma, scale)
+    return replace(fitted, trace=result.run.trace, converged=result.run.converged)
+
+
+def _marked(options: Options, *data: np.ndarray) -> inference.Looping:
+    """The looping, with a mark that tells the fit from others where one is needed."""
+    if options.looping.checkpoint is None:
+        return options.looping
+    told = replace(options, looping=inference.Looping(), random_state=None)
+    return replace(options.looping, mark=inference.fingerprint(repr(told), *data))
+
+
+def _finished(
+    found: Decomposition, solution: Solution, components: Array, gamma: np.ndarray, scale: Array
+) -> Fit:
+    """The fit that a solution leads to."""
     xp = array_namespace(components)
     if scale is None:
         scale = xp.ones(components.shape[1], dtype=components.dtype, device=components.device)
     scale = xp.astype(scale, components.dtype)
     M = found.spectrum.shape[1]
-    gamma = found.spectrum.singular_values * found.spectrum.scale
     posterior = from_solution(
         solution,
         components=components,
@@ -175,11 +221,12 @@ def _fit_per_feature(X: Any, options: Options) -> Fit:
     mean = values.mean(axis=0) if options.center else np.zeros(values.shape[1])
     data = per_feature.moments(values - mean, M=M)
     closed = replace(options, noise_variance=1.0).plan
-    run = inference.run(
+    run = _marked(options, values).run(
         partial(per_feature.step, data=data, solve=closed),
-        per_feature.init(data, closed),
-        max_iter=options.max_iter,
-        tol=options.tol,
+        lambda rng: per_feature.init(data, closed),
+        records=PER_FEATURE_RECORDS,
+        # There is one start, and nothing random in it.
+        n_init=1,
     )
     state = run.state
     like = np.empty(0, X.dtype) if is_sparse(X) else X

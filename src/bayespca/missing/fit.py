@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -51,7 +51,7 @@ class Fit:
         return len(self.trace)
 
 
-def fit(X: FloatArray, *, max_rank: int | None, scale: bool, max_iter: int, tol: float) -> Fit:
+def fit(X: FloatArray, *, max_rank: int | None, scale: bool, looping: inference.Looping) -> Fit:
     """Fit a matrix of floats with NaN in its holes.
 
     Rows and columns without any value take no part: the former have the prior's scores, the latter
@@ -61,8 +61,14 @@ def fit(X: FloatArray, *, max_rank: int | None, scale: bool, max_iter: int, tol:
     values = np.asarray(X, dtype=np.float64)
     live_rows, live = _with_values(values)
     data = observed(values[live_rows][:, live], center=True, scale=scale)
-    run = inference.run(
-        partial(step, data=data), start(data, max_rank=max_rank), max_iter=max_iter, tol=tol
+    if looping.checkpoint is not None:
+        looping = replace(looping, mark=inference.fingerprint(values, max_rank, scale))
+    run = looping.run(
+        partial(step, data=data),
+        lambda rng: start(data, max_rank=max_rank),
+        records=[State],
+        # There is one start, and nothing random in it.
+        n_init=1,
     )
     state = run.state
     posterior = _posterior(state, data, live, scale=scale, dtype=X.dtype)

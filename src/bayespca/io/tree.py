@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_array_api_obj, is_numpy_array
 
-from bayespca.engines import to_numpy
-from bayespca.io.archive import DEEPEST_JSON, KINDS, LARGEST_INT, FlawError
+from .archive import DEEPEST_JSON, KINDS, LARGEST_INT, FlawError
 
 Json = Any
 
@@ -73,9 +72,12 @@ def check_kinds(owner: str, values: Mapping[str, Any], kinds: Mapping[str, Kind]
 
 
 class Encoder:
-    """Turns values into trees, and collects their arrays."""
+    """Turns values into trees, and collects their arrays, in NumPy by `to_numpy`."""
 
-    def __init__(self, records: Mapping[str, Record]) -> None:
+    def __init__(
+        self, records: Mapping[str, Record], to_numpy: Callable[[Any], Any] = np.asarray
+    ) -> None:
+        self._to_numpy = to_numpy
         self.arrays: dict[str, np.ndarray] = {}
         self._records = {record.cls: name for name, record in records.items()}
         # The array is kept with its name, so that no other can come to have its id.
@@ -144,7 +146,7 @@ class Encoder:
     def _array(self, value: Any, where: str) -> Json:
         if is_numpy_array(value) and type(value) not in (np.ndarray, np.memmap):
             raise _no_place(value, where)
-        array = to_numpy(value)
+        array = self._to_numpy(value)
         if array.dtype == object and array.ndim == 1 and all(isinstance(v, str) for v in array):
             return {"$strings": [str(v) for v in array]}
         if not _is_numeric(array.dtype):

@@ -1,0 +1,101 @@
+"""Runs that are broken off are taken up again: their state in a file, no code in it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from bayespca.io import archive
+from bayespca.io.archive import FlawError
+from bayespca.io.tree import Decoder, Encoder, Kind, Record, members
+
+from .loop import Run, Trace
+
+S = TypeVar("S")
+
+ANYTHING = Kind("anything", lambda value: True)
+# Seconds between two times that a run is written.
+EVERY = 10.0
+
+
+class Checkpoint(Generic[S]):
+    """Keeps a run in a file, every so many seconds, and finds it there again.
+
+    Parameters
+    ----------
+    path
+        The file. It is replaced in a single step, so that it is whole at any moment.
+    records
+        The classes of frozen dataclasses that the state is made of.
+    fingerprint
+        Tells the fit from others: that of another one is not taken up.
+    every
+        Seconds between two times that the run is written; `EVERY` by default.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        records: Iterable[type],
+        *,
+        fingerprint: str,
+        every: float | None = None,
+    ) -> None:
+        self.path = Path(path)
+        classes = (*records, Run, Trace)
+        self._records = {
+            cls.__name__: Record(cls, {field.name: ANYTHING for field in fields(cls)})
+            for cls in classes
+        }
+        self._fingerprint = fingerprint
+        self._every = EVERY if every is None else every
+        self._written = time.monotonic()
+
+    def find(self) -> Run[S] | None:
+        """The run that the file holds, None if there is no file."""
+        if not self.path.exists():
+            return None
+        meta, arrays = archive.read(self.path)
+        with archive.naming(self.path):
+            mark, tree = members(meta, "checkpoint", "run")
+            if mark != self._fingerprint:
+                raise ValueError(
+                    f"{self.path} is the checkpoint of another fit, with other data or options: "
+                    "remove it, or name another file."
+                )
+            found = Decoder(self._records, arrays).decode(tree)
+            if not isinstance(found, Run):
+                raise FlawError("it holds no run")
+            return found
+
+    def keep(self, run: Run[S]) -> None:
+        """Write the run, unless that has just been done."""
+        if time.monotonic() - self._written < self._every:
+            return
+        encoder = Encoder(self._records)
+        tree = encoder.encode(run, "run")
+        archive.write(self.path, {"checkpoint": self._fingerprint, "run": tree}, encoder.arrays)
+        self._written = time.monotonic()
+
+    def remove(self) -> None:
+        """The fit is done: its result is elsewhere."""
+        self.path.unlink(missing_ok=True)
+
+
+def fingerprint(*parts: Any) -> str:
+    """A short text that differs where data or options do."""
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            digest.update(str((part.dtype, part.shape)).encode())
+            digest.update(np.ascontiguousarray(part).tobytes())
+        else:
+            digest.update(repr(part).encode())
+    return digest.hexdigest()

@@ -1,0 +1,69 @@
+"""How the iterations of a fit are run: how long, from how many starts, watched and kept by whom."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from .checkpoint import Checkpoint
+from .loop import Callback, Keeper, Run, Step, best_of, run
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True)
+class Looping:
+    """What a user may ask of any iteration.
+
+    `n_init` random starts are tried, each with a generator of its own from `random_state`, and the
+    lowest free energy wins. With `checkpoint`, a path, a fit that is broken off is taken up again
+    by the next one that has the same `mark`.
+    """
+
+    max_iter: int = 1000
+    tol: float = 1e-8
+    n_init: int = 1
+    random_state: int | np.random.Generator | None = None
+    callback: Callback | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    mark: str = ""
+
+    def run(
+        self,
+        step: Step[S],
+        start: Callable[[np.random.Generator], S],
+        *,
+        records: Iterable[type] = (),
+        n_init: int | None = None,
+    ) -> Run[S]:
+        """Run from each start, and take the best. `records` are what a state is made of."""
+        count = self.n_init if n_init is None else n_init
+        generators = np.random.default_rng(self.random_state).spawn(count)
+        keepers: list[Keeper[S] | None] = [self._keeper(i, records) for i in range(count)]
+        runs = [
+            run(
+                step,
+                start(rng),
+                max_iter=self.max_iter,
+                tol=self.tol,
+                callback=self.callback,
+                keeper=keeper,
+            )
+            for rng, keeper in zip(generators, keepers, strict=True)
+        ]
+        for keeper in keepers:
+            if isinstance(keeper, Checkpoint):
+                keeper.remove()
+        return best_of(runs)
+
+    def _keeper(self, index: int, records: Iterable[type]) -> Keeper[S] | None:
+        if self.checkpoint is None:
+            return None
+        path = Path(self.checkpoint)
+        path = path.with_name(f"{path.name}.{index + 1}") if index else path
+        return Checkpoint(path, records, fingerprint=f"{self.mark} {index}")

@@ -1,0 +1,150 @@
+"""A run that is broken off at any moment ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from bayespca.inference import Checkpoint, fingerprint, run
+from bayespca.io.archive import ModelFileError
+
+
+@dataclass(frozen=True)
+class Point:
+    x: np.ndarray
+    label: str = "p"
+
+
+@dataclass(frozen=True)
+class Energy:
+    free_energy: float
+    rank: int = 1
+    noise_variance: float = 0.5
+
+
+def descend(point):
+    """Gradient descent on a quartic, slow enough to be broken off."""
+    x = point.x - 0.01 * point.x**3
+    return Point(x, point.label), Energy(float((x**4).sum()))
+
+
+def keeper(path, mark="a", every=0.0):
+    return Checkpoint(path, [Point], fingerprint=mark, every=every)
+
+
+START = Point(np.linspace(-1, 2, 7))
+
+
+def test_a_run_is_taken_up_where_it_was(tmp_path):
+    path = tmp_path / "run.ckpt"
+    whole = run(descend, START, max_iter=50, tol=0.0)
+
+    def fail(number, info):
+        if number == 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(descend, START, max_iter=50, tol=0.0, callback=fail, keeper=keeper(path))
+    steps = []
+    again = run(
+        descend,
+        START,
+        max_iter=50,
+        tol=0.0,
+        callback=lambda number, info: steps.append(number),
+        keeper=keeper(path),
+    )
+    assert steps[0] == 20
+    np.testing.assert_array_equal(again.state.x, whole.state.x)
+    np.testing.assert_array_equal(again.trace.free_energy, whole.trace.free_energy)
+    assert again.reason == whole.reason == "max_iter"
+
+
+def test_a_finished_run_is_found_finished(tmp_path):
+    path = tmp_path / "run.ckpt"
+    done = run(descend, START, max_iter=5, tol=0.0, keeper=keeper(path))
+
+    def refuse(point):
+        raise AssertionError
+
+    again = run(refuse, START, max_iter=5, tol=0.0, keeper=keeper(path))
+    np.testing.assert_array_equal(again.state.x, done.state.x)
+    keeper(path).remove()
+    assert not path.exists()
+
+
+def test_that_of_another_fit_is_refused(tmp_path):
+    path = tmp_path / "run.ckpt"
+    run(descend, START, max_iter=5, tol=0.0, keeper=keeper(path))
+    with pytest.raises(ValueError, match=r"run\.ckpt is the checkpoint of another fit"):
+        keeper(path, mark="b").find()
+
+
+def test_a_damaged_file_is_told(tmp_path):
+    path = tmp_path / "run.ckpt"
+    run(descend, START, max_iter=5, tol=0.0, keeper=keeper(path))
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(ModelFileError, match=r"run\.ckpt"):
+        keeper(path).find()
+
+
+def test_it_is_not_written_all_the_time(tmp_path):
+    path = tmp_path / "run.ckpt"
+    run(descend, START, max_iter=5, tol=0.0, keeper=keeper(path, every=60.0))
+    assert not path.exists()
+
+
+def test_fingerprints_tell_data_and_options_apart():
+    x = np.arange(4.0)
+    marks = {
+        fingerprint(x, "a"),
+        fingerprint(x, "b"),
+        fingerprint(x + 1e-12, "a"),
+        fingerprint(x.reshape(2, 2), "a"),
+        fingerprint(x.astype(np.float32), "a"),
+    }
+    assert len(marks) == 5
+    assert fingerprint(x[::1], "a") == fingerprint(x.copy(), "a")
+
+
+CODE = """
+import sys, time
+import numpy as np
+from bayespca import BayesianPCA
+from bayespca.inference import checkpoint
+checkpoint.EVERY = 0.0
+X = np.random.default_rng(0).normal(size=(200, 30)) * np.linspace(1, 3, 30)
+X[:, :6] += np.random.default_rng(1).normal(size=(200, 1)) * 2
+options = dict(noise="per-feature", tol=0.0, max_iter=300)
+slow = lambda number, info: time.sleep(0.03)
+model = BayesianPCA(**options, checkpoint=sys.argv[1]).fit(X, callback=slow)
+sys.stdout.write(repr((model.free_energy_, model.noise_variance_.tolist(), model.n_iter_)))
+"""
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_fit_that_is_killed_ends_as_if_nothing_had_happened(tmp_path):
+    command = [sys.executable, "-W", "ignore", "-c", CODE]
+    whole = subprocess.run(
+        [*command, str(tmp_path / "a")], capture_output=True, text=True, check=True
+    )
+    path = tmp_path / "b"
+    for _ in range(2):
+        job = subprocess.Popen([*command, str(path)], stdout=subprocess.DEVNULL)
+        before = path.stat().st_mtime_ns if path.exists() else 0
+        while not path.exists() or path.stat().st_mtime_ns == before:
+            assert job.poll() is None
+            time.sleep(0.002)
+        time.sleep(0.05)
+        job.send_signal(signal.SIGKILL)
+        job.wait()
+    assert path.exists()
+    again = subprocess.run([*command, str(path)], capture_output=True, text=True, check=True)
+    assert again.stdout == whole.stdout
+    assert not path.exists()

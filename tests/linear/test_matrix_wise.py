@@ -1,0 +1,277 @@
+"""Sweeps: their free energy is the defined one, never rises, and ends at the closed forms."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bayespca import BayesianPCA, inference
+from bayespca.datasets import low_rank
+from bayespca.linear import iterative, matrix_wise
+from bayespca.linear.matrix_wise import Prior, Problem
+from bayespca.spectrum import FAMILIES, MAP, VB, Spectrum, partially_bayesian, solve
+from oracles.matrix_wise import free_energy
+
+LEARNED, GIVEN = Prior("learned"), Prior("given", 3.0)
+
+
+def problem(V, family, prior, *, learns_noise=False, settle=True):
+    gamma = np.linalg.svd(V, compute_uv=False)
+    spectrum = Spectrum(gamma, V.shape)
+    return Problem.of(spectrum, family, prior, learns_noise=learns_noise, settle=settle)
+
+
+def simulated(L, M, rank, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(L, rank)) @ rng.normal(size=(rank, M)) + rng.normal(size=(L, M))
+
+
+def in_full(state, given_problem):
+    """V, A and B with all their rows, in the coordinates in which V is diagonal."""
+    L, M = given_problem.shape
+    K = given_problem.gamma.size
+    V = np.zeros((L, M))
+    V[range(K), range(K)] = given_problem.gamma
+    A, B = np.zeros((M, state.rank)), np.zeros((L, state.rank))
+    A[:K], B[:K] = state.a, state.b
+    return V, A, B
+
+
+def defined_energy(state, given_problem):
+    V, A, B = in_full(state, given_problem)
+    return free_energy(
+        V, A, B, state.a_cov, state.b_cov, state.prior_a, state.prior_b,
+        state.noise_variance, given_problem.family,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("prior", [LEARNED, GIVEN])
+def test_the_free_energy_is_the_defined_one(family, prior):
+    case = problem(simulated(5, 8, 2), family, prior)
+    state = matrix_wise.start(case, 4, 1.0, np.random.default_rng(0))
+    for _ in range(3):
+        state, info = matrix_wise.step(state, case)
+    gone = state.n_gone * matrix_wise.gone_energy(case)
+    assert info.free_energy - gone == pytest.approx(defined_energy(state, case), rel=1e-10)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("prior", [LEARNED, GIVEN])
+def test_each_update_is_a_minimum(family, prior):
+    """No small change of B, priors or coordinates leads lower."""
+    case = problem(simulated(5, 8, 2), family, prior)
+    state = matrix_wise.start(case, 3, 1.0, np.random.default_rng(0))
+    updated = matrix_wise._updated(state, case)
+    rng = np.random.default_rng(1)
+    base = defined_energy(updated, case)
+    for _ in range(20):
+        other = replace(updated, b=updated.b + 1e-4 * rng.normal(size=updated.b.shape))
+        assert defined_energy(other, case) > base
+    settled = matrix_wise._with_best_priors(matrix_wise._settled(updated, case), case)
+    base = defined_energy(settled, case)
+    for size in (1e-3, 0.05):
+        for _ in range(20):
+            turned = matrix_wise._turned(settled, np.eye(3) + size * rng.normal(size=(3, 3)))
+            other = matrix_wise._with_best_priors(turned, case)
+            assert defined_energy(other, case) > base
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    L=st.integers(1, 12),
+    M=st.integers(1, 12),
+    family=st.sampled_from(FAMILIES),
+    prior=st.sampled_from([LEARNED, GIVEN, Prior("given", 1e-3)]),
+    learns=st.booleans(),
+    settle=st.booleans(),
+)
+def test_the_free_energy_never_rises(seed, L, M, family, prior, learns, settle):
+    """A rise is a warning, and warnings are errors here."""
+    learns = learns and family == VB
+    V = simulated(L, M, min(L, M, 3), seed)
+    case = problem(V, family, prior, learns_noise=learns, settle=settle)
+    rng = np.random.default_rng(seed)
+    state = matrix_wise.start(case, min(L, M), 1.0, rng)
+    done = inference.run(partial(matrix_wise.step, problem=case), state, max_iter=30, tol=1e-12)
+    assert done.reason in ("settled", "max_iter")
+
+
+METHODS = [
+    ("evb", {}),
+    ("epb", {}),
+    ("emap", {}),
+    ("vb", {"prior_variance": 4.0}),
+    ("pb", {"prior_variance": 4.0}),
+    ("pb-a", {"prior_variance": 4.0}),
+    ("pb-b", {"prior_variance": 4.0}),
+    ("map", {"prior_variance": 4.0}),
+    ("ml", {"n_components": 3}),
+]
+
+
+@pytest.mark.parametrize(("method", "options"), METHODS)
+@pytest.mark.parametrize("noise_variance", ["auto", 1.2])
+@pytest.mark.parametrize("shape", [(100, 30), (25, 60)])
+@pytest.mark.filterwarnings("ignore::bayespca.estimators.RankWarning")
+def test_iteration_ends_at_the_closed_form(method, options, noise_variance, shape):
+    X = low_rank(*shape, 4, random_state=0).X
+    closed = BayesianPCA(method, noise_variance=noise_variance, **options).fit(X)
+    swept = BayesianPCA(
+        method,
+        noise_variance=noise_variance,
+        solver="iterative",
+        tol=1e-13,
+        max_iter=20_000,
+        random_state=0,
+        **options,
+    ).fit(X)
+    assert swept.converged_
+    assert swept.n_components_ == closed.n_components_
+    assert swept.free_energy_ == pytest.approx(closed.free_energy_, rel=1e-8)
+    assert swept.noise_variance_ == pytest.approx(closed.noise_variance_, rel=1e-5)
+    np.testing.assert_allclose(swept.denoise(X), closed.denoise(X), atol=1e-3)
+    cosines = np.abs(np.sum(swept.components_ * closed.components_, axis=1))
+    assert (cosines > 1 - 1e-4).all()
+    np.testing.assert_allclose(swept.components_std_, closed.components_std_, rtol=0.02)
+    # The free energy is flat near its minimum: weak components move by the root of what it misses.
+    size = closed.singular_values_[0]
+    np.testing.assert_allclose(
+        swept.shrunk_singular_values_, closed.shrunk_singular_values_, atol=1e-5 * size
+    )
+
+
+def test_a_sweep_does_not_see_the_number_of_samples():
+    """The state is as large as the short side of the data, whatever the long one."""
+    gamma = np.sort(np.random.default_rng(0).uniform(1, 10, 20))[::-1]
+    for M in (10**3, 10**7):
+        case = Problem.of(Spectrum(gamma * np.sqrt(M), (20, M)), VB, LEARNED, learns_noise=True)
+        state = matrix_wise.start(case, 20, 1.0, np.random.default_rng(0))
+        assert state.a.shape == state.b.shape == (20, 20)
+        state, _ = matrix_wise.step(state, case)
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e100])
+def test_units_do_not_matter(scale):
+    X = low_rank(60, 10, 2, random_state=0).X
+    options = {"solver": "iterative", "random_state": 0}
+    plain, other = (BayesianPCA(**options).fit(X * c) for c in (1.0, scale))
+    assert other.n_components_ == plain.n_components_
+    assert other.noise_variance_ == pytest.approx(plain.noise_variance_ * scale**2, rel=1e-9)
+    change = 59 * 10 * np.log(scale)
+    assert other.free_energy_ == pytest.approx(plain.free_energy_ + change, rel=1e-9)
+
+
+def test_settling_saves_sweeps():
+    """The papers' plain sweeps take many times as many."""
+    spectrum = Spectrum(np.linalg.svd(simulated(30, 80, 4), compute_uv=False), (30, 80))
+    closed = solve(spectrum, noise_variance=1.0)
+    counts = []
+    for settle in (True, False):
+        looping = inference.Looping(max_iter=20_000, tol=1e-9, random_state=0)
+        found = iterative.solve(
+            spectrum, "evb", closed, noise_variance=1.0, looping=looping, settle=settle
+        )
+        assert found.solution.rank == closed.rank
+        counts.append(found.run.n_iter)
+    assert 10 * counts[0] < counts[1]
+
+
+def test_several_starts_and_seeds():
+    X = low_rank(60, 12, 3, random_state=0).X
+    a, b = (BayesianPCA(solver="iterative", n_init=3, random_state=1).fit(X) for _ in range(2))
+    assert a.free_energy_ == b.free_energy_
+    assert a.free_energy_ == pytest.approx(BayesianPCA().fit(X).free_energy_, rel=1e-7)
+
+
+def test_a_callback_ends_a_fit():
+    X = low_rank(60, 12, 3, random_state=0).X
+    model = BayesianPCA("vb", prior_variance=1.0, solver="iterative", random_state=0)
+    with pytest.warns(UserWarning, match=r"still fell by .* of itself in the last of 4 steps"):
+        model.fit(X, callback=lambda number, info: number == 4)
+    assert model.n_iter_ == 4
+    assert not model.converged_
+    assert model.trace_.free_energy.size == 4
+    assert model.transform(X).shape == (60, model.n_components_)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"method": "laplace"}, "solver='iterative' works with method evb"),
+        ({"method": "vb"}, "needs a prior_variance"),
+        ({"noise": "per-feature"}, "has an iteration of its own"),
+        ({"max_iter": 0}, "max_iter must be a whole number of at least 1"),
+        ({"n_init": 0}, "n_init must be a whole number of at least 1"),
+        ({"tol": -1.0}, "tol must be a number of at least 0"),
+    ],
+)
+def test_options_that_do_not_go_together(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        BayesianPCA(solver="iterative", **options).fit(np.eye(5))
+
+
+@pytest.mark.parametrize("X", [np.zeros((10, 4)), np.ones((1, 3)), np.eye(3)[:, :1]])
+@pytest.mark.filterwarnings("ignore::bayespca.estimators.RankWarning")
+def test_data_without_anything_in_them(X):
+    model = BayesianPCA(solver="iterative", random_state=0).fit(X)
+    assert model.n_components_ <= 1
+    assert np.isfinite(model.transform(X)).all()
+
+
+# --- aistats2014 Table 1 -----------------------------------------------------------------------
+
+TABLE = {
+    "chart": (2, 2, 2),
+    "glass": (1, 1, 1),
+    "optdigits": (10, 10, 6),
+    "satellite": (2, 2, 1),
+}
+
+
+def ranks_from_ten_starts(spectrum, noise_variance, method):
+    closed = solve(spectrum, method, noise_variance=noise_variance)
+    ranks = []
+    for seed in range(10):
+        looping = inference.Looping(max_iter=2000, tol=1e-9, random_state=seed)
+        found = iterative.solve(
+            spectrum, method, closed, noise_variance=noise_variance, looping=looping
+        )
+        ranks.append(found.solution.rank)
+    return closed.rank, ranks
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TABLE)
+def test_table_1_benchmarks(name, load_data):
+    """Raw data, noise at 0 dB: every start ends at the rank that is printed."""
+    V = load_data(name)["X"].astype(np.float64).T
+    spectrum = Spectrum(np.linalg.svd(V, compute_uv=False), V.shape)
+    for method, printed in zip(("evb", "epb", "emap"), TABLE[name], strict=True):
+        analytic, ranks = ranks_from_ten_starts(spectrum, "0db", method)
+        assert analytic == printed
+        assert ranks == [printed] * 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("L", "M", "rank"), [(100, 300, 20), (400, 500, 5)])
+def test_table_1_artificial(L, M, rank):
+    """EVB and EMAP find the truth from every start, EPB its own analytic rank from 9 of 10."""
+    gamma = np.linalg.svd(simulated(L, M, rank), compute_uv=False)
+    spectrum = Spectrum(gamma, (L, M))
+    for method in ("evb", "emap"):
+        analytic, ranks = ranks_from_ten_starts(spectrum, 1.0, method)
+        assert analytic == rank
+        assert ranks == [rank] * 10
+    analytic, ranks = ranks_from_ten_starts(spectrum, 1.0, "epb")
+    assert ranks.count(analytic) >= 9
+
+
+def test_families_by_name():
+    assert iterative.FAMILIES["epb"](3, 5) == partially_bayesian(3, 5)
+    assert iterative.FAMILIES["emap"](3, 5) == MAP
