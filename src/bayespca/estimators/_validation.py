@@ -119,7 +119,7 @@ def read_new_data(estimator: Any, X: Any, method: str) -> Any:
         return check_array(
             _arranged(estimator, X),
             dtype=[np.float64, np.float32],
-            ensure_all_finite="allow-nan" if takes_holes(estimator) else True,
+            ensure_all_finite="allow-nan" if estimator._takes_holes() else True,
         )
     if _is_foreign_array(X):
         X = _checked_foreign(X)
@@ -138,7 +138,7 @@ def read_new_data(estimator: Any, X: Any, method: str) -> Any:
         reset=False,
         accept_sparse="csr",
         dtype=[np.float64, np.float32],
-        ensure_all_finite="allow-nan" if takes_holes(estimator) else True,
+        ensure_all_finite="allow-nan" if estimator._takes_holes() else True,
     )
     return X.toarray() if is_sparse(X) else X
 
@@ -204,25 +204,15 @@ def has_holes(X: Any) -> bool:
     return isinstance(X, np.ndarray) and bool(np.isnan(X).any()) and not np.isinf(X).any()
 
 
-def takes_holes(estimator: Any) -> bool:
-    return bool(
-        estimator.method == "evb"
-        and estimator.noise == "isotropic"
-        and estimator.noise_variance == "auto"
-        and estimator.center
-        and estimator.engine == "auto"
-    )
-
-
 def check_for_holes(estimator: Any, X: np.ndarray) -> None:
     """Raise for options that a fit with holes would ignore, and where all cells are holes."""
     if np.isnan(X).all():
         raise ValueError(f"Input X has no value at all: its {X.size} cells are NaN.")
-    if not takes_holes(estimator):
+    if not estimator._takes_holes():
         raise ValueError(
             "Input X contains NaN. Holes are for method='evb' with noise='isotropic', "
-            "noise_variance='auto', center=True and engine='auto': use these, or fill the holes "
-            "first."
+            "noise_variance='auto', solver='auto', center=True and engine='auto': use these, or "
+            "fill the holes first."
         )
 
 

@@ -1,0 +1,183 @@
+"""What every estimator with a posterior over scores and loadings can do with it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from bayespca import missing
+from bayespca.engines import array_namespace
+
+from . import _notebook, _validation
+from ._reading import functions, general
+
+
+class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Scores, densities, filled holes and files, all read from `posterior_`.
+
+    An estimator stores `posterior_`, `components_`, `n_components_` and what `_notebook` shows.
+    """
+
+    # --- scores --------------------------------------------------------------------------------
+
+    def transform(self, X: Any, return_std: bool = False) -> Any:
+        """Posterior mean of the scores of rows, and their standard deviation if asked for.
+
+        In the coordinates of the orthonormal components, so that on the training data
+        ``inverse_transform(transform(X))`` is the posterior mean of the low-rank matrix. Each
+        coordinate is the projection times γ̂/γ. A row with holes (NaN) has the scores that follow
+        from the cells that are there, with a larger standard deviation.
+        """
+        check_is_fitted(self)
+        X = _validation.read_new_data(self, X, "transform")
+        read, posterior = functions(self.posterior_, X)
+        if not return_std:
+            return read.scores(posterior, X) / self._unit()
+        T, std = read.scores_and_std(posterior, X)
+        return T / self._unit(), std / self._unit()
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Rows of data from scores: what `transform` returned goes to the denoised data."""
+        check_is_fitted(self)
+        T = _validation.read_scores(X, self.n_components_, self.components_)
+        read, posterior = functions(self.posterior_)
+        return read.reconstruct(posterior, T * self._unit())
+
+    def project(self, X: Any) -> Any:
+        """Coordinates of rows along the components, without shrinkage, as in ordinary PCA."""
+        check_is_fitted(self)
+        X = _validation.read_new_data(self, X, "project")
+        read, posterior = functions(self.posterior_, X)
+        return read.project(posterior, X)
+
+    def denoise(self, X: Any) -> Any:
+        """Posterior mean of rows without their noise."""
+        check_is_fitted(self)
+        X = _validation.read_new_data(self, X, "denoise")
+        read, posterior = functions(self.posterior_, X)
+        return read.reconstruct(posterior, read.scores(posterior, X))
+
+    # --- holes ---------------------------------------------------------------------------------
+
+    def impute(self, X: Any, return_std: bool | str = False) -> Any:
+        """Rows with their holes (NaN) filled by the posterior mean; other cells stay as they are.
+
+        With ``return_std=True`` also the standard deviation of what would be measured in each hole,
+        noise included; with ``return_std="mean"`` that of the filled value itself, without noise.
+        Cells that are there have standard deviation 0.
+        """
+        check_is_fitted(self)
+        _validation.choose("return_std", return_std, (False, True, "mean"))
+        X = _validation.read_new_data(self, X, "impute")
+        filled, std = missing.posterior.impute(self._general(), X, noise=return_std != "mean")
+        return (filled, std) if return_std else filled
+
+    def sample_imputations(self, X: Any, n: int, random_state: Any = None) -> Any:
+        """n copies of X with their holes filled by draws, for multiple imputation: (n, rows, p).
+
+        Each is drawn with scores, loadings, means and noise of its own.
+        """
+        check_is_fitted(self)
+        X = _validation.read_new_data(self, X, "sample_imputations")
+        seed = self.random_state if random_state is None else random_state
+        rng, posterior = _validation.generator(seed), self._general()
+        draws = [missing.posterior.sample_imputation(posterior, X, rng) for _ in range(n)]
+        return np.stack(draws) if draws else np.empty((0, *X.shape), X.dtype)
+
+    def _general(self) -> missing.Posterior:
+        """The posterior in the form that rows with holes need."""
+        found = self.posterior_
+        return found if isinstance(found, missing.Posterior) else general(found)
+
+    def _unit(self) -> Any:
+        """What scores are divided by: their standard deviations if whitened, else 1."""
+        read, posterior = functions(self.posterior_)
+        return read.latent_std(posterior) if self._is_whitened() else 1.0
+
+    # --- the distribution of a new row ---------------------------------------------------------
+
+    def score_samples(self, X: Any) -> Any:
+        """Log density of each row under the posterior predictive distribution."""
+        check_is_fitted(self)
+        X = _validation.read_new_data(self, X, "score_samples")
+        read, posterior = functions(self.posterior_, X)
+        return read.log_density(posterior, X)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean of `score_samples`."""
+        densities = self.score_samples(X)
+        return float(array_namespace(densities).mean(densities))
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
+        """New rows from the posterior predictive distribution."""
+        check_is_fitted(self)
+        seed = self.random_state if random_state is None else random_state
+        read, posterior = functions(self.posterior_)
+        return read.sample(posterior, n_samples, _validation.generator(seed))
+
+    def get_covariance(self) -> Any:
+        """Covariance of a new row: components, noise, and the uncertainty of the directions."""
+        check_is_fitted(self)
+        read, posterior = functions(self.posterior_)
+        return read.covariance(posterior)
+
+    def get_precision(self) -> Any:
+        """Inverse of `get_covariance`, without inverting a matrix."""
+        check_is_fitted(self)
+        read, posterior = functions(self.posterior_)
+        return read.precision(posterior)
+
+    # --- files ---------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model, fitted or not, to a file that `bayespca.load` reads.
+
+        The file holds numbers and names, no code. It replaces one of the same name in a single
+        step, and whatever goes wrong, that one stays whole. With `partial_fit`, the last rows of
+        the data may be part of it.
+        """
+        from .persistence import save
+
+        save(self, path)
+
+    # --- scikit-learn --------------------------------------------------------------------------
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.n_components_)
+
+    def _repr_html_inner(self) -> str:
+        """What `_repr_html_` gives: a fitted model at a glance, or scikit-learn's diagram."""
+        if not self.__sklearn_is_fitted__():
+            return str(super()._repr_html_inner())
+        return _notebook.fragment(self)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """What Jupyter asks for first; without HTML where ``set_config(display="text")``."""
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._repr_html_inner()
+        return bundle
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "posterior_")
+
+    def _takes_holes(self) -> bool:
+        """Whether NaN in X mean holes under the options as they are."""
+        return False
+
+    def _is_whitened(self) -> bool:
+        """Whether scores are divided by their standard deviations."""
+        return False
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self._takes_holes()
+        tags.array_api_support = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
