@@ -483,11 +483,14 @@ def with_value(value):
         (X + 1j, "Complex data not supported"),
     ],
 )
-def test_bad_data(bad, sentence):
-    model = BayesianPCA()
+@pytest.mark.parametrize("center", [True, False])
+def test_bad_data(bad, sentence, center):
+    if not center and "value" in sentence:
+        sentence = "contains NaN|no value at all"
+    model = BayesianPCA(center=center)
     with pytest.raises(ValueError, match=sentence):
         model.fit(bad)
-    assert vars(model) == vars(BayesianPCA())
+    assert vars(model) == vars(BayesianPCA(center=center))
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,9 @@ def decompose(X: Array, *, center: bool) -> Decomposition:
         values, mean = centred(X)
     else:
         values, mean = X, xp.zeros(p, dtype=xp.float64, device=device(X))
+    # LAPACK may not return from what is not finite.
+    if not bool(xp.isfinite(xp.sum(values))):
+        raise ValueError("the data are not finite, or their sum is not")
     _, gamma, right = xp.linalg.svd(values, full_matrices=False)
     M = max(n - 1, 1) if center else n
     gamma = np.sort(to_numpy(gamma).astype(np.float64))[::-1][: min(p, M)]
