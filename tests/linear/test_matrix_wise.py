@@ -77,7 +77,8 @@ def test_each_update_is_a_minimum(family, prior):
     base = defined_energy(settled, case)
     for size in (1e-3, 0.05):
         for _ in range(20):
-            turned = matrix_wise._turned(settled, np.eye(3) + size * rng.normal(size=(3, 3)))
+            R = np.eye(3) + size * rng.normal(size=(3, 3))
+            turned = matrix_wise._turned(settled, R, np.linalg.inv(R))
             other = matrix_wise._with_best_priors(turned, case)
             assert defined_energy(other, case) > base
 

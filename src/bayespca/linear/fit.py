@@ -28,8 +28,8 @@ from .posterior import Posterior, from_solution
 
 Array = Any
 
-# Weights of singular vectors below this are rounding errors.
-TINY = 1e-14
+# Weights of singular vectors below this are far below what the iteration has settled to.
+TINY = 1e-9
 # What a state of the iteration over noise variances is made of.
 PER_FEATURE_RECORDS = (per_feature.State, Solution, Moments, Spectrum, Status, Advice)
 

@@ -21,6 +21,7 @@ from bayespca.spectrum import (
     Spectrum,
     partially_bayesian,
 )
+from bayespca.spectrum.priors import empirical_vb
 
 from . import matrix_wise
 from .matrix_wise import Prior, Problem, State
@@ -79,13 +80,17 @@ def solve(
     u2 = unit.scale * unit.scale
     L, M = unit.shape
     kind = "learned" if method in LEARNS_PRIOR else "given"
-    prior = Prior(kind, np.inf if prior_variance is None else float(prior_variance) / u2)
+    given = np.inf if prior_variance is None else float(prior_variance) / u2
+    prior = Prior(kind, 1.0 if kind == "learned" else given)
     learns = noise_variance == "auto" and method in LEARNS_NOISE
     problem = Problem.of(unit, FAMILIES[method](L, M), prior, learns_noise=learns, settle=settle)
     mean_square = unit.sum_of_squares / (L * M)
     # Half of everything, until the first sweep has been made.
     noise = 0.5 * mean_square if learns else closed.noise_variance / u2
     H = min(unit.full_rank if max_rank is None else max_rank, unit.singular_values.size)
+    if method == "evb" and learns:
+        # No more than the method can keep.
+        H = min(H, max(empirical_vb(L, M).rank_limit, 1))
 
     def start(rng: np.random.Generator) -> State:
         return matrix_wise.start(problem, H, noise, rng, scale=float(mean_square**0.25) or 1.0)

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+# NumPy's linear algebra alone: SciPy's has threads of its own, which would compete with these.
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from bayespca.spectrum import VB, Family, Spectrum
@@ -36,7 +36,7 @@ GONE = 1e-10
 VANISHED = 1e-6
 LEAST_NOISE = 1e-14
 # Relative to the largest, a moment too small for coordinates to be whitened by it.
-SINGULAR = 1e-10
+SINGULAR = 1e-8
 # Relative fall of the free energy below which components have found their places.
 CALM = 1e-4
 
@@ -187,16 +187,17 @@ def second_b(state: State, problem: Problem) -> FloatArray:
 
 def residual(state: State, problem: Problem) -> float:
     """⟨‖V − BAᵀ‖²⟩"""
+    return _residual(state, problem, second_a(state, problem), second_b(state, problem))
+
+
+def _residual(state: State, problem: Problem, Saa: FloatArray, Sbb: FloatArray) -> float:
     overlap = np.einsum("k,kh,kh->", problem.gamma, state.a, state.b)
-    product = np.einsum("hk,hk->", second_a(state, problem), second_b(state, problem))
-    return float(problem.sum_of_squares - 2 * overlap + product)
+    return float(problem.sum_of_squares - 2 * overlap + np.einsum("hk,hk->", Saa, Sbb))
 
 
 def _inverse(matrix: FloatArray) -> FloatArray:
     """Of a positive definite matrix, symmetric to the last digit."""
-    H = len(matrix)
-    root = scipy.linalg.cho_factor(matrix, lower=True)
-    inverse = scipy.linalg.cho_solve(root, np.eye(H))
+    inverse = np.linalg.inv(matrix)
     return np.asarray(0.5 * (inverse + inverse.T))
 
 
@@ -209,15 +210,12 @@ def free_energy(state: State, problem: Problem) -> float:
     Components that are gone count as what is left of them at the least prior variance: a constant.
     """
     L, M = problem.shape
-    s2 = state.noise_variance
-    likelihood = 0.5 * (L * M * (LOG_2PI + np.log(s2)) + residual(state, problem) / s2)
-    family = problem.family
-    of_a = _factor_energy(
-        second_a(state, problem), state.a_cov, state.prior_a, M, family.integrates_a
-    )
-    of_b = _factor_energy(
-        second_b(state, problem), state.b_cov, state.prior_b, L, family.integrates_b
-    )
+    s2, family = state.noise_variance, problem.family
+    Saa, Sbb = second_a(state, problem), second_b(state, problem)
+    left = _residual(state, problem, Saa, Sbb)
+    likelihood = 0.5 * (L * M * (LOG_2PI + np.log(s2)) + left / s2)
+    of_a = _factor_energy(Saa, state.a_cov, state.prior_a, M, family.integrates_a)
+    of_b = _factor_energy(Sbb, state.b_cov, state.prior_b, L, family.integrates_b)
     return float(likelihood + of_a + of_b + state.n_gone * gone_energy(problem))
 
 
@@ -265,24 +263,47 @@ def _settled(state: State, problem: Problem) -> State:
     """
     if not state.rank:
         return state
-    R = _diagonalising(second_a(state, problem), second_b(state, problem))
-    if R is None:
+    Saa, Sbb = second_a(state, problem), second_b(state, problem)
+    staying = _staying(Saa, Sbb)
+    block = np.ix_(staying, staying)
+    found = _diagonalising(Saa[block], Sbb[block])
+    if found is None:
         return state
-    turned = _turned(state, R)
-    Sa, Sb = np.diag(second_a(turned, problem)), np.diag(second_b(turned, problem))
-    # A component that is zero gets a scale at which it goes.
-    Sb = np.maximum(Sb, _least_prior(problem) ** 2)
-    return _turned(turned, np.diag(_best_scales(Sa, Sb, problem)))
+    # Those that are about to go are stretched only, which takes them there.
+    Sa, Sb = np.diag(Saa).copy(), np.diag(Sbb).copy()
+    R, back = np.eye(state.rank), np.eye(state.rank)
+    R[block], back[block] = found[0], found[1]
+    Sa[staying], Sb[staying] = 1.0, found[2]
+    least = _least_prior(problem)
+    scales = _best_scales(np.maximum(Sa, least**2), np.maximum(Sb, least**2), problem)
+    turned = _turned(state, R * scales, back / scales[:, None])
+    if staying.size == state.rank:
+        return turned
+    # Rounding errors beside components that are about to go can cost more than the turn gains.
+    before, after = (free_energy(_with_best_priors(s, problem), problem) for s in (state, turned))
+    return turned if after < before else state
 
 
-def _diagonalising(Saa: FloatArray, Sbb: FloatArray) -> FloatArray | None:
-    """R with RᵀSaaR = I and R⁻¹SbbR⁻ᵀ diagonal, its largest entry first."""
-    sizes = np.linalg.eigvalsh(Saa)
-    if sizes[0] < SINGULAR * sizes[-1]:  # a component is about to go
+def _staying(Saa: FloatArray, Sbb: FloatArray) -> NDArray[np.intp]:
+    """Components that are not so small beside the largest that a turn would be rounding."""
+    a, b = np.diag(Saa), np.diag(Sbb)
+    return np.flatnonzero((a > SINGULAR * a.max()) & (b > SINGULAR * b.max()))
+
+
+def _diagonalising(
+    Saa: FloatArray, Sbb: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+    """R with RᵀSaaR = I and R⁻¹SbbR⁻ᵀ diagonal, R⁻¹, and that diagonal, largest first."""
+    try:
+        root = np.linalg.cholesky(Saa)
+    except np.linalg.LinAlgError:
         return None
-    root = np.linalg.cholesky(Saa)
-    _, vectors = scipy.linalg.eigh(root.T @ Sbb @ root)
-    return np.asarray(scipy.linalg.solve_triangular(root, vectors[:, ::-1], lower=True, trans="T"))
+    pivots = np.diag(root) ** 2
+    if pivots.min() < SINGULAR * pivots.max():  # a component is about to go
+        return None
+    values, vectors = np.linalg.eigh(root.T @ Sbb @ root)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    return np.linalg.inv(root).T @ vectors, vectors.T @ root.T, values
 
 
 def _best_scales(Sa: FloatArray, Sb: FloatArray, problem: Problem) -> FloatArray:
@@ -299,15 +320,14 @@ def _best_scales(Sa: FloatArray, Sb: FloatArray, problem: Problem) -> FloatArray
     return np.sqrt((half + np.sqrt(half * half + Sa * Sb / problem.prior.variance)) / Sa)
 
 
-def _turned(state: State, R: FloatArray) -> State:
-    back = np.linalg.inv(R)
-    return replace(
-        state,
-        a=state.a @ R,
-        a_cov=R.T @ state.a_cov @ R,
-        b=state.b @ back.T,
-        b_cov=back @ state.b_cov @ back.T,
-    )
+def _turned(state: State, R: FloatArray, back: FloatArray) -> State:
+    """A·R and B·R⁻ᵀ."""
+    turned = replace(state, a=state.a @ R, b=state.b @ back.T)
+    if state.a_cov.any():
+        turned = replace(turned, a_cov=R.T @ state.a_cov @ R)
+    if state.b_cov.any():
+        turned = replace(turned, b_cov=back @ state.b_cov @ back.T)
+    return turned
 
 
 # --- priors, and components that go ------------------------------------------------------------
@@ -318,7 +338,8 @@ def _with_best_priors(state: State, problem: Problem) -> State:
     if problem.prior.kind != "learned":
         return state
     L, M = problem.shape
-    both = np.diag(second_a(state, problem)) + np.diag(second_b(state, problem))
+    both = np.einsum("kh,kh->h", state.a, state.a) + np.einsum("kh,kh->h", state.b, state.b)
+    both = both + M * np.diag(state.a_cov) + L * np.diag(state.b_cov)
     prior = np.maximum(both / (L + M), _least_prior(problem))
     return replace(state, prior_a=prior, prior_b=prior)
 
@@ -326,19 +347,17 @@ def _with_best_priors(state: State, problem: Problem) -> State:
 def _without_gone(state: State, problem: Problem) -> State:
     """Leave out components that are zero, but for rounding.
 
-    A learned prior shrinks to nothing with them. Under a given one a point estimate is zero; VB's
-    posterior of such a component differs from the prior, so that it stays.
+    A point estimate this small is on its way to zero, and a learned prior follows it, though slowly
+    where the other factor is long: what it will leave in the free energy is known. VB's posterior
+    of such a component differs from the prior, so that it stays.
     """
+    keep = np.ones(state.rank, dtype=np.bool_)
     if problem.prior.kind == "learned":
         keep = state.prior_a > _least_prior(problem)
-    elif problem.family == VB or np.isinf(problem.prior.variance):
-        return state
-    else:
+    if problem.family != VB and np.isfinite(problem.prior.variance):
         product = np.einsum("kh,kh->h", state.a, state.a) * np.einsum("kh,kh->h", state.b, state.b)
-        keep = product > VANISHED**2 * problem.sum_of_squares
-    if keep.all():
-        return state
-    return _kept(state, np.flatnonzero(keep))
+        keep &= product > VANISHED**2 * problem.sum_of_squares
+    return state if keep.all() else _kept(state, np.flatnonzero(keep))
 
 
 def _without_useless(state: State, problem: Problem, *, calm: bool) -> State:
