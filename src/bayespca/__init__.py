@@ -5,12 +5,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayespca import displays, report, spectrum
-    from bayespca.estimators import BayesianPCA, denoise, evbmf, load, rank_report, vbmf
+    from bayespca.estimators import (
+        BayesianPCA,
+        GibbsPCA,
+        VariationalPCA,
+        denoise,
+        evbmf,
+        load,
+        rank_report,
+        vbmf,
+    )
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BayesianPCA",
+    "GibbsPCA",
+    "VariationalPCA",
     "denoise",
     "displays",
     "evbmf",

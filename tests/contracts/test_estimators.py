@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayespca
-from bayespca import BayesianPCA
+from bayespca import BayesianPCA, GibbsPCA, VariationalPCA
 
 ESTIMATORS = [
     BayesianPCA(),
@@ -16,6 +16,10 @@ ESTIMATORS = [
     BayesianPCA(scale=True, whiten=True),
     BayesianPCA(noise="per-feature", max_iter=100, tol=1e-4),
     BayesianPCA(engine="randomized", random_state=0),
+    BayesianPCA(solver="iterative", random_state=0),
+    GibbsPCA(2, n_draws=20, n_warmup=20, n_chains=2, random_state=0),
+    VariationalPCA(random_state=0),
+    VariationalPCA(2, prior="unit", center=False, random_state=0),
 ]
 
 

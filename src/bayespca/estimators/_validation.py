@@ -14,7 +14,7 @@ from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy
 from sklearn.utils.validation import check_array, validate_data
 
 from bayespca import io
-from bayespca.engines.arrays import is_sparse
+from bayespca.engines.arrays import is_sparse, to_numpy
 from bayespca.engines.sources import Source, open_source
 
 Array = Any
@@ -101,6 +101,11 @@ def _warn_about_columns(notes: Sequence[str]) -> None:
     """Columns of a file that are not among the features are never left out in silence."""
     if notes:
         warnings.warn("; ".join(notes) + ".", UserWarning, stacklevel=5)
+
+
+def as_numpy(X: Any) -> Any:
+    """Arrays of other libraries as NumPy's; the rest as it is."""
+    return to_numpy(X) if _is_foreign_array(X) else X
 
 
 def read_matrix(Y: Any) -> Any:

@@ -349,3 +349,8 @@ class BayesianPCA(PosteriorReader):
 
     def _is_whitened(self) -> bool:
         return bool(self.whiten)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        return tags

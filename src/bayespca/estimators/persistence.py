@@ -23,10 +23,13 @@ from bayespca.io import archive
 from bayespca.io.archive import FlawError, ModelFileError
 from bayespca.io.tree import Decoder, Encoder, Json, Kind, Record, check_kinds, members
 from bayespca.linear import Posterior
+from bayespca.linear.gibbs import Draws
 from bayespca.missing.vb import State as HolesState
 from bayespca.spectrum import Advice, Spectrum, Status
 
+from .gibbs import GibbsPCA
 from .pca import BayesianPCA
+from .variational import VariationalPCA
 
 __all__ = ["ESTIMATORS", "RECORDS", "ModelFileError", "load", "save"]
 
@@ -50,6 +53,13 @@ def _is_output_setting(value: Any) -> bool:
         and value.keys() <= {"transform"}
         # Arrays would be compared entry by entry.
         and all(v is None or (isinstance(v, str) and v in known) for v in value.values())
+    )
+
+
+def _is_diagnostic(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(name, str) and (isinstance(v, float) or _is_array(v, 1))
+        for name, v in value.items()
     )
 
 
@@ -85,6 +95,8 @@ VECTOR = Kind("a vector of numbers", lambda value: _is_array(value, 1))
 COUNTS = Kind("a vector of whole numbers", lambda value: _is_array(value, 1, "iu"))
 MATRIX = Kind("a matrix of numbers", lambda value: _is_array(value, 2))
 MATRICES = Kind("a stack of matrices of numbers", lambda value: _is_array(value, 3))
+STACKS = Kind("stacks of matrices of numbers", lambda value: _is_array(value, 4))
+DIAGNOSTICS = Kind("numbers and vectors by name", _is_diagnostic)
 NAMES = Kind("a vector of strings", lambda value: _is_array(value, 1, "O"))
 PRECISION = Kind(
     "float32 or float64",
@@ -156,6 +168,16 @@ def _check_spectrum(spectrum: Spectrum) -> None:
     )
 
 
+def _check_draws(draws: Draws) -> None:
+    chains, n, d, q = draws.W.shape
+    agree = draws.alpha.shape == (chains, n, q) and draws.mu.shape == (chains, n, d)
+    agree &= draws.tau.shape == draws.log_joint.shape == (chains, n)
+    _require(agree and chains * n, "the arrays of GibbsDraws are empty or of different sizes")
+    known = np.isfinite(draws.W).all() and np.isfinite(draws.mu).all()
+    positive = np.isfinite(draws.tau).all() and (draws.tau > 0).all()
+    _require(known and positive, "the draws of GibbsDraws are not finite or not positive")
+
+
 def _check_trace(trace: Trace) -> None:
     lengths = {trace.free_energy.size, trace.rank.size}
     lengths |= {trace.noise_variance.size, trace.seconds.size}
@@ -225,6 +247,11 @@ RECORDS: dict[str, Record] = {
         },
         _check_holes_state,
     ),
+    "GibbsDraws": Record(
+        Draws,
+        {"W": STACKS, "alpha": MATRICES, "tau": MATRIX, "mu": MATRICES, "log_joint": MATRIX},
+        _check_draws,
+    ),
     "Trace": Record(
         Trace,
         {"free_energy": VECTOR, "rank": COUNTS, "noise_variance": VECTOR, "seconds": VECTOR},
@@ -291,8 +318,7 @@ def _check_pca(model: Any) -> None:
     _require(
         k <= spectrum.singular_values.size
         and spectrum.shape[0] <= p
-        and spectrum.shape[1] <= model.n_samples_
-        and k < model.rank_posterior_.size,
+        and spectrum.shape[1] <= model.n_samples_,
         "its spectrum does not belong to its components",
     )
     names, seen = vars(model).get("feature_names_in_"), vars(model).get("_seen")
@@ -303,6 +329,69 @@ def _check_pca(model: Any) -> None:
     )
 
 
+def _check_bayesian_pca(model: Any) -> None:
+    _check_pca(model)
+    _require(
+        model.n_components_ < model.rank_posterior_.size,
+        "its components have no place among its ranks",
+    )
+
+
+def _check_variational_pca(model: Any) -> None:
+    _check_pca(model)
+    q = model.alpha_.size
+    _require(
+        model.weights_.shape == (model.n_features_in_, q) and model.n_components_ <= q,
+        "its weights are not of the size that its components have",
+    )
+
+
+def _check_gibbs_pca(model: Any) -> None:
+    k, p = model.n_components_, model.n_features_in_
+    of_components = (
+        *(model.signal_variance_, model.signal_variance_std_),
+        *(model.explained_variance_, model.explained_variance_ratio_),
+    )
+    _require(
+        model.components_.shape == model.components_std_.shape == (k, p)
+        and model.mean_.shape == model.mean_std_.shape == (p,)
+        and {a.shape for a in of_components} == {(k,)},
+        f"its arrays are not of the sizes that {k} components in {p} features have",
+    )
+    q = model.draws_.W.shape[3]
+    _require(
+        model.draws_.W.shape[2] == p and k <= q and model.rank_posterior_.shape == (q + 1,),
+        "its draws do not belong to its components",
+    )
+    names = vars(model).get("feature_names_in_")
+    _require(names is None or names.shape == (p,), f"it does not name {p} features")
+
+
+# What every PCA holds.
+FITTED_PCA: dict[str, Kind] = {
+    "components_": MATRIX,
+    "components_std_": MATRIX,
+    "mean_": VECTOR,
+    "explained_variance_": VECTOR,
+    "explained_variance_ratio_": VECTOR,
+    "singular_values_": VECTOR,
+    "shrunk_singular_values_": VECTOR,
+    "noise_variance_": _or(NUMBER, VECTOR),
+    "n_components_": WHOLE,
+    "n_samples_": WHOLE,
+    "threshold_": NUMBER,
+    "free_energy_": NUMBER,
+    "converged_": FLAG,
+    "n_iter_": WHOLE,
+    "engine_": TEXT,
+    "status_": _instance(Status),
+    "spectrum_": _instance(Spectrum),
+    "trace_": _or(_instance(Trace), NOTHING),
+    "posterior_": _or(_instance(Posterior), _instance(missing.Posterior)),
+    "n_features_in_": WHOLE,
+}
+
+
 ESTIMATORS: dict[str, Layout] = {
     "BayesianPCA": Layout(
         BayesianPCA,
@@ -310,33 +399,50 @@ ESTIMATORS: dict[str, Layout] = {
             **{name: PLAIN for name in BayesianPCA().get_params()},
             "random_state": ANYTHING,
         },
+        fitted={**FITTED_PCA, "rank_posterior_": VECTOR, "miss_probability_": NUMBER},
+        extras={"feature_names_in_": NAMES, "_seen": _instance(RunningMoments)},
+        settings={"_sklearn_output_config": OUTPUT},
+        agree=_check_bayesian_pca,
+    ),
+    "GibbsPCA": Layout(
+        GibbsPCA,
+        parameters={
+            **{name: PLAIN for name in GibbsPCA().get_params()},
+            "random_state": ANYTHING,
+        },
         fitted={
             "components_": MATRIX,
             "components_std_": MATRIX,
+            "n_components_": WHOLE,
+            "rank_posterior_": VECTOR,
+            "noise_variance_": NUMBER,
+            "noise_variance_std_": NUMBER,
+            "signal_variance_": VECTOR,
+            "signal_variance_std_": VECTOR,
             "mean_": VECTOR,
+            "mean_std_": VECTOR,
             "explained_variance_": VECTOR,
             "explained_variance_ratio_": VECTOR,
-            "singular_values_": VECTOR,
-            "shrunk_singular_values_": VECTOR,
-            "noise_variance_": _or(NUMBER, VECTOR),
-            "n_components_": WHOLE,
             "n_samples_": WHOLE,
-            "threshold_": NUMBER,
-            "free_energy_": NUMBER,
-            "rank_posterior_": VECTOR,
-            "converged_": FLAG,
-            "n_iter_": WHOLE,
-            "engine_": TEXT,
-            "miss_probability_": NUMBER,
-            "status_": _instance(Status),
-            "spectrum_": _instance(Spectrum),
-            "trace_": _or(_instance(Trace), NOTHING),
-            "posterior_": _or(_instance(Posterior), _instance(missing.Posterior)),
+            "draws_": _instance(Draws),
+            "r_hat_": _or(DIAGNOSTICS, NOTHING),
+            "ess_": _or(DIAGNOSTICS, NOTHING),
             "n_features_in_": WHOLE,
         },
-        extras={"feature_names_in_": NAMES, "_seen": _instance(RunningMoments)},
+        extras={"feature_names_in_": NAMES},
         settings={"_sklearn_output_config": OUTPUT},
-        agree=_check_pca,
+        agree=_check_gibbs_pca,
+    ),
+    "VariationalPCA": Layout(
+        VariationalPCA,
+        parameters={
+            **{name: PLAIN for name in VariationalPCA().get_params()},
+            "random_state": ANYTHING,
+        },
+        fitted={**FITTED_PCA, "weights_": MATRIX, "alpha_": VECTOR, "lower_bound_": NUMBER},
+        extras={"feature_names_in_": NAMES},
+        settings={"_sklearn_output_config": OUTPUT},
+        agree=_check_variational_pca,
     ),
 }
 

@@ -24,15 +24,17 @@ ALONE = 0.95
 class Summary:
     """What people ask first of a fitted PCA.
 
-    `probability` is that of the rank, None for a method that was told it. `noise_variance` is the
-    mean over features where each has its own. `explained` is the share of the total variance along
-    the components. `notes` are codes with sentences in plain words.
+    `told` is True where the rank was given. `probability` is that of the rank, None where there is
+    none. `noise_variance` is the mean over features where each has its own. `explained` is the
+    share of the total variance along the components. `notes` are codes with sentences in plain
+    words.
     """
 
     method: str
     n_samples: int
     n_features: int
     rank: int
+    told: bool
     probability: float | None
     rank_probabilities: dict[int, float]
     noise_variance: float
@@ -51,17 +53,20 @@ class Summary:
 
 
 def summarize(model: Any) -> Summary:
-    """The summary of a fitted `BayesianPCA`."""
-    posterior = to_numpy(model.rank_posterior_)
-    told = model.method == "ml"
+    """The summary of a fitted `BayesianPCA` or `VariationalPCA`."""
+    method = getattr(model, "method", type(model).__name__)
+    told = method == "ml"
+    known = hasattr(model, "rank_posterior_") and not told
+    posterior = to_numpy(model.rank_posterior_) if known else np.zeros(0)
     likely = {int(k): float(posterior[k]) for k in np.flatnonzero(posterior > 1e-3)}
     return Summary(
-        method=model.method,
+        method=method,
         n_samples=model.n_samples_,
         n_features=model.n_features_in_,
         rank=model.n_components_,
-        probability=None if told else float(posterior[model.n_components_]),
-        rank_probabilities={} if told else likely,
+        told=told,
+        probability=float(posterior[model.n_components_]) if known else None,
+        rank_probabilities=likely,
         noise_variance=float(np.mean(to_numpy(model.noise_variance_)))
         if not isinstance(model.noise_variance_, float)
         else model.noise_variance_,
@@ -91,7 +96,9 @@ def _capped(model: Any) -> list[Advice]:
     """More components than were allowed: probabilities are among the ranks up to the cap."""
     k, threshold = model.n_components_, float(model.threshold_)
     gamma = model.spectrum_.singular_values * model.spectrum_.scale
-    if model.method == "ml" or model.n_components != k or k >= gamma.size or gamma[k] <= threshold:
+    if not np.isfinite(threshold) or getattr(model, "method", None) == "ml":
+        return []
+    if model.n_components != k or k >= gamma.size or gamma[k] <= threshold:
         return []
     more = int(np.count_nonzero(gamma > threshold)) - k
     return [
@@ -128,7 +135,7 @@ def _near_threshold(model: Any) -> list[Advice]:
 
 def _uncertain_rank(model: Any, likely: dict[int, float]) -> list[Advice]:
     k = model.n_components_
-    if model.method == "ml" or likely.get(k, 0.0) >= SURE:
+    if not likely or likely.get(k, 0.0) >= SURE:
         return []
     others = sorted((rank for rank in likely if rank != k), key=lambda rank: -likely[rank])[:2]
     if not others:
@@ -146,7 +153,12 @@ def _uncertain_rank(model: Any, likely: dict[int, float]) -> list[Advice]:
 def _single_features(model: Any) -> list[Advice]:
     """A component that is one feature: of data in different units, most often the largest one."""
     share = to_numpy(model.components_) ** 2
-    if model.scale or share.shape[1] < 3 or not share.size or share[0].max() < ALONE:
+    if (
+        getattr(model, "scale", False)
+        or share.shape[1] < 3
+        or not share.size
+        or share[0].max() < ALONE
+    ):
         return []
     j = int(share[0].argmax())
     name = feature_names(model)[j]

@@ -19,7 +19,7 @@ def headline(summary: Summary) -> str:
     if k == 0:
         return "No dimension stands out from the noise."
     noun = "dimension" if k == 1 else "dimensions"
-    if summary.probability is None:
+    if summary.told:
         return f"{counted(k).capitalize()} {noun}, as asked for."
     return f"There {'is' if k == 1 else 'are'} {counted(k)} {noun} in these data."
 

@@ -87,7 +87,7 @@ def _tick(n: int) -> int:
 
 def _scree_caption(model: Any, n: int) -> str:
     k, known = model.n_components_, model.spectrum_.singular_values.size
-    if model.method == "ml":
+    if getattr(model, "method", "") == "ml":
         text = "Each dot is the strength of one component; the filled ones were asked for."
     elif not (np.isfinite(model.threshold_) and model.threshold_ > 0):
         text = "Each dot is the strength of one component; the filled ones are kept."
@@ -98,7 +98,7 @@ def _scree_caption(model: Any, n: int) -> str:
             "Each dot is the strength of one component: those above the dashed threshold are "
             "kept, the rest cannot be told from noise."
         )
-    if k and model.method != "ml":
+    if k and getattr(model, "method", "") != "ml":
         text += " Small diamonds show what is left of each after the noise in it is taken out."
     if n < known:
         text += f" The first {n} of {known:,} are drawn."
@@ -153,7 +153,7 @@ def _level(value: float, name: str, color: str, dash: str, n: int) -> dict[str, 
 
 def rank_posterior(model: Any) -> Figure | None:
     """Probability of each rank, near the rank that was found."""
-    if model.method == "ml":
+    if getattr(model, "method", "") == "ml" or not hasattr(model, "rank_posterior_"):
         return None
     probability, k = to_numpy(model.rank_posterior_), model.n_components_
     first, last = max(0, k - 4), min(probability.size - 1, k + 4)

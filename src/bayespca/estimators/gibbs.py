@@ -1,0 +1,369 @@
+"""`GibbsPCA`: Bayesian PCA by exact sampling, to judge the approximations by."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from array_api_compat import is_array_api_obj
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from bayespca.engines import available_memory, is_sparse, to_numpy
+from bayespca.linear import draws as reading
+from bayespca.linear import gibbs
+
+from . import _arviz, _validation
+from .pca import RankWarning
+
+Array = Any
+
+# Limits of Vehtari et al., "Rank-normalization, folding, and localization" (2021).
+LARGEST_R_HAT = 1.01
+LEAST_ESS_PER_CHAIN = 100
+
+
+class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Bayesian PCA by Markov chain Monte Carlo: no approximation but the finite number of draws.
+
+    The model is that of Bishop's "Variational principal components" (icann1999):
+
+        t = Wx + μ + ε,  x ~ N(0, I),  ε ~ N(0, τ⁻¹I),
+        wᵢ ~ N(0, αᵢ⁻¹I),  αᵢ ~ Γ(a_α, b_α),  μ ~ N(0, β⁻¹I),  τ ~ Γ(a_τ, b_τ).
+
+    A sweep costs the same for any number of samples. The prior is in the units of the data: its
+    constants are broad for data whose noise and mean are of the order of 1, and `fit` gives a
+    `RankWarning` where they are not. Complete data only.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Number of columns of W; by default one less than features or samples, whichever is less.
+    n_draws, n_warmup, n_chains, thin : int
+        Draws kept of each chain, sweeps before the first of them, chains, sweeps for each draw.
+    a_alpha, b_alpha, a_tau, b_tau : float
+        Shape and rate of the priors of α and τ. Columns that are switched off have ‖w‖² of at
+        least about b_alpha: it should be small against the noise variance.
+    beta : float
+        Precision of the prior of the mean.
+    random_state : int, Generator or None, default=None
+        Each chain has a generator of its own, spawned from this one.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components_, n_features)
+        Leading eigenvectors of the posterior mean of WWᵀ.
+    components_std_ : array of shape (n_components_, n_features)
+        Root mean square distance of the principal axes of the draws from `components_`, order and
+        signs matched.
+    n_components_ : int
+        The most probable number of active components.
+    rank_posterior_ : array
+        Probability of each number of active components, index = number. In a draw, a component is
+        active if its variance exceeds ≈ 2.5·√(d/(n − 1)) times the noise variance, where
+        `BayesianPCA` would keep it. Below √(d/(n − 1)) nothing can be told from noise.
+    noise_variance_, noise_variance_std_ : float
+        Posterior mean and standard deviation of 1/τ.
+    signal_variance_, signal_variance_std_ : arrays of shape (n_components_,)
+        The same of the largest eigenvalues of WWᵀ.
+    mean_, mean_std_ : arrays of shape (n_features,)
+        The same of μ.
+    explained_variance_, explained_variance_ratio_ : arrays of shape (n_components_,)
+        Sample variance along each component, and its share of the total.
+    draws_ : Draws
+        W, alpha, tau, mu and log_joint of each chain and draw, in the units of the data.
+    r_hat_, ess_ : dict or None
+        Rank-normalised split R-hat and bulk effective sample size, by ArviZ, of identified
+        quantities: noise_variance, signal_variance, total_signal_variance, mean (along the
+        components), log_joint. None if ArviZ is not installed.
+    n_samples_, n_features_in_ : int
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        n_draws: int = 1000,
+        n_warmup: int = 500,
+        n_chains: int = 4,
+        thin: int = 1,
+        a_alpha: float = 1e-3,
+        b_alpha: float = 1e-3,
+        a_tau: float = 1e-3,
+        b_tau: float = 1e-3,
+        beta: float = 1e-3,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_draws = n_draws
+        self.n_warmup = n_warmup
+        self.n_chains = n_chains
+        self.thin = thin
+        self.a_alpha = a_alpha
+        self.b_alpha = b_alpha
+        self.a_tau = a_tau
+        self.b_tau = b_tau
+        self.beta = beta
+        self.random_state = random_state
+
+    # --- fitting -------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Draw from the posterior.
+
+        X is an array, a DataFrame, a sparse matrix (made dense), or the path of a file, without
+        holes. If anything goes wrong the estimator is left as it was.
+        """
+        schedule, prior = self._schedule(), self._prior()
+        reader = clone(self)
+        X = _validation.read_training_data(reader, X, in_memory=True)
+        X = X.toarray() if is_sparse(X) else to_numpy(X)
+        _validation.check_finite(X)
+        data = gibbs.compress(np.asarray(X, dtype=np.float64))
+        q = self._columns(data)
+        self._check_size(data, q)
+        for advice in reading.prior_advice(data, prior):
+            warnings.warn(advice.text, RankWarning, stacklevel=2)
+        rngs = _validation.generator(self.random_state).spawn(schedule.n_chains)
+        draws = gibbs.run(data, q, prior=prior, schedule=schedule, rngs=rngs)
+        found = reading.report(draws, data)
+        self._store(found, draws, reader, X.dtype, data.n)
+        self._warn()
+        return self
+
+    def _schedule(self) -> gibbs.Schedule:
+        least = {"n_chains": 1, "n_warmup": 0, "n_draws": 1, "thin": 1}
+        for name, lowest in least.items():
+            _whole(name, getattr(self, name), lowest)
+        return gibbs.Schedule(**{name: int(getattr(self, name)) for name in least})
+
+    def _prior(self) -> gibbs.Prior:
+        names = ("a_alpha", "b_alpha", "a_tau", "b_tau", "beta")
+        for name in names:
+            value = getattr(self, name)
+            if not isinstance(value, Real) or not 0 < float(value) < np.inf:
+                raise ValueError(f"{name} must be a positive number, got {value!r}.")
+        return gibbs.Prior(**{name: float(getattr(self, name)) for name in names})
+
+    def _columns(self, data: gibbs.Data) -> int:
+        if self.n_components is None:
+            return min(data.d, data.n) - 1
+        _whole("n_components", self.n_components, 0)
+        return min(int(self.n_components), data.d)
+
+    def _check_size(self, data: gibbs.Data, q: int) -> None:
+        if not 1e-70 < data.unit < 1e70:
+            raise ValueError(
+                f"the data are of the size {data.unit:.1g}, whose fourth power is out of range: "
+                "divide them by their scale."
+            )
+        needed = 8.0 * self.n_chains * self.n_draws * data.d * q
+        if needed > available_memory():
+            raise ValueError(
+                f"the draws of W would need {needed / 1e9:.1f} GB: lower n_components or n_draws "
+                "(with thin to keep the length of the chains)."
+            )
+
+    def _store(
+        self, found: reading.Report, draws: gibbs.Draws, reader: Any, dtype: Any, n: int
+    ) -> None:
+        """Set every fitted attribute at once, when nothing can fail any more."""
+        judged = _arviz.diagnostics(found.quantities)
+        variance, total = found.sample_variance, found.total_variance
+        attributes = {
+            "components_": found.components.astype(dtype),
+            "components_std_": found.components_std.astype(dtype),
+            "n_components_": len(found.components),
+            "rank_posterior_": found.rank_posterior,
+            "noise_variance_": found.noise_variance,
+            "noise_variance_std_": found.noise_variance_std,
+            "signal_variance_": found.signal_variance.astype(dtype),
+            "signal_variance_std_": found.signal_variance_std.astype(dtype),
+            "mean_": found.mean.astype(dtype),
+            "mean_std_": found.mean_std.astype(dtype),
+            "explained_variance_": variance.astype(dtype),
+            "explained_variance_ratio_": (variance / (total or 1.0)).astype(dtype),
+            "n_samples_": n,
+            "draws_": draws,
+            "r_hat_": judged and judged[0],
+            "ess_": judged and judged[1],
+        }
+        self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.update(attributes, **_validation.features_of(reader))
+
+    def _warn(self) -> None:
+        if self.r_hat_ is None:
+            return
+        name, r_hat = _worst(self.r_hat_, np.nanmax)
+        if r_hat > LARGEST_R_HAT:
+            warnings.warn(
+                f"the chains have not mixed: R-hat of {name} is {r_hat:.3f}, above "
+                f"{LARGEST_R_HAT}. Raise n_warmup and n_draws.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        name, ess = _worst(self.ess_, np.nanmin)
+        wanted = LEAST_ESS_PER_CHAIN * self.n_chains
+        if ess < wanted:
+            warnings.warn(
+                f"the draws of {name} are worth {ess:.0f} independent ones, fewer than {wanted}: "
+                "intervals are rough. Raise n_draws or thin.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    # --- scores --------------------------------------------------------------------------------
+
+    def transform(self, X: Any, return_std: bool = False) -> Any:
+        """Posterior mean of the scores of rows, and their standard deviation if asked for.
+
+        A score is a coordinate of the row without its noise, μ + Wx, along the components, the mean
+        subtracted. The standard deviation contains that of x, and that of W, μ and τ.
+        """
+        check_is_fitted(self)
+        X = self._read(X, "transform")
+        mean, components = self._double("mean_"), self._double("components_")
+        found = reading.score_map(self.draws_, components, mean)
+        centred = np.asarray(X, dtype=np.float64) - mean
+        scores = reading.scores(found, centred).astype(X.dtype)
+        if not return_std:
+            return scores
+        return scores, reading.score_std(found, centred).astype(X.dtype)
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Rows of data from scores: what `transform` returned goes to the denoised data."""
+        check_is_fitted(self)
+        T = _validation.read_scores(X, self.n_components_, self.components_)
+        return T @ self.components_ + self.mean_
+
+    # --- the distribution of a new row ---------------------------------------------------------
+
+    def score_samples(self, X: Any) -> Any:
+        """Log of the posterior predictive density of each row, averaged over all draws."""
+        check_is_fitted(self)
+        X = self._read(X, "score_samples")
+        return reading.log_density(self.draws_, np.asarray(X, np.float64)).astype(X.dtype)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean of `score_samples`."""
+        return float(np.mean(self.score_samples(X)))
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
+        """New rows from the posterior predictive distribution, each from a draw of its own."""
+        check_is_fitted(self)
+        seed = self.random_state if random_state is None else random_state
+        rows = reading.sample(self.draws_, n_samples, _validation.generator(seed))
+        return rows.astype(self.components_.dtype)
+
+    def get_covariance(self) -> Any:
+        """Posterior mean of the covariance WWᵀ + τ⁻¹I of a row."""
+        check_is_fitted(self)
+        return reading.covariance(self.draws_).astype(self.components_.dtype)
+
+    # --- draws ---------------------------------------------------------------------------------
+
+    def aligned_components(self) -> Any:
+        """Principal axes of each draw, order and signs matched to `components_`.
+
+        An array of shape (n_chains, n_draws, n_components_, n_features).
+        """
+        check_is_fitted(self)
+        return reading.aligned_axes(self.draws_, self._double("components_"))
+
+    def aligned_loadings(self) -> Any:
+        """W of each draw, rotated onto the components scaled by their standard deviations.
+
+        An array of shape (n_chains, n_draws, n_features, n_components_).
+        """
+        check_is_fitted(self)
+        return reading.aligned_loadings(
+            self.draws_, self._double("components_"), self._double("signal_variance_")
+        )
+
+    def to_arviz(self) -> Any:
+        """The draws for ArviZ: InferenceData, or a DataTree from ArviZ 1.0 on.
+
+        What is identified: noise_variance, mean, signal_variance, and components and loadings as
+        `aligned_components` and `aligned_loadings` give them; the log joint density is `lp`.
+        """
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
+        values = reading.signal_variances(self.draws_)[..., : self.n_components_]
+        return _arviz.inference_data(
+            {
+                "noise_variance": 1 / self.draws_.tau,
+                "mean": self.draws_.mu,
+                "signal_variance": values,
+                "components": self.aligned_components(),
+                "loadings": self.aligned_loadings(),
+            },
+            sample_stats={"lp": self.draws_.log_joint},
+            dims={
+                "mean": ["feature"],
+                "signal_variance": ["component"],
+                "components": ["component", "feature"],
+                "loadings": ["feature", "component"],
+            },
+            coords={"feature": list(names), "component": np.arange(self.n_components_)},
+        )
+
+    # --- files ---------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model, fitted or not, to a file that `bayespca.load` reads; all draws too."""
+        from .persistence import save
+
+        save(self, path)
+
+    # --- scikit-learn --------------------------------------------------------------------------
+
+    def _read(self, X: Any, method: str) -> Any:
+        """Rows for a method; arrays of other libraries become NumPy's, as in `fit`."""
+        if is_array_api_obj(X) and not is_sparse(X):
+            X = to_numpy(X)
+        return _validation.read_new_data(self, X, method)
+
+    def _takes_holes(self) -> bool:
+        return False
+
+    def _double(self, name: str) -> Any:
+        return getattr(self, name).astype(np.float64)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.n_components_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "draws_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _whole(name: str, value: Any, lowest: int) -> None:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < lowest:
+        raise ValueError(f"{name} must be a whole number of at least {lowest}, got {value!r}.")
+
+
+def _worst(found: dict[str, Any], extreme: Any) -> tuple[str, float]:
+    """The quantity with the extreme value and that value; NaN, which compares to nothing, if none.
+
+    Entries of a vector are counted from 1.
+    """
+    flat = {
+        f"{name} {i + 1}" if np.ndim(values) else name: float(value)
+        for name, values in found.items()
+        for i, value in enumerate(np.atleast_1d(values))
+    }
+    known = {name: value for name, value in flat.items() if not np.isnan(value)}
+    if not known:
+        return "", float("nan")
+    worst = float(extreme(list(known.values())))
+    return next(name for name, value in known.items() if value == worst), worst

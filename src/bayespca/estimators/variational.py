@@ -1,0 +1,232 @@
+"""`VariationalPCA`: Bishop's hierarchical model, all of its posterior and its bound."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from bayespca import inference, missing
+from bayespca.engines import ENGINES, to_namespace
+from bayespca.linear import variational
+from bayespca.linear.hierarchical import Hyper
+from bayespca.missing.vb import State
+from bayespca.spectrum import Status
+
+from . import _validation
+from ._posterior import PosteriorReader
+
+
+class VariationalPCA(PosteriorReader):
+    """Bishop's variational principal components (icann1999).
+
+    A row is t = Wx + μ + noise, with x ~ N(0, I), noise precision τ ~ Γ(a_τ, b_τ), mean
+    μ ~ N(0, β⁻¹I), and columns of W with precisions αᵢ ~ Γ(a_α, b_α) of their own, which switch off
+    those that the data do not support. The posterior is Q(X)Q(W)Q(α)Q(μ)Q(τ) (Eq. 14–20), found by
+    sweeps that raise the lower bound on the evidence (Eq. 10).
+
+    `BayesianPCA` answers the same question in closed form; this model has priors on its
+    hyperparameters, and a distribution over the noise.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Columns of W; one less than features, or than samples where these are fewer, by default.
+    prior : {"ard", "unit"}, default="ard"
+        ``"unit"``: all αᵢ are 1, the lecture's simpler model.
+    center : bool, default=True
+        Whether there is a mean μ in the model.
+    a_alpha, b_alpha, a_tau, b_tau, beta : float, default=1e-3
+        Parameters of the priors, in the units of the data.
+    engine : str, default="auto"
+        How singular values are computed, as in `BayesianPCA`.
+    max_iter : int, default=2000
+        Largest number of sweeps.
+    tol : float, default=1e-8
+        Relative rise of the bound at which sweeps end.
+    n_init : int, default=1
+        Number of random starts; the highest bound wins.
+    checkpoint : path, optional
+        A file from which a fit that was broken off goes on, as in `BayesianPCA`.
+    random_state : int, Generator or None, default=None
+        Seed of the starts, and of `sample`.
+
+    Attributes
+    ----------
+    n_components_ : int
+        Columns of W that are not switched off.
+    weights_ : array of shape (n_features, q)
+        ⟨W⟩, all columns, those that are on first: what `HintonDisplay` draws (Figure 4).
+    alpha_ : array of shape (q,)
+        ⟨αᵢ⟩ of these columns.
+    components_, components_std_ : arrays of shape (n_components_, n_features)
+        Orthonormal directions, and the posterior standard deviation of their entries.
+    mean_, noise_variance_
+        ⟨μ⟩ and 1/⟨τ⟩.
+    lower_bound_, free_energy_ : float
+        The bound on the log evidence, and its negative, in nats.
+    explained_variance_, explained_variance_ratio_, singular_values_, shrunk_singular_values_
+        Of each component: signal and noise together, its share of the total, and both as singular
+        values; the last without the noise.
+    trace_ : Trace
+        Free energy, columns on, noise variance and time of each sweep.
+    converged_, n_iter_, n_samples_, n_features_in_, engine_, spectrum_, status_, posterior_
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        prior: str = "ard",
+        center: bool = True,
+        a_alpha: float = 1e-3,
+        b_alpha: float = 1e-3,
+        a_tau: float = 1e-3,
+        b_tau: float = 1e-3,
+        beta: float = 1e-3,
+        engine: str = "auto",
+        max_iter: int = 2000,
+        tol: float = 1e-8,
+        n_init: int = 1,
+        checkpoint: str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.prior = prior
+        self.center = center
+        self.a_alpha = a_alpha
+        self.b_alpha = b_alpha
+        self.a_tau = a_tau
+        self.b_tau = b_tau
+        self.beta = beta
+        self.engine = engine
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.checkpoint = checkpoint
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, *, callback: inference.Callback | None = None) -> Self:
+        """Fit the model; X and `callback` as in `BayesianPCA`.
+
+        Arrays of other libraries are taken over into NumPy.
+        """
+        hyper = self._hyper()
+        reader = clone(self)
+        in_memory = self.engine not in ("auto", "streaming")
+        data = _validation.as_numpy(_validation.read_training_data(reader, X, in_memory=in_memory))
+        q = self._checked_components(getattr(data, "shape", (None, reader.n_features_in_)))
+        looping = inference.Looping(
+            max_iter=self.max_iter,
+            tol=self.tol,
+            n_init=self.n_init,
+            random_state=_validation.seed(self.random_state),
+            callback=callback,
+            checkpoint=self.checkpoint,
+        )
+        try:
+            fitted = variational.fit(
+                data, hyper, n_components=q, looping=looping, engine=self.engine
+            )
+        except (ValueError, RuntimeError):
+            _validation.check_finite_if_possible(data)
+            raise
+        self._store(fitted, reader, getattr(data, "dtype", np.dtype(np.float64)))
+        self._report(fitted)
+        return self
+
+    def _hyper(self) -> Hyper:
+        _validation.choose("prior", self.prior, ("ard", "unit"))
+        _validation.choose("engine", self.engine, ("auto", *ENGINES))
+        _validation.check_looping(self)
+        names = ("a_alpha", "b_alpha", "a_tau", "b_tau", "beta")
+        for name in names:
+            value = getattr(self, name)
+            if not value > 0:
+                raise ValueError(f"{name} must be positive, got {value!r}.")
+        return Hyper(
+            **{name: float(getattr(self, name)) for name in names},
+            alpha=1.0 if self.prior == "unit" else None,
+            has_mean=bool(self.center),
+        )
+
+    def _checked_components(self, shape: tuple[int | None, int]) -> int | None:
+        q = self.n_components
+        if q is None:
+            return None
+        most = min(size for size in shape if size is not None)
+        if not isinstance(q, Integral) or not 0 <= q <= most:
+            raise ValueError(
+                f"n_components must be None or a whole number from 0 to {most}, the smaller side "
+                f"of the data; got {q!r}."
+            )
+        return int(q)
+
+    def _store(self, fitted: variational.Fit, reader: Any, dtype: Any) -> None:
+        k, spectrum = fitted.weights.shape[1], fitted.spectrum
+        posterior = _posterior(fitted, dtype)
+        M = spectrum.shape[1]
+        variances = missing.posterior.latent_variance_of_scores(posterior)
+        gamma = np.sqrt(M * (variances + fitted.noise_variance))
+        total = spectrum.sum_of_squares * spectrum.scale**2
+        like = posterior.components
+        attributes = {
+            "components_": like,
+            "components_std_": missing.posterior.loading_std(posterior),
+            "mean_": posterior.mean,
+            "weights_": to_namespace(fitted.weights_everything, like),
+            "alpha_": to_namespace(fitted.relevance, like),
+            "singular_values_": to_namespace(gamma, like),
+            "shrunk_singular_values_": to_namespace(np.sqrt(M * variances), like),
+            "explained_variance_": to_namespace(gamma**2 / M, like),
+            "explained_variance_ratio_": to_namespace(gamma**2 / (total or 1.0), like),
+            "noise_variance_": fitted.noise_variance,
+            "n_components_": k,
+            "n_samples_": fitted.n_samples,
+            # Which columns are on is decided by the bound alone: there is no threshold.
+            "threshold_": float("nan"),
+            "free_energy_": fitted.free_energy,
+            "lower_bound_": -fitted.free_energy,
+            "converged_": fitted.converged,
+            "n_iter_": len(fitted.trace),
+            "engine_": fitted.engine,
+            "spectrum_": spectrum,
+            "status_": Status(),
+            "trace_": fitted.trace,
+            "posterior_": posterior,
+        }
+        self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.update(attributes, **_validation.features_of(reader))
+
+    def _report(self, fitted: variational.Fit) -> None:
+        if not fitted.converged:
+            warnings.warn(
+                f"the bound still rose by {fitted.trace.last_change:.1e} of itself in the last of "
+                f"{len(fitted.trace)} sweeps: raise max_iter or tol. The result is usable.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+
+def _posterior(fitted: variational.Fit, dtype: Any) -> missing.Posterior:
+    """The record from which scores, densities and filled holes are read."""
+    p, k = fitted.weights.shape
+    b_cov = np.zeros((p, k + 1, k + 1))
+    b_cov[:, :k, :k] = fitted.weights_cov
+    b_cov[:, k, k] = fitted.mean_variance
+    unit = float(np.sqrt(fitted.noise_variance)) or 1.0
+    state = State(
+        b=np.concatenate([fitted.weights / unit, np.zeros((p, 1))], axis=1),
+        b_cov=b_cov / unit**2,
+        prior_a=np.ones(k),
+        prior_b=1 / (fitted.relevance[:k] * unit**2),
+        noise_variance=fitted.noise_variance / unit**2,
+    )
+    return missing.posterior.from_state(
+        state, location=fitted.mean, scale=np.ones(p), unit=unit, dtype=dtype
+    )

@@ -1,0 +1,131 @@
+"""Bishop's variational PCA from beginning to end: decompose, iterate, back to the features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca import inference
+from bayespca.engines import Decomposition, decompose, to_numpy
+from bayespca.spectrum import Solution, Spectrum, solve
+
+from . import hierarchical
+from .hierarchical import Data, Hyper, State
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A finished fit, in the units of the data.
+
+    Attributes
+    ----------
+    weights, weights_cov
+        ⟨W⟩ of the columns that are on, largest first (p, k), and the covariance of each row (k, k).
+    relevance
+        ⟨α⟩ of all q columns, those that are on first.
+    mean, mean_variance
+        ⟨μ⟩ (p,), and the variance of each entry.
+    noise_variance
+        1/⟨τ⟩.
+    weights_everything
+        ⟨W⟩ of all q columns (p, q), for Hinton diagrams.
+    """
+
+    weights: FloatArray
+    weights_cov: FloatArray
+    weights_everything: FloatArray
+    relevance: FloatArray
+    mean: FloatArray
+    mean_variance: float
+    noise_variance: float
+    spectrum: Spectrum
+    n_samples: int
+    engine: str
+    free_energy: float
+    trace: inference.Trace
+    converged: bool
+
+
+def fit(
+    X: Any, hyper: Hyper, *, n_components: int | None, looping: inference.Looping, engine: str
+) -> Fit:
+    """Fit an array, a sparse matrix or a source of blocks."""
+    everything = np.iinfo(np.int64).max
+    found = decompose(X, plan=_plan, center=hyper.has_mean, engine=engine, n_needed=everything)
+    unit = float(np.sqrt(found.spectrum.sum_of_squares / np.prod(found.spectrum.shape)))
+    unit = unit * found.spectrum.scale or 1.0
+    data, basis = _statistics(found, unit)
+    inner = hyper.in_units(unit)
+    q = min(data.d - 1, max(data.N - 1, 0)) if n_components is None else n_components
+    if looping.checkpoint is not None:
+        mark = inference.fingerprint(data.scatter, data.mean, data.N, hyper, q)
+        looping = replace(looping, mark=mark)
+    run = looping.run(
+        partial(hierarchical.step, data=data, hyper=inner),
+        lambda rng: hierarchical.start(data, inner, q, rng),
+        records=[State],
+    )
+    return _finished(found, run, data, inner, basis, unit)
+
+
+def _plan(spectrum: Spectrum) -> Solution:
+    return solve(spectrum)
+
+
+def _statistics(found: Decomposition, unit: float) -> tuple[Data, FloatArray]:
+    """Sums over samples, and the directions that they are in as rows.
+
+    Columns that do not vary are no features.
+    """
+    spectrum = found.spectrum
+    gamma = spectrum.singular_values * (spectrum.scale / unit)
+    right = to_numpy(found.right(gamma.size)).astype(np.float64)
+    live = np.any(right != 0, axis=0)
+    mean = np.where(live, to_numpy(found.mean).astype(np.float64), 0.0) / unit
+    along = right @ mean
+    rest = mean - along @ right
+    size = float(np.linalg.norm(rest))
+    if size > 1e-12 * float(np.linalg.norm(mean)):
+        right = np.concatenate([right, rest[None, :] / size])
+        along = np.append(along, size)
+    return Data(found.n_samples, spectrum.shape[0], gamma**2, along), right
+
+
+def _finished(
+    found: Decomposition,
+    run: inference.Run[State],
+    data: Data,
+    hyper: Hyper,
+    basis: FloatArray,
+    unit: float,
+) -> Fit:
+    state = run.state
+    on = hierarchical.is_on(state, data)
+    order = np.lexsort((-np.linalg.norm(state.W, axis=0), ~on))
+    kept = order[: int(np.count_nonzero(on))]
+    mean = to_numpy(found.mean).astype(np.float64)
+    if hyper.has_mean:
+        # Along the basis as found; constant columns, which are not in it, as they are.
+        mean = mean + (state.mu - data.mean) @ basis * unit
+    tau = hierarchical.precision(state, data, hyper)
+    return Fit(
+        weights=basis.T @ state.W[:, kept] * unit,
+        weights_cov=state.W_cov[np.ix_(kept, kept)] * unit**2,
+        weights_everything=basis.T @ state.W[:, order] * unit,
+        relevance=hierarchical.relevance(state, data, hyper)[order] / unit**2,
+        mean=mean,
+        mean_variance=hierarchical.mean_variance(state, data, hyper) * unit**2,
+        noise_variance=unit**2 / tau,
+        spectrum=found.spectrum,
+        n_samples=found.n_samples,
+        engine=found.engine,
+        free_energy=run.free_energy + data.N * data.d * float(np.log(unit)),
+        trace=run.trace,
+        converged=run.converged,
+    )
