@@ -183,7 +183,7 @@ def test_the_closed_form_has_no_steps(model):
 
 
 def test_one_step(X):
-    with pytest.warns(UserWarning, match="still fell after 1 steps"):
+    with pytest.warns(UserWarning, match="still fell in the last of 1 steps"):
         model = BayesianPCA(noise="per-feature", max_iter=1).fit(X)
     display = FreeEnergyDisplay.from_estimator(model)
     assert len(display.ax_.lines[0].get_xdata()) == 1

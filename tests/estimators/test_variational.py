@@ -120,7 +120,7 @@ def test_files_are_read_in_blocks(tmp_path, model):
 
 
 def test_an_early_stop_is_told():
-    with pytest.warns(ConvergenceWarning, match=r"still rose by .* in the last of 3 sweeps: raise"):
+    with pytest.warns(ConvergenceWarning, match=r"still rose by .* in the last of 3 steps: raise"):
         stopped = VariationalPCA(max_iter=3, random_state=0).fit(X)
     assert not stopped.converged_
     assert np.isfinite(stopped.transform(X)).all()
@@ -132,8 +132,8 @@ def test_an_early_stop_is_told():
         ({"n_components": 13}, "n_components must be None or a whole number from 0 to 12"),
         ({"n_components": 1.5}, "whole number"),
         ({"prior": "flat"}, "prior must be one of"),
-        ({"beta": 0.0}, "beta must be positive"),
-        ({"a_tau": -1.0}, "a_tau must be positive"),
+        ({"beta": 0.0}, "beta must be a positive number"),
+        ({"a_tau": -1.0}, "a_tau must be a positive number"),
         ({"max_iter": 0}, "max_iter must be"),
     ],
 )

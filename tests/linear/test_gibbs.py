@@ -10,11 +10,12 @@ from scipy import stats
 
 from bayespca.linear import alignment, gibbs
 from bayespca.linear import draws as reading
-from bayespca.linear.gibbs import Data, Prior, State
+from bayespca.linear.gibbs import Data, State
+from bayespca.linear.hierarchical import Hyper
 from bayespca.spectrum import closed_form
 from oracles import gibbs as oracle
 
-INFORMATIVE = Prior(a_alpha=3.0, b_alpha=2.0, a_tau=4.0, b_tau=3.0, beta=0.7)
+INFORMATIVE = Hyper(a_alpha=3.0, b_alpha=2.0, a_tau=4.0, b_tau=3.0, beta=0.7)
 SHAPES = [(12, 3, 2), (3, 5, 2), (6, 4, 3), (4, 3, 2)]
 LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 
@@ -73,9 +74,9 @@ def test_data_that_do_not_vary_have_a_unit(value):
 def test_log_joint_is_that_of_the_model(shape, factor):
     T, state = problem(*shape)
     T, state = factor * T, in_units_of(state, 1 / factor)
-    prior = INFORMATIVE.in_units_of(1 / factor)
+    prior = INFORMATIVE.in_units(1 / factor)
     data = gibbs.compress(T)
-    found = gibbs.log_joint(in_units_of(state, data.unit), data, prior.in_units_of(data.unit))
+    found = gibbs.log_joint(in_units_of(state, data.unit), data, prior.in_units(data.unit))
     assert found == pytest.approx(oracle.log_joint(T, state, prior), rel=1e-10)
 
 
@@ -302,7 +303,7 @@ def test_joint_distribution(shape):
     for _ in range(size):
         T = oracle.draw_data(state, n, rng)
         data = gibbs.compress(T)
-        prior = INFORMATIVE.in_units_of(data.unit)
+        prior = INFORMATIVE.in_units(data.unit)
         state = gibbs.sweep(in_units_of(state, data.unit), data, prior, rng)
         state = in_units_of(state, 1 / data.unit)
         chain.append(functions(state, T))
@@ -336,7 +337,7 @@ def test_a_sweep_does_not_grow_with_the_number_of_samples():
     T = rng.normal(size=(20_000, 4))
     data = gibbs.compress(T)
     assert data.rows.shape == (5, 4)
-    state = gibbs.init(data, 3, Prior(), rng)
+    state = gibbs.init(data, 3, Hyper(), rng)
     assert gibbs.latent(state, data, rng).shape == (5 + 3, 3)
 
 
@@ -346,7 +347,7 @@ def test_any_shape_runs(n, q):
     T = 3 + np.random.default_rng(0).normal(size=(n, 5))
     data, schedule = gibbs.compress(T), gibbs.Schedule(n_warmup=5, n_draws=5)
     rngs = np.random.default_rng(0).spawn(2)
-    found = gibbs.run(data, q, prior=Prior(), schedule=schedule, rngs=rngs)
+    found = gibbs.run(data, q, prior=Hyper(), schedule=schedule, rngs=rngs)
     assert found.W.shape == (2, 5, 5, q)
     for array in vars(found).values():
         assert np.isfinite(array).all()
@@ -357,7 +358,7 @@ def test_what_double_precision_cannot_hold_is_told():
     rng = np.random.default_rng(0)
     data = gibbs.compress(1e6 * rng.normal(size=(30, 2)) @ rng.normal(size=(2, 6)))
     with pytest.raises(gibbs.PrecisionError, match="less noise than rounding"):
-        gibbs.run(data, 5, prior=Prior(), schedule=gibbs.Schedule(), rngs=rng.spawn(1))
+        gibbs.run(data, 5, prior=Hyper(), schedule=gibbs.Schedule(), rngs=rng.spawn(1))
 
 
 # --- alignment ---------------------------------------------------------------------------------

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from bayespca.linear.gibbs import Prior, State
+from bayespca.linear.gibbs import State
+from bayespca.linear.hierarchical import Hyper
 
 
-def draw_prior(d: int, q: int, prior: Prior, rng: np.random.Generator) -> State:
+def draw_prior(d: int, q: int, prior: Hyper, rng: np.random.Generator) -> State:
     alpha = rng.gamma(prior.a_alpha, 1 / prior.b_alpha, size=q)
     tau = rng.gamma(prior.a_tau, 1 / prior.b_tau)
     W = rng.normal(size=(d, q)) / np.sqrt(alpha)
@@ -30,7 +31,7 @@ def draw_latent(T: np.ndarray, state: State, rng: np.random.Generator) -> np.nda
     return (T - state.mu) @ gain.T + rng.multivariate_normal(np.zeros(q), covariance, size=len(T))
 
 
-def log_prior(state: State, prior: Prior) -> float:
+def log_prior(state: State, prior: Hyper) -> float:
     gammas = stats.gamma.logpdf(state.alpha, prior.a_alpha, scale=1 / prior.b_alpha).sum()
     gammas += stats.gamma.logpdf(state.tau, prior.a_tau, scale=1 / prior.b_tau)
     loadings = stats.norm.logpdf(state.W, scale=1 / np.sqrt(state.alpha)).sum()
@@ -38,14 +39,14 @@ def log_prior(state: State, prior: Prior) -> float:
     return float(gammas + loadings + mean)
 
 
-def log_joint(T: np.ndarray, state: State, prior: Prior) -> float:
+def log_joint(T: np.ndarray, state: State, prior: Hyper) -> float:
     """log p(T, W, α, μ, τ) with the latent variables integrated out."""
     C = state.W @ state.W.T + np.eye(len(state.W)) / state.tau
     rows = stats.multivariate_normal.logpdf(T, state.mu, C, allow_singular=True)
     return float(np.sum(rows)) + log_prior(state, prior)
 
 
-def log_complete(T: np.ndarray, X: np.ndarray, state: State, prior: Prior) -> float:
+def log_complete(T: np.ndarray, X: np.ndarray, state: State, prior: Hyper) -> float:
     """log p(T, X, W, α, μ, τ)."""
     rows = stats.norm.logpdf(T, X @ state.W.T + state.mu, 1 / np.sqrt(state.tau)).sum()
     return float(rows + stats.norm.logpdf(X).sum()) + log_prior(state, prior)

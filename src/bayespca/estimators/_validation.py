@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, validate_data
 
 from bayespca import io
 from bayespca.engines.arrays import is_sparse, to_numpy
 from bayespca.engines.sources import Source, open_source
+from bayespca.inference import Trace
+from bayespca.linear.hierarchical import Hyper
 
 Array = Any
 
@@ -285,6 +289,29 @@ def check_looping(estimator: Any) -> None:
             raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
     if not (isinstance(estimator.tol, Real) and float(estimator.tol) >= 0):
         raise ValueError(f"tol must be a number of at least 0, got {estimator.tol!r}.")
+
+
+def hyperparameters(estimator: Any) -> Hyper:
+    """The constants of the priors of Bishop's model."""
+    found: dict[str, Any] = {}
+    for name in ("a_alpha", "b_alpha", "a_tau", "b_tau", "beta"):
+        value = getattr(estimator, name)
+        if not isinstance(value, Real) or not 0 < float(value) < np.inf:
+            raise ValueError(f"{name} must be a positive number, got {value!r}.")
+        found[name] = float(value)
+    return replace(Hyper(), **found)
+
+
+def warn_of_early_end(trace: Trace, what: str) -> None:
+    """Tell how much still changed, and what to do."""
+    change = trace.last_change
+    by = f" by {change:.1e} of itself" if np.isfinite(change) else ""
+    warnings.warn(
+        f"{what}{by} in the last of {len(trace)} steps: raise max_iter or tol. The result is "
+        "usable.",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
 
 
 def seed(random_state: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -118,7 +118,7 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         X is an array, a DataFrame, a sparse matrix (made dense), or the path of a file, without
         holes. If anything goes wrong the estimator is left as it was.
         """
-        schedule, prior = self._schedule(), self._prior()
+        schedule, prior = self._schedule(), _validation.hyperparameters(self)
         reader = clone(self)
         X = _validation.read_training_data(reader, X, in_memory=True)
         X = X.toarray() if is_sparse(X) else to_numpy(X)
@@ -140,14 +140,6 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         for name, lowest in least.items():
             _whole(name, getattr(self, name), lowest)
         return gibbs.Schedule(**{name: int(getattr(self, name)) for name in least})
-
-    def _prior(self) -> gibbs.Prior:
-        names = ("a_alpha", "b_alpha", "a_tau", "b_tau", "beta")
-        for name in names:
-            value = getattr(self, name)
-            if not isinstance(value, Real) or not 0 < float(value) < np.inf:
-                raise ValueError(f"{name} must be a positive number, got {value!r}.")
-        return gibbs.Prior(**{name: float(getattr(self, name)) for name in names})
 
     def _columns(self, data: gibbs.Data) -> int:
         if self.n_components is None:

@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.base import (
     clone,
 )
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 
 from bayespca import inference, linear, missing
@@ -316,14 +315,8 @@ class BayesianPCA(PosteriorReader):
         self.__dict__.update(attributes, **_validation.features_of(reader))
 
     def _report(self, fitted: linear.Fit | missing.Fit, seconds: float) -> None:
-        if not fitted.converged:
-            change = fitted.trace.last_change if fitted.trace is not None else np.inf
-            warnings.warn(
-                f"the free energy still fell by {change:.1e} of itself in the last of "
-                f"{fitted.n_iter} steps: raise max_iter or tol. The result is usable.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        if not fitted.converged and fitted.trace is not None:
+            _validation.warn_of_early_end(fitted.trace, "the free energy still fell")
         for advice in fitted.status.advice:
             if advice.code in WARNED:
                 warnings.warn(advice.text, RankWarning, stacklevel=3)

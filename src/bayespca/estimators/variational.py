@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import warnings
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from bayespca import inference, missing
 from bayespca.engines import ENGINES, to_namespace
@@ -137,20 +136,16 @@ class VariationalPCA(PosteriorReader):
             _validation.check_finite_if_possible(data)
             raise
         self._store(fitted, reader, getattr(data, "dtype", np.dtype(np.float64)))
-        self._report(fitted)
+        if not fitted.converged:
+            _validation.warn_of_early_end(fitted.trace, "the bound still rose")
         return self
 
     def _hyper(self) -> Hyper:
         _validation.choose("prior", self.prior, ("ard", "unit"))
         _validation.choose("engine", self.engine, ("auto", *ENGINES))
         _validation.check_looping(self)
-        names = ("a_alpha", "b_alpha", "a_tau", "b_tau", "beta")
-        for name in names:
-            value = getattr(self, name)
-            if not value > 0:
-                raise ValueError(f"{name} must be positive, got {value!r}.")
-        return Hyper(
-            **{name: float(getattr(self, name)) for name in names},
+        return replace(
+            _validation.hyperparameters(self),
             alpha=1.0 if self.prior == "unit" else None,
             has_mean=bool(self.center),
         )
@@ -202,15 +197,6 @@ class VariationalPCA(PosteriorReader):
         }
         self.__dict__.pop("feature_names_in_", None)
         self.__dict__.update(attributes, **_validation.features_of(reader))
-
-    def _report(self, fitted: variational.Fit) -> None:
-        if not fitted.converged:
-            warnings.warn(
-                f"the bound still rose by {fitted.trace.last_change:.1e} of itself in the last of "
-                f"{len(fitted.trace)} sweeps: raise max_iter or tol. The result is usable.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
 
 
 def _posterior(fitted: variational.Fit, dtype: Any) -> missing.Posterior:

@@ -12,15 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class Info(Protocol):
+@dataclass(frozen=True)
+class Info:
     """What a step tells about itself, besides the state it leads to."""
 
-    @property
-    def free_energy(self) -> float: ...
-    @property
-    def rank(self) -> int: ...
-    @property
-    def noise_variance(self) -> float: ...
+    free_energy: float
+    rank: int
+    noise_variance: float
 
 
 S = TypeVar("S")

@@ -14,7 +14,8 @@ from bayespca.engines import fixed_signs
 from bayespca.spectrum import Advice, closed_form
 
 from .alignment import matched, principal_axes, turned
-from .gibbs import LOG_2PI, VARIES, Data, Draws, Prior
+from .gibbs import LOG_2PI, VARIES, Data, Draws
+from .hierarchical import Hyper
 
 FloatArray = NDArray[np.float64]
 
@@ -247,9 +248,9 @@ def _single(draws: Draws) -> Iterator[tuple[FloatArray, float, FloatArray]]:
 # --- the prior and the units of the data ---------------------------------------------------------
 
 
-def prior_advice(data: Data, prior: Prior) -> tuple[Advice, ...]:
+def prior_advice(data: Data, prior: Hyper) -> tuple[Advice, ...]:
     """Sentences for data in units for which the prior is not broad."""
-    scaled, found = prior.in_units_of(data.unit), []
+    scaled, found = prior.in_units(data.unit), []
     far = float(np.sqrt(scaled.beta * np.mean(data.mean**2)))
     if far > FAR_MEAN:
         found.append(

@@ -24,6 +24,8 @@ from scipy.special import gammaln
 
 from bayespca.engines.threads import one_blas_thread
 
+from .hierarchical import Hyper
+
 FloatArray = NDArray[np.float64]
 
 LOG_2PI = float(np.log(2 * np.pi))
@@ -44,27 +46,6 @@ PRECISION = (
 
 class PrecisionError(ArithmeticError):
     """Numbers of a chain left the range or the precision of floating-point arithmetic."""
-
-
-@dataclass(frozen=True)
-class Prior:
-    """Constants of the prior (icann1999 Section 3; Γ by shape and rate)."""
-
-    a_alpha: float = 1e-3
-    b_alpha: float = 1e-3
-    a_tau: float = 1e-3
-    b_tau: float = 1e-3
-    beta: float = 1e-3
-
-    def in_units_of(self, unit: float) -> Prior:
-        """The same prior for data that have been divided by `unit`: α, τ and β are precisions."""
-        square = unit * unit
-        return replace(
-            self,
-            b_alpha=self.b_alpha / square,
-            b_tau=self.b_tau / square,
-            beta=self.beta * square,
-        )
 
 
 @dataclass(frozen=True)
@@ -122,7 +103,7 @@ def compress(T: FloatArray) -> Data:
 # --- a sweep -----------------------------------------------------------------------------------
 
 
-def init(data: Data, q: int, prior: Prior, rng: np.random.Generator) -> State:
+def init(data: Data, q: int, prior: Hyper, rng: np.random.Generator) -> State:
     """A start that knows nothing of the data but their mean and size, spread wider than the answer.
 
     Noise between a hundredth and all of the variance, columns of W of random directions and of
@@ -135,7 +116,7 @@ def init(data: Data, q: int, prior: Prior, rng: np.random.Generator) -> State:
     return State(W, column_precisions(W, prior, rng), 1 / s2, mu)
 
 
-def sweep(state: State, data: Data, prior: Prior, rng: np.random.Generator) -> State:
+def sweep(state: State, data: Data, prior: Hyper, rng: np.random.Generator) -> State:
     """Draw everything once; each line leaves the posterior invariant.
 
     First with the latent variables X, which are drawn anew; then they are forgotten, and the other
@@ -198,7 +179,7 @@ def wishart_root(dof: int, q: int, rng: np.random.Generator) -> FloatArray:
 
 
 def loadings(
-    X: FloatArray, state: State, data: Data, prior: Prior, rng: np.random.Generator
+    X: FloatArray, state: State, data: Data, prior: Hyper, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
     """W and μ together: the mean is one more column, whose latent variable is 1.
 
@@ -217,7 +198,7 @@ def loadings(
     return both[:-1].T, both[-1]
 
 
-def column_precisions(W: FloatArray, prior: Prior, rng: np.random.Generator) -> FloatArray:
+def column_precisions(W: FloatArray, prior: Hyper, rng: np.random.Generator) -> FloatArray:
     """αᵢ ~ Γ(a_α + d/2, b_α + ½‖wᵢ‖²) (icann1999 Eq. 19 given W)."""
     d, q = W.shape
     rate = prior.b_alpha + 0.5 * np.einsum("ij,ij->j", W, W)
@@ -227,7 +208,7 @@ def column_precisions(W: FloatArray, prior: Prior, rng: np.random.Generator) -> 
 # --- with the latent variables integrated out --------------------------------------------------
 
 
-def noise_precision(state: State, data: Data, prior: Prior, rng: np.random.Generator) -> float:
+def noise_precision(state: State, data: Data, prior: Hyper, rng: np.random.Generator) -> float:
     """τ given W and μ, by a slice sampler in log τ.
 
     With eigenvalues λ and eigenvectors of WᵀW, f the sums of squares of the latent means along
@@ -253,7 +234,7 @@ def noise_precision(state: State, data: Data, prior: Prior, rng: np.random.Gener
     return t0 * exp(_slice_sampled(log_density, rng, step=LOG_NOISE_STEP))
 
 
-def rescaled(state: State, data: Data, prior: Prior, rng: np.random.Generator) -> State:
+def rescaled(state: State, data: Data, prior: Hyper, rng: np.random.Generator) -> State:
     """wᵢ → √v wᵢ, αᵢ → αᵢ/v, one column after another; α‖w‖² does not change.
 
     This is what lets columns that are switched off change their size. With H = (I + τWᵀW)⁻¹, F the
@@ -288,7 +269,7 @@ def after_rescaling(
 
 
 def _scale(
-    h: float, f: float, alpha: float, n: int, prior: Prior, rng: np.random.Generator
+    h: float, f: float, alpha: float, n: int, prior: Hyper, rng: np.random.Generator
 ) -> float:
     a, rate = prior.a_alpha, prior.b_alpha * alpha
 
@@ -335,7 +316,7 @@ def _slice_sampled(
 
 
 def moved_origin(
-    X: FloatArray, W: FloatArray, mu: FloatArray, data: Data, prior: Prior, rng: np.random.Generator
+    X: FloatArray, W: FloatArray, mu: FloatArray, data: Data, prior: Hyper, rng: np.random.Generator
 ) -> FloatArray:
     """μ after xₙ → xₙ + s, μ → μ − Ws: s ~ N(Q⁻¹(βWᵀμ − Σxₙ), Q⁻¹), Q = nI + βWᵀW."""
     total = data.ones @ X[: data.ones.size]
@@ -370,7 +351,7 @@ def rotated(W: FloatArray, alpha: FloatArray, rng: np.random.Generator) -> Float
 # --- the density -------------------------------------------------------------------------------
 
 
-def log_joint(state: State, data: Data, prior: Prior) -> float:
+def log_joint(state: State, data: Data, prior: Hyper) -> float:
     """log p(T, W, α, μ, τ), the latent variables integrated out, in the data's own units."""
     q, d, log_unit = state.alpha.size, data.d, np.log(data.unit)
     W, alpha, tau, mu = state.W, state.alpha, state.tau, state.mu
@@ -437,10 +418,10 @@ class Draws:
 
 
 def run(
-    data: Data, q: int, *, prior: Prior, schedule: Schedule, rngs: list[np.random.Generator]
+    data: Data, q: int, *, prior: Hyper, schedule: Schedule, rngs: list[np.random.Generator]
 ) -> Draws:
     """One chain for each generator; `prior` is that of the data in their own units."""
-    scaled, shape = prior.in_units_of(data.unit), (len(rngs), schedule.n_draws)
+    scaled, shape = prior.in_units(data.unit), (len(rngs), schedule.n_draws)
     draws = Draws(
         W=np.empty((*shape, data.d, q)),
         alpha=np.empty((*shape, q)),
@@ -463,7 +444,7 @@ def _fill(
     chain: int,
     state: State,
     data: Data,
-    prior: Prior,
+    prior: Hyper,
     schedule: Schedule,
     rng: np.random.Generator,
 ) -> None:

@@ -21,6 +21,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.special import gammaln, psi
 
+from bayespca.inference import Info
+
 FloatArray = NDArray[np.float64]
 
 LOG_2PI = float(np.log(2 * np.pi))
@@ -86,13 +88,6 @@ class State:
     b_alpha: FloatArray
     b_tau: float
     mu: FloatArray
-
-
-@dataclass(frozen=True)
-class Info:
-    free_energy: float
-    rank: int
-    noise_variance: float
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespca.inference import Info
 from bayespca.spectrum import VB, Family, Spectrum
 
 FloatArray = NDArray[np.float64]
@@ -108,13 +109,6 @@ class State:
     @property
     def rank(self) -> int:
         return int(self.prior_a.size)
-
-
-@dataclass(frozen=True)
-class Info:
-    free_energy: float
-    rank: int
-    noise_variance: float
 
 
 def start(

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.engines.gram import Eigen
+from bayespca.inference import Info
 from bayespca.spectrum import Solution, Spectrum
 
 FloatArray = NDArray[np.float64]
@@ -32,15 +33,6 @@ class State:
     solution: Solution
     spectrum: Spectrum
     components: FloatArray
-
-
-@dataclass(frozen=True)
-class Info:
-    """Free energy, rank, and the mean of the noise variances."""
-
-    free_energy: float
-    rank: int
-    noise_variance: float
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ import scipy.linalg
 import scipy.sparse
 from numpy.typing import NDArray
 
+from bayespca.inference import Info
+
 from .data import Holes
 
 FloatArray = NDArray[np.float64]
@@ -52,13 +54,6 @@ class State:
     @property
     def rank(self) -> int:
         return int(self.prior_a.size)
-
-
-@dataclass(frozen=True)
-class Info:
-    free_energy: float
-    rank: int
-    noise_variance: float
 
 
 @dataclass(frozen=True, eq=False)
