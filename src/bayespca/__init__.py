@@ -7,10 +7,13 @@ if TYPE_CHECKING:
     from bayespca import displays, report, spectrum
     from bayespca.estimators import (
         BayesianPCA,
+        BayesianPCAImputer,
         GibbsPCA,
         VariationalPCA,
+        cross_validate_entries,
         denoise,
         evbmf,
+        impute,
         load,
         rank_report,
         vbmf,
@@ -20,11 +23,14 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BayesianPCA",
+    "BayesianPCAImputer",
     "GibbsPCA",
     "VariationalPCA",
+    "cross_validate_entries",
     "denoise",
     "displays",
     "evbmf",
+    "impute",
     "load",
     "rank_report",
     "report",

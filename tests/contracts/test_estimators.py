@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayespca
-from bayespca import BayesianPCA, GibbsPCA, VariationalPCA
+from bayespca import BayesianPCA, BayesianPCAImputer, GibbsPCA, VariationalPCA
 
 ESTIMATORS = [
     BayesianPCA(),
@@ -17,6 +17,7 @@ ESTIMATORS = [
     BayesianPCA(noise="per-feature", max_iter=100, tol=1e-4),
     BayesianPCA(engine="randomized", random_state=0),
     BayesianPCA(solver="iterative", random_state=0),
+    BayesianPCAImputer(max_iter=100, tol=1e-6),
     GibbsPCA(2, n_draws=20, n_warmup=20, n_chains=2, random_state=0),
     VariationalPCA(random_state=0),
     VariationalPCA(2, prior="unit", center=False, random_state=0),

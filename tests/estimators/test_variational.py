@@ -88,7 +88,7 @@ def test_constant_columns_are_no_features(model):
 
 
 def test_a_row_with_holes_can_be_filled_by_its_posterior(model):
-    filled, std = model._general(), None
+    filled, std = model.general_posterior(), None
     assert filled is model.posterior_
     Y = X[:5].copy()
     Y[0, 2] = np.nan

@@ -2,6 +2,7 @@
 
 from .functions import RankReport, denoise, evbmf, rank_report, rank_rules, vbmf
 from .gibbs import GibbsPCA
+from .imputation import BayesianPCAImputer, EntryScores, cross_validate_entries, impute
 from .pca import BayesianPCA, RankWarning
 from .persistence import ModelFileError, load
 from .summary import Summary, summarize
@@ -9,14 +10,18 @@ from .variational import VariationalPCA
 
 __all__ = [
     "BayesianPCA",
+    "BayesianPCAImputer",
+    "EntryScores",
     "GibbsPCA",
     "ModelFileError",
     "RankReport",
     "RankWarning",
     "Summary",
     "VariationalPCA",
+    "cross_validate_entries",
     "denoise",
     "evbmf",
+    "impute",
     "load",
     "rank_report",
     "rank_rules",

@@ -73,7 +73,9 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         check_is_fitted(self)
         _validation.choose("return_std", return_std, (False, True, "mean"))
         X = _validation.read_new_data(self, X, "impute")
-        filled, std = missing.posterior.impute(self._general(), X, noise=return_std != "mean")
+        filled, std = missing.posterior.impute(
+            self.general_posterior(), X, noise=return_std != "mean"
+        )
         return (filled, std) if return_std else filled
 
     def sample_imputations(self, X: Any, n: int, random_state: Any = None) -> Any:
@@ -84,11 +86,11 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         check_is_fitted(self)
         X = _validation.read_new_data(self, X, "sample_imputations")
         seed = self.random_state if random_state is None else random_state
-        rng, posterior = _validation.generator(seed), self._general()
+        rng, posterior = _validation.generator(seed), self.general_posterior()
         draws = [missing.posterior.sample_imputation(posterior, X, rng) for _ in range(n)]
         return np.stack(draws) if draws else np.empty((0, *X.shape), X.dtype)
 
-    def _general(self) -> missing.Posterior:
+    def general_posterior(self) -> missing.Posterior:
         """The posterior in the form that rows with holes need."""
         found = self.posterior_
         return found if isinstance(found, missing.Posterior) else general(found)

@@ -31,6 +31,7 @@ def read_training_data(estimator: Any, X: Any, *, in_memory: bool = False) -> An
 
     Whether all numbers are finite is seen from the sums that the engine forms anyway.
     """
+    X = unmasked(X)
     if isinstance(X, io.Table):
         return _adopt_table(estimator, X)
     if isinstance(X, str | os.PathLike) and not Path(X).is_dir():
@@ -107,6 +108,15 @@ def _warn_about_columns(notes: Sequence[str]) -> None:
         warnings.warn("; ".join(notes) + ".", UserWarning, stacklevel=5)
 
 
+def unmasked(X: Any) -> Any:
+    """A masked array as one with NaN in the masked cells; the rest as it is."""
+    if not isinstance(X, np.ma.MaskedArray):
+        return X
+    kind = X.dtype if X.dtype.kind == "f" else np.dtype(np.float64)
+    values = np.ma.getdata(X).astype(kind)
+    return np.where(np.ma.getmaskarray(X), np.asarray(np.nan, kind), values)
+
+
 def as_numpy(X: Any) -> Any:
     """Arrays of other libraries as NumPy's; the rest as it is."""
     return to_numpy(X) if _is_foreign_array(X) else X
@@ -122,7 +132,10 @@ def read_matrix(Y: Any) -> Any:
 
 
 def read_new_data(estimator: Any, X: Any, method: str) -> Any:
-    """Rows for a method of a fitted estimator: dense, finite, with the features of the fit."""
+    """Rows for a method of a fitted estimator: dense, with the features of the fit, and finite but
+    for holes where the estimator takes them.
+    """
+    X = unmasked(X)
     if isinstance(X, io.Table):
         check_same_place(estimator, np.empty(0), method)
         return check_array(

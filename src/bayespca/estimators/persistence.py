@@ -28,6 +28,7 @@ from bayespca.missing.vb import State as HolesState
 from bayespca.spectrum import Advice, Spectrum, Status
 
 from .gibbs import GibbsPCA
+from .imputation import BayesianPCAImputer
 from .pca import BayesianPCA
 from .variational import VariationalPCA
 
@@ -337,6 +338,15 @@ def _check_bayesian_pca(model: Any) -> None:
     )
 
 
+def _check_imputer(model: Any) -> None:
+    k, p = model.n_components_, model.n_features_in_
+    names = vars(model).get("feature_names_in_")
+    _require(
+        model.posterior_.components.shape == (k, p) and (names is None or names.shape == (p,)),
+        f"its arrays are not of the sizes that {k} components in {p} features have",
+    )
+
+
 def _check_variational_pca(model: Any) -> None:
     _check_pca(model)
     q = model.alpha_.size
@@ -432,6 +442,19 @@ ESTIMATORS: dict[str, Layout] = {
         extras={"feature_names_in_": NAMES},
         settings={"_sklearn_output_config": OUTPUT},
         agree=_check_gibbs_pca,
+    ),
+    "BayesianPCAImputer": Layout(
+        BayesianPCAImputer,
+        parameters={name: PLAIN for name in BayesianPCAImputer().get_params()},
+        fitted={
+            "posterior_": _instance(missing.Posterior),
+            "n_components_": WHOLE,
+            "n_iter_": WHOLE,
+            "n_features_in_": WHOLE,
+        },
+        extras={"feature_names_in_": NAMES},
+        settings={"_sklearn_output_config": OUTPUT},
+        agree=_check_imputer,
     ),
     "VariationalPCA": Layout(
         VariationalPCA,

@@ -1,0 +1,195 @@
+"""Filling holes: an imputer for pipelines, one call for a table, a fair comparison of imputers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayespca import missing
+
+from . import _validation
+from .pca import BayesianPCA
+
+
+class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Fills NaN by Bayesian PCA; a scikit-learn imputer for pipelines.
+
+    Parameters are those of `BayesianPCA`, whose `impute` it is; columns are scaled by default, as
+    tables with holes mostly have columns of different units. For standard deviations and draws use
+    `BayesianPCA` itself.
+
+    Attributes
+    ----------
+    posterior_ : Posterior
+        The posterior that cells are filled from.
+    n_components_, n_iter_, n_features_in_ : int
+    """
+
+    def __init__(
+        self,
+        *,
+        n_components: int | str = "auto",
+        scale: bool = True,
+        max_iter: int = 1000,
+        tol: float = 1e-8,
+    ) -> None:
+        self.n_components = n_components
+        self.scale = scale
+        self.max_iter = max_iter
+        self.tol = tol
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the model to the cells that are there."""
+        X = self._read(X, reset=True)
+        model = BayesianPCA(**self.get_params()).fit(X)
+        self.posterior_ = model.general_posterior()
+        self.n_components_ = model.n_components_
+        self.n_iter_ = model.n_iter_
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """X with its holes filled; other cells stay as they are."""
+        check_is_fitted(self)
+        return missing.posterior.impute(self.posterior_, self._read(X, reset=False))[0]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the imputer to a file that `bayespca.load` reads, as `BayesianPCA.save` does."""
+        from .persistence import save
+
+        save(self, path)
+
+    def _read(self, X: Any, *, reset: bool) -> NDArray[Any]:
+        return np.asarray(
+            validate_data(
+                self,
+                _validation.unmasked(X),
+                reset=reset,
+                dtype=[np.float64, np.float32],
+                ensure_all_finite="allow-nan",
+            )
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def impute(X: Any, return_std: bool | str = False, **options: Any) -> Any:
+    """The data with their holes (NaN) filled, and the standard deviations of the filled cells.
+
+    `return_std` and what is returned are as in `BayesianPCA.impute`, options as in `BayesianPCA`.
+    """
+    return BayesianPCA(**options).fit(X).impute(X, return_std=return_std)
+
+
+@dataclass(frozen=True)
+class EntryScores:
+    """How well imputers fill cells that were hidden from them, by name of imputer.
+
+    Attributes
+    ----------
+    rmse
+        Root mean square error on the hidden cells of each fold.
+    coverage
+        Share of hidden cells within 1.96 standard deviations, NaN where an imputer gives none.
+    """
+
+    rmse: Mapping[str, NDArray[np.float64]]
+    coverage: Mapping[str, NDArray[np.float64]]
+
+    def __str__(self) -> str:
+        lines = [f"{'imputer':30s}{'RMSE':>10s}{'±':>10s}{'within 95 %':>14s}"]
+        for name, errors in self.rmse.items():
+            spread = errors.std(ddof=1) / np.sqrt(errors.size) if errors.size > 1 else np.nan
+            inside = float(np.mean(self.coverage[name]))
+            told = "" if np.isnan(inside) else f"{inside:.3f}"
+            lines.append(f"{name:30s}{errors.mean():10.4g}{spread:10.2g}{told:>14s}")
+        return "\n".join(lines)
+
+
+def cross_validate_entries(
+    imputers: Any, X: Any, *, n_folds: int = 5, random_state: Any = 0
+) -> EntryScores:
+    """Hide cells that are there, a fold of them at a time, and see how well they are filled.
+
+    Parameters
+    ----------
+    imputers
+        One imputer or a dictionary of them by name: estimators with `impute(X, return_std=True)`,
+        or scikit-learn imputers, which have `fit_transform`.
+    X
+        A matrix, with or without holes. A fold takes no cell that is the last one of its row or
+        column.
+    n_folds
+        Number of folds, over which the cells are spread at random.
+    random_state
+        Seed of that.
+    """
+    named = imputers if isinstance(imputers, Mapping) else {type(imputers).__name__: imputers}
+    values = np.asarray(_validation.unmasked(X), dtype=np.float64)
+    _check_table(values, n_folds)
+    folds = _folds(values, n_folds, _validation.generator(random_state))
+    rmse: dict[str, list[float]] = {name: [] for name in named}
+    coverage: dict[str, list[float]] = {name: [] for name in named}
+    for hidden in folds:
+        shown = np.where(hidden, np.nan, values)
+        for name, imputer in named.items():
+            filled, std = _filled(clone(imputer), shown)
+            error = (filled - values)[hidden]
+            rmse[name].append(_mean(error**2) ** 0.5)
+            inside = np.nan if std is None else _mean(np.abs(error) < 1.96 * std[hidden])
+            coverage[name].append(inside)
+    return EntryScores(
+        {name: np.array(errors) for name, errors in rmse.items()},
+        {name: np.array(shares) for name, shares in coverage.items()},
+    )
+
+
+def _mean(values: NDArray[Any]) -> float:
+    """NaN where there is nothing to average."""
+    return float(values.mean()) if values.size else float("nan")
+
+
+def _check_table(X: NDArray[np.float64], n_folds: int) -> None:
+    if X.ndim != 2:
+        raise ValueError(f"expected a matrix, got an array of shape {X.shape}.")
+    count = int(np.count_nonzero(~np.isnan(X)))
+    if not 2 <= n_folds <= count:
+        raise ValueError(
+            f"n_folds must be between 2 and the number of cells that are there, {count}; "
+            f"got {n_folds!r}."
+        )
+
+
+def _folds(
+    X: NDArray[np.float64], n_folds: int, rng: np.random.Generator
+) -> list[NDArray[np.bool_]]:
+    """Which cells to hide in each fold."""
+    cells = rng.permutation(np.flatnonzero(~np.isnan(X)))
+    found = []
+    for part in np.array_split(cells, n_folds):
+        flat = np.zeros(X.size, dtype=np.bool_)
+        flat[part] = True
+        hidden: NDArray[np.bool_] = flat.reshape(X.shape)
+        left = ~np.isnan(X) & ~hidden
+        # A row or column without any cell left has nothing to be filled from.
+        rows, columns = (np.asarray(left.any(axis=axis)) for axis in (1, 0))
+        hidden &= rows[:, None] & columns
+        found.append(hidden)
+    return found
+
+
+def _filled(imputer: Any, X: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    if hasattr(imputer, "impute"):
+        filled, std = imputer.fit(X).impute(X, return_std=True)
+        return np.asarray(filled), np.asarray(std)
+    return np.asarray(imputer.fit_transform(X)), None
