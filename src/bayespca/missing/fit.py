@@ -21,6 +21,8 @@ FloatArray = NDArray[np.float64]
 
 # Sweeps with one component less, to see how much worse that is.
 SWEEPS_WITH_LESS = 30
+# Nats by which a rank is worse that need not be known more precisely.
+IMPROBABLE = 30.0
 
 
 @dataclass(frozen=True)
@@ -143,9 +145,23 @@ def _energies_by_rank(run: inference.Run[State], data: Holes) -> dict[int, float
             without_component(run.state, rank - 1),
             max_iter=SWEEPS_WITH_LESS,
             tol=1e-8,
+            callback=_hopeless(run.free_energy),
         )
-        found[less.state.rank] = float(less.trace.free_energy[-1])
+        found[less.state.rank] = less.free_energy
     return found
+
+
+def _hopeless(best: float) -> inference.Callback:
+    """Ends a run that will not come near a free energy, going by its last step."""
+    seen: list[float] = []
+
+    def callback(number: int, info: inference.Info) -> bool:
+        fall = seen[-1] - info.free_energy if seen else np.inf
+        seen.append(info.free_energy)
+        gap = info.free_energy - best
+        return bool(gap > IMPROBABLE and SWEEPS_WITH_LESS * fall < gap)
+
+    return callback
 
 
 def _probabilities(energies: dict[int, float]) -> FloatArray:
