@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,18 +43,29 @@ class Holes:
         """1.0 where observed: n×p."""
         return self.patterns[self.pattern]
 
+    @cached_property
+    def order(self) -> NDArray[np.intp]:
+        """Rows sorted by pattern."""
+        return np.argsort(self.pattern, kind="stable")
+
+    @cached_property
+    def starts(self) -> NDArray[np.intp]:
+        """Where each pattern begins among the sorted rows, with n at the end."""
+        counts = np.bincount(self.pattern, minlength=len(self.patterns))
+        return np.concatenate([[0], np.cumsum(counts)])
+
     @property
     def freedom(self) -> int:
         """M: rows less the one that the mean takes."""
         return max(len(self.pattern) - 1, 1)
 
-    @property
+    @cached_property
     def column_counts(self) -> FloatArray:
         """Observed cells of each column."""
         rows = np.bincount(self.pattern, minlength=len(self.patterns))
         return np.asarray(rows @ self.patterns)
 
-    @property
+    @cached_property
     def pattern_weights(self) -> FloatArray:
         """Rows of each pattern, of M in all: what the covariance of a pattern counts."""
         rows = np.bincount(self.pattern, minlength=len(self.patterns))
@@ -83,7 +95,20 @@ def observed(X: FloatArray, *, center: bool, scale: bool) -> Holes:
 
 def patterns_of(seen: NDArray[np.bool_]) -> tuple[FloatArray, NDArray[np.intp]]:
     """The different rows of a mask as 0 and 1, and which one each row is."""
-    packed = np.ascontiguousarray(np.packbits(seen, axis=1))
-    keys = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
+    keys = _hashes(seen)
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    if not np.array_equal(seen, seen[first][inverse]):  # two patterns with one hash
+        packed = np.ascontiguousarray(np.packbits(seen, axis=1))
+        rows = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
+        _, first, inverse = np.unique(rows, return_index=True, return_inverse=True)
     return seen[first].astype(np.float64), inverse.ravel()
+
+
+def _hashes(seen: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """A number for each row that differs where rows do, but for an accident."""
+    packed = np.packbits(seen, axis=1)
+    padded = np.pad(packed, ((0, 0), (0, -packed.shape[1] % 8)))
+    words = np.ascontiguousarray(padded).view(np.uint64)
+    odd = np.random.default_rng(0).integers(2**63, size=words.shape[1], dtype=np.uint64) * 2 + 1
+    mixed = (words ^ (words >> np.uint64(29))) * odd.astype(np.uint64)
+    return np.asarray((mixed ^ (mixed >> np.uint64(32))).sum(axis=1, dtype=np.uint64))

@@ -18,24 +18,21 @@ inequality says that no other choice is better. It takes the place of hundreds o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse
 from numpy.typing import NDArray
 
 from bayespca.inference import Info
 
 from .data import Holes
+from .kernels import rows_given_columns
 
 FloatArray = NDArray[np.float64]
 
 # Of the mean square of the data: noise below it is rounding.
 LEAST_NOISE = 1e-12
-# Rows whose covariances are in memory at once, times their size.
-CHUNK = 2**22
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,15 +57,19 @@ class State:
 class Rows:
     """The posterior of A, and sums over it that columns need.
 
-    `cov` and `precision` are those of each pattern, `second` is Σᵢ⟨ãᵢãᵢᵀ⟩ over its rows, packed,
-    and `log_det` the sum over all rows of log |Σᵢ|.
+    `packed_cov` are the covariances of each pattern, `second` is Σᵢ⟨ãᵢãᵢᵀ⟩ over its rows, both
+    packed, and `log_det` the sum over all rows of log |Σᵢ|.
     """
 
     a: FloatArray
-    cov: FloatArray
-    precision: FloatArray
+    packed_cov: FloatArray
     second: FloatArray
     log_det: float
+
+    @property
+    def cov(self) -> FloatArray:
+        """The covariances of each pattern: (m, H, H)."""
+        return _unpacked(self.packed_cov, self.a.shape[1])
 
 
 # --- one sweep ---------------------------------------------------------------------------------
@@ -85,41 +86,16 @@ def step(state: State, data: Holes) -> tuple[State, Info]:
 def update_rows(state: State, data: Holes) -> Rows:
     """r(aᵢ) = N(Σᵢ rᵢ/σ², Σᵢ), Σᵢ = σ²(Σⱼ⟨bⱼbⱼᵀ⟩ + σ²/cₐ²)⁻¹ over the observed j of row i."""
     H, s2 = state.rank, state.noise_variance
-    n = data.shape[0]
     second_b = _second(state.b, state.b_cov)
-    weights = data.pattern_weights
-    cov, precision = np.empty((2, len(data.patterns), H, H))
-    drift = np.empty((len(data.patterns), H))
-    log_det = 0.0
-    for part in _chunks(len(data.patterns), H):
-        mask = data.patterns[part]
-        gram = _unpacked(mask @ _packed(second_b[:, :H, :H]), H)
-        precision[part] = (gram + np.diag(s2 / state.prior_a)) / s2
-        cov[part], dets = _inverses(precision[part])
-        drift[part] = mask @ second_b[:, :H, H]
-        log_det += float(weights[part] @ dets)
+    gram = data.patterns @ _packed(second_b[:, :H, :H])
+    drift = data.patterns @ second_b[:, :H, H]
     pull = data.values @ state.b[:, :H] - drift[data.pattern]
-    a = np.empty((n, H))
-    for part in _chunks(n, H):
-        a[part] = np.einsum("ihk,ik->ih", cov[data.pattern[part]], pull[part]) / s2
-    return Rows(a, cov, precision, _second_by_pattern(a, cov, data), log_det)
-
-
-def _second_by_pattern(a: FloatArray, cov: FloatArray, data: Holes) -> FloatArray:
-    """Σ⟨ããᵀ⟩ over the rows of each pattern, packed; ã = (a, 1)."""
-    n, H = a.shape
-    i, j = np.triu_indices(H + 1)
-    ones = _with_one(a)
-    out = np.zeros((len(data.patterns), i.size))
-    for part in _chunks(n, H + 1):
-        rows = np.arange(part.stop - part.start)
-        members = scipy.sparse.csr_array(
-            (np.ones(rows.size), (data.pattern[part], rows)), shape=(len(out), rows.size)
-        )
-        out += np.asarray(members @ (ones[part][:, i] * ones[part][:, j]))
-    inner = j < H
-    out[:, inner] += data.pattern_weights[:, None] * cov[:, i[inner], j[inner]]
-    return out
+    a, cov, second, log_dets = rows_given_columns(
+        gram, pull, data.order, data.starts, s2 / state.prior_a, s2
+    )
+    weights = data.pattern_weights
+    second[:, np.triu_indices(H + 1)[1] < H] += weights[:, None] * cov
+    return Rows(a, cov, second, float(weights @ log_dets))
 
 
 def _with_one(a: FloatArray) -> FloatArray:
@@ -149,7 +125,7 @@ def _settled(
     n, p = data.shape
     H, M = state.rank, data.freedom
     mean = rows.a.mean(axis=0)
-    Saa = rows.a.T @ rows.a + np.einsum("m,mhk->hk", data.pattern_weights, rows.cov)
+    Saa = rows.a.T @ rows.a + _unpacked((data.pattern_weights @ rows.packed_cov)[None, :], H)[0]
     Saa -= n * np.outer(mean, mean)
     b, b_cov = _moved(b, b_cov, mean)
     Sbb = b[:, :H].T @ b[:, :H] + b_cov[:, :H, :H].sum(axis=0)
@@ -172,18 +148,26 @@ def _settled(
     counts = data.column_counts
     parts = Parts(M, counts, squares, cross, overlap, prior_a, prior_b, log_det_a, log_det_b)
     best = State(b, b_cov, prior_a, prior_b, parts.noise_variance)
-    return _without_weakest(best, parts, rows, back, data)
+    return _without_weakest(best, parts, state, back, data)
+
+
+def _along(v: FloatArray, state: State, data: Holes) -> FloatArray:
+    """vᵀΣᵢ⁻¹v for the covariance of each pattern under `state`."""
+    H, s2 = state.rank, state.noise_variance
+    second_b = _second(state.b, state.b_cov)[:, :H, :H]
+    squares = np.einsum("h,jhk,k->j", v, second_b, v)
+    return np.asarray((data.patterns @ squares) / s2 + v @ (v / state.prior_a))
 
 
 def _without_weakest(
-    state: State, parts: Parts, rows: Rows, back: FloatArray, data: Holes
+    state: State, parts: Parts, before: State, back: FloatArray, data: Holes
 ) -> tuple[State, float]:
-    """Drop the last component if the free energy is lower without it."""
+    """Drop the last component if the free energy is lower without it; rows are from `before`."""
     h = state.rank - 1
     if h < 0:
         return state, parts.free_energy
     # |Σ₋ₕ| = |Σ|·(Σ⁻¹)ₕₕ, for the rows of A and of (B, μ) in the new coordinates.
-    along_a = np.einsum("h,mhk,k->m", back[h], rows.precision, back[h])
+    along_a = _along(back[h], before, data)
     unit = np.zeros((len(state.b), h + 2, 1))
     unit[:, h] = 1.0
     along_b = np.linalg.solve(state.b_cov, unit)[:, h, 0]
@@ -318,8 +302,3 @@ def _inverses(precision: FloatArray) -> tuple[FloatArray, FloatArray]:
     log_dets = -2 * np.log(np.einsum("mhh->mh", root)).sum(axis=1)
     inverse_root = np.linalg.inv(root)
     return np.swapaxes(inverse_root, 1, 2) @ inverse_root, log_dets
-
-
-def _chunks(n: int, size: int) -> Iterator[slice]:
-    rows = max(1, CHUNK // max(1, size * size))
-    return (slice(start, min(start + rows, n)) for start in range(0, n, rows))
