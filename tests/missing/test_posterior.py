@@ -195,7 +195,7 @@ def test_no_component_at_all():
 
 
 @pytest.mark.parametrize(
-    "options", [{"method": "map"}, {"center": False}, {"noise": "per-feature"}, {"engine": "gram"}]
+    "options", [{"method": "map"}, {"center": False}, {"noise_variance": 1.0}, {"engine": "gram"}]
 )
 def test_options_that_would_be_ignored_are_refused(options):
     _, _, Y = simulated(50, 6)

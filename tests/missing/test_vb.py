@@ -26,7 +26,7 @@ def with_holes(n, p, rank, share, *, noise=1.0, seed=0):
 def unpruned_step(state, data):
     """A sweep that keeps all components: their number would hide what a part of it does."""
     rows = vb.update_rows(state, data)
-    b, b_cov, _ = vb._update_columns(state, data, rows)
+    b, b_cov, _ = vb._update_columns(state, data, rows, data.values)
     return rows, replace(state, b=b, b_cov=b_cov)
 
 
@@ -48,7 +48,7 @@ def test_the_free_energy_is_the_defined_one(repeat):
     rows = vb.update_rows(state, data)
     new, info = vb.step(state, data)
     # The same posterior of A in the new coordinates: found from where columns have been taken.
-    b, b_cov, _ = vb._update_columns(state, data, rows)
+    b, b_cov, _ = vb._update_columns(state, data, rows, data.values)
     mean = rows.a.mean(axis=0)
     n = len(rows.a)
     spread = (n - 1) / n * rows.cov[data.pattern].sum(axis=0)

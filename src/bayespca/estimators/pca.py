@@ -218,7 +218,11 @@ class BayesianPCA(PosteriorReader):
     def _fitted_with_holes(self, data: Any, options: linear.Options) -> missing.Fit:
         _validation.check_for_holes(self, data)
         return missing.fit(
-            data, max_rank=options.n_components, scale=self.scale, looping=options.looping
+            data,
+            max_rank=options.n_components,
+            scale=self.scale,
+            looping=options.looping,
+            per_feature=self.noise == "per-feature",
         )
 
     @available_if(_adds_up)  # type: ignore[untyped-decorator]
@@ -333,7 +337,6 @@ class BayesianPCA(PosteriorReader):
     def _takes_holes(self) -> bool:
         return (
             self.method == "evb"
-            and self.noise == "isotropic"
             and self.noise_variance == "auto"
             and self.solver == "auto"
             and bool(self.center)

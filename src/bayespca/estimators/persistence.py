@@ -245,6 +245,8 @@ RECORDS: dict[str, Record] = {
             "prior_a": VECTOR,
             "prior_b": VECTOR,
             "noise_variance": NUMBER,
+            # A posterior is always of data divided by what they are scaled by.
+            "psi": NOTHING,
         },
         _check_holes_state,
     ),

@@ -35,7 +35,7 @@ class Fit:
     rank_posterior: FloatArray
     n_samples: int
     free_energy: float
-    noise_variance: float
+    noise_variance: float | FloatArray
     trace: inference.Trace
     converged: bool
     status: Status
@@ -53,7 +53,14 @@ class Fit:
         return len(self.trace)
 
 
-def fit(X: FloatArray, *, max_rank: int | None, scale: bool, looping: inference.Looping) -> Fit:
+def fit(
+    X: FloatArray,
+    *,
+    max_rank: int | None,
+    scale: bool,
+    looping: inference.Looping,
+    per_feature: bool = False,
+) -> Fit:
     """Fit a matrix of floats with NaN in its holes.
 
     Rows and columns without any value take no part: the former have the prior's scores, the latter
@@ -62,18 +69,24 @@ def fit(X: FloatArray, *, max_rank: int | None, scale: bool, looping: inference.
     n, p = X.shape
     values = np.asarray(X, dtype=np.float64)
     live_rows, live = _with_values(values)
-    data = observed(values[live_rows][:, live], center=True, scale=scale)
+    # With noise of its own for each feature, its unit is arbitrary: that of its spread will do.
+    data = observed(values[live_rows][:, live], center=True, scale=scale or per_feature)
     if looping.checkpoint is not None:
-        looping = replace(looping, mark=inference.fingerprint(values, max_rank, scale))
+        mark = inference.fingerprint(values, max_rank, scale, per_feature)
+        looping = replace(looping, mark=mark)
     run = looping.run(
         partial(step, data=data),
-        lambda rng: start(data, max_rank=max_rank),
+        lambda rng: start(data, max_rank=max_rank, per_feature=per_feature),
         records=[State],
         # There is one start, and nothing random in it.
         n_init=1,
     )
     state = run.state
     posterior = _posterior(state, data, live, scale=scale, dtype=X.dtype)
+    noise: float | FloatArray = posterior.noise_variance
+    if state.psi is not None:
+        noise = np.zeros(p)
+        noise[live] = state.psi * data.unit**2
     energies = _energies_by_rank(run, data)
     M = max(n - 1, 1)
     variances = read.latent_variance_of_scores(posterior)
@@ -87,7 +100,7 @@ def fit(X: FloatArray, *, max_rank: int | None, scale: bool, looping: inference.
         rank_posterior=_probabilities(energies),
         n_samples=n,
         free_energy=energy,
-        noise_variance=posterior.noise_variance,
+        noise_variance=noise,
         trace=run.trace,
         converged=run.converged,
         status=_status(values, live_rows, live),
@@ -104,7 +117,8 @@ def _posterior(
 ) -> Posterior:
     """The posterior for all columns; those without values have the prior's loadings."""
     p, H = live.size, state.rank
-    unit = 1.0 if scale else float(data.unit[0])
+    unit = 1.0 if scale or state.psi is not None else float(data.unit[0])
+    root = np.ones(data.shape[1]) if state.psi is None else np.sqrt(state.psi)
     b = np.zeros((p, H + 1))
     b_cov = np.zeros((p, H + 1, H + 1))
     # Nothing is known of a column without values: the prior, and a mean as uncertain as the data.
@@ -112,7 +126,7 @@ def _posterior(
     b[live], b_cov[live] = state.b, state.b_cov
     location, scales = np.zeros(p), np.ones(p)
     location[live] = data.location
-    scales[live] = data.unit / unit
+    scales[live] = data.unit * root / unit
     whole = State(b, b_cov, state.prior_a, state.prior_b, state.noise_variance)
     return read.from_state(whole, location=location, scale=scales, unit=unit, dtype=dtype)
 

@@ -19,7 +19,7 @@ ROUNDS = 5
 SPARE = 3
 
 
-def start(data: Holes, *, max_rank: int | None = None) -> State:
+def start(data: Holes, *, max_rank: int | None = None, per_feature: bool = False) -> State:
     """Fill with zeros (the means), then a few times with the closed form's low-rank matrix.
 
     A filled matrix looks less noisy than it is and its components weaker, so a few more than it
@@ -39,13 +39,14 @@ def start(data: Holes, *, max_rank: int | None = None) -> State:
     b = np.zeros((p, rank + 1))
     b[:, :rank] = (right * np.sqrt(spread)[:, None]).T
     prior_b = np.maximum((b[:, :rank] ** 2).mean(axis=0), 1e-6)
-    return State(
-        b=b,
-        b_cov=np.zeros((p, rank + 1, rank + 1)),
-        prior_a=np.ones(rank),
-        prior_b=prior_b,
-        noise_variance=max(noise, 1e-8),
-    )
+    noise = max(noise, 1e-8)
+    if not per_feature:
+        b_cov = np.zeros((p, rank + 1, rank + 1))
+        return State(b, b_cov, np.ones(rank), prior_b, noise)
+    # The same noise for every feature to begin with, and everything in its units.
+    psi = np.full(p, noise)
+    b_cov = np.zeros((p, rank + 1, rank + 1))
+    return State(b / np.sqrt(noise), b_cov, np.ones(rank), prior_b / noise, 1.0, psi)
 
 
 def _factors(X: FloatArray, most: int) -> tuple[int, FloatArray, FloatArray]:

@@ -39,7 +39,9 @@ LEAST_NOISE = 1e-12
 class State:
     """All that the next sweep needs: A follows from it.
 
-    `b` and `b_cov` are mean (p, H+1) and covariance (p, H+1, H+1) of the rows of (B, μ).
+    `b` and `b_cov` are mean (p, H+1) and covariance (p, H+1, H+1) of the rows of (B, μ). With
+    `psi`, each feature has a noise variance of its own: everything else is then of data divided by
+    √ψ, whose noise variance is 1, the prior of the loadings included.
     """
 
     b: FloatArray
@@ -47,6 +49,7 @@ class State:
     prior_a: FloatArray
     prior_b: FloatArray
     noise_variance: float
+    psi: FloatArray | None = None
 
     @property
     def rank(self) -> int:
@@ -77,19 +80,29 @@ class Rows:
 
 def step(state: State, data: Holes) -> tuple[State, Info]:
     """Rows, columns, the best coordinates, prior variances, noise; then drop what does not pay."""
-    rows = update_rows(state, data)
-    b, b_cov, second = _update_columns(state, data, rows)
-    state, energy = _settled(state, data, rows, b, b_cov, second)
-    return state, Info(energy, state.rank, state.noise_variance)
+    values = scaled_values(state, data)
+    rows = update_rows(state, data, values)
+    columns = _update_columns(state, data, rows, values)
+    state, energy = _settled(state, data, rows, columns, values)
+    if state.psi is None:
+        return state, Info(energy, state.rank, state.noise_variance)
+    energy += 0.5 * float((data.column_counts - 1) @ np.log(state.psi))
+    return state, Info(energy, state.rank, float(state.psi.mean()))
 
 
-def update_rows(state: State, data: Holes) -> Rows:
+def scaled_values(state: State, data: Holes) -> FloatArray:
+    """The data in the units of the state."""
+    return data.values if state.psi is None else data.values / np.sqrt(state.psi)
+
+
+def update_rows(state: State, data: Holes, values: FloatArray | None = None) -> Rows:
     """r(aᵢ) = N(Σᵢ rᵢ/σ², Σᵢ), Σᵢ = σ²(Σⱼ⟨bⱼbⱼᵀ⟩ + σ²/cₐ²)⁻¹ over the observed j of row i."""
     H, s2 = state.rank, state.noise_variance
+    values = scaled_values(state, data) if values is None else values
     second_b = _second(state.b, state.b_cov)
     gram = data.patterns @ _packed(second_b[:, :H, :H])
     drift = data.patterns @ second_b[:, :H, H]
-    pull = data.values @ state.b[:, :H] - drift[data.pattern]
+    pull = values @ state.b[:, :H] - drift[data.pattern]
     a, cov, second, log_dets = rows_given_columns(
         gram, pull, data.order, data.starts, s2 / state.prior_a, s2
     )
@@ -103,7 +116,7 @@ def _with_one(a: FloatArray) -> FloatArray:
 
 
 def _update_columns(
-    state: State, data: Holes, rows: Rows
+    state: State, data: Holes, rows: Rows, values: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """r(bⱼ, μⱼ), and Σᵢ⟨ãᵢãᵢᵀ⟩ over the observed rows of each column."""
     H, s2 = state.rank, state.noise_variance
@@ -114,15 +127,20 @@ def _update_columns(
     precision = (second + np.diag(ridge)) / s2
     precision[empty, H, H] = 1.0
     b_cov, _ = _inverses(precision)
-    pull = np.concatenate([data.values.T @ rows.a, data.values.sum(axis=0)[:, None]], axis=1)
+    pull = np.concatenate([values.T @ rows.a, values.sum(axis=0)[:, None]], axis=1)
     return np.einsum("jhk,jk->jh", b_cov, pull) / s2, b_cov, second
 
 
 def _settled(
-    state: State, data: Holes, rows: Rows, b: FloatArray, b_cov: FloatArray, second: FloatArray
+    state: State,
+    data: Holes,
+    rows: Rows,
+    columns: tuple[FloatArray, FloatArray, FloatArray],
+    values: FloatArray,
 ) -> tuple[State, float]:
     """The state in the best coordinates, with the best priors and noise, and its free energy."""
     n, p = data.shape
+    b, b_cov, second = columns
     H, M = state.rank, data.freedom
     mean = rows.a.mean(axis=0)
     Saa = rows.a.T @ rows.a + _unpacked((data.pattern_weights @ rows.packed_cov)[None, :], H)[0]
@@ -140,15 +158,39 @@ def _settled(
     Sbb = back @ Sbb @ back.T
     prior_b = np.diag(Sbb) / p
     a = (rows.a - mean) @ turn
-    cross = np.einsum("ij,ij->j", data.values.T @ _with_one(a), b)
-    overlap = np.einsum("jhk,jhk->hk", _second(b, b_cov), second)
-    squares = float(np.einsum("ij,ij->", data.values, data.values))
+    cross = (values.T @ _with_one(a)) * b
+    overlap = _second(b, b_cov) * second
+    squares = np.einsum("ij,ij->j", values, values)
     log_det_a = rows.log_det + 2 * M * np.linalg.slogdet(turn)[1]
     log_det_b = float(np.linalg.slogdet(b_cov)[1].sum())
     counts = data.column_counts
-    parts = Parts(M, counts, squares, cross, overlap, prior_a, prior_b, log_det_a, log_det_b)
-    best = State(b, b_cov, prior_a, prior_b, parts.noise_variance)
-    return _without_weakest(best, parts, state, back, data)
+    fixed = None if state.psi is None else 1.0
+    parts = Parts(M, counts, squares, cross, overlap, prior_a, prior_b, log_det_a, log_det_b, fixed)
+    best = State(b, b_cov, prior_a, prior_b, parts.noise_variance, state.psi)
+    best, parts = _without_weakest(best, parts, state, back, data)
+    if best.psi is None:
+        return best, parts.free_energy
+    return _with_best_psi(best, parts)
+
+
+def _with_best_psi(state: State, parts: Parts) -> tuple[State, float]:
+    """ψⱼ·φⱼ that minimises the free energy at the posterior of A and (B, μ), feature by feature.
+
+    φⱼ is the mean over ⟨residual²⟩ of the nⱼ observed cells and ⟨bⱼₕ²⟩/c_bₕ² of the H loadings,
+    whose prior is in units of the noise as well. Everything in units of √ψ is rescaled.
+    """
+    H, psi = state.rank, state.psi
+    assert psi is not None
+    loadings = state.b[:, :H] ** 2 + np.einsum("jhh->jh", state.b_cov[:, :H, :H])
+    terms = parts.residuals + loadings @ (1 / state.prior_b)
+    freedom = parts.counts + H
+    phi = np.maximum(terms / freedom, LEAST_NOISE / psi)
+    change = 0.5 * float((terms / phi - terms + freedom * np.log(phi)).sum())
+    # log |b_cov| and the units of μ and of the data are among the terms of `freedom`; those of the
+    # data and of μ are added where ψ is known, so they are taken out here.
+    change -= 0.5 * float((parts.counts - 1) @ np.log(phi))
+    b, b_cov = state.b / np.sqrt(phi)[:, None], state.b_cov / phi[:, None, None]
+    return replace(state, b=b, b_cov=b_cov, psi=psi * phi), parts.free_energy + change
 
 
 def _along(v: FloatArray, state: State, data: Holes) -> FloatArray:
@@ -161,43 +203,40 @@ def _along(v: FloatArray, state: State, data: Holes) -> FloatArray:
 
 def _without_weakest(
     state: State, parts: Parts, before: State, back: FloatArray, data: Holes
-) -> tuple[State, float]:
+) -> tuple[State, Parts]:
     """Drop the last component if the free energy is lower without it; rows are from `before`."""
     h = state.rank - 1
     if h < 0:
-        return state, parts.free_energy
+        return state, parts
     # |Σ₋ₕ| = |Σ|·(Σ⁻¹)ₕₕ, for the rows of A and of (B, μ) in the new coordinates.
     along_a = _along(back[h], before, data)
     unit = np.zeros((len(state.b), h + 2, 1))
     unit[:, h] = 1.0
     along_b = np.linalg.solve(state.b_cov, unit)[:, h, 0]
     keep = _others(h, h + 2)
-    less = Parts(
-        parts.M,
-        parts.counts,
-        parts.squares,
-        parts.cross[keep],
-        parts.overlap[np.ix_(keep, keep)],
-        parts.prior_a[:h],
-        parts.prior_b[:h],
-        parts.log_det_a + float(data.pattern_weights @ np.log(along_a)),
-        parts.log_det_b + float(np.log(along_b).sum()),
+    less = replace(
+        parts,
+        cross=parts.cross[:, keep],
+        overlap=parts.overlap[:, keep[:, None], keep],
+        prior_a=parts.prior_a[:h],
+        prior_b=parts.prior_b[:h],
+        log_det_a=parts.log_det_a + float(data.pattern_weights @ np.log(along_a)),
+        log_det_b=parts.log_det_b + float(np.log(along_b).sum()),
     )
     if less.free_energy >= parts.free_energy:
-        return state, parts.free_energy
-    smaller = replace(without_component(state, h), noise_variance=less.noise_variance)
-    return smaller, less.free_energy
+        return state, parts
+    return replace(without_component(state, h), noise_variance=less.noise_variance), less
 
 
 def without_component(state: State, h: int) -> State:
     """The state with one component less."""
     keep = _others(h, state.rank + 1)
-    return State(
-        state.b[:, keep],
-        state.b_cov[:, keep[:, None], keep],
-        np.delete(state.prior_a, h),
-        np.delete(state.prior_b, h),
-        state.noise_variance,
+    return replace(
+        state,
+        b=state.b[:, keep],
+        b_cov=state.b_cov[:, keep[:, None], keep],
+        prior_a=np.delete(state.prior_a, h),
+        prior_b=np.delete(state.prior_b, h),
     )
 
 
@@ -209,27 +248,35 @@ def _others(h: int, count: int) -> NDArray[np.intp]:
 class Parts:
     """What the free energy is made of, once priors are at their best.
 
-    counts are the observed cells of each column, cross is Σ x·ã·b̃ by component, overlap
-    Σ⟨b̃b̃ᵀ⟩⟨ããᵀ⟩ by pairs of components.
+    Of each column: counts are the observed cells, squares is Σx², cross Σ x·ã·b̃ by component,
+    overlap Σ⟨b̃b̃ᵀ⟩⟨ããᵀ⟩ by pairs of components. `fixed_noise` is None where the noise is learned.
     """
 
     M: int
     counts: FloatArray
-    squares: float
+    squares: FloatArray
     cross: FloatArray
     overlap: FloatArray
     prior_a: FloatArray
     prior_b: FloatArray
     log_det_a: float
     log_det_b: float
+    fixed_noise: float | None = None
+
+    @property
+    def residuals(self) -> FloatArray:
+        """Σ⟨(x − b̃ᵀã)²⟩ over the observed cells of each column."""
+        overlap = self.overlap.sum(axis=(1, 2))
+        return np.asarray(self.squares - 2 * self.cross.sum(axis=1) + overlap)
 
     @property
     def residual(self) -> float:
-        """Σ⟨(x − b̃ᵀã)²⟩ over the observed cells."""
-        return float(self.squares - 2 * self.cross.sum() + self.overlap.sum())
+        return float(self.residuals.sum())
 
     @property
     def noise_variance(self) -> float:
+        if self.fixed_noise is not None:
+            return self.fixed_noise
         return max(self.residual / float(self.counts.sum()), LEAST_NOISE)
 
     @property
