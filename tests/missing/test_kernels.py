@@ -18,7 +18,8 @@ def problem(n, m, H, seed=0):
     pattern = np.sort(np.r_[np.arange(m), rng.integers(0, m, n - m)])
     order = rng.permutation(n)
     starts = np.r_[0, np.cumsum(np.bincount(pattern, minlength=m))]
-    return gram, rng.normal(size=(n, H)), order, starts, rng.uniform(0.1, 2, H), 0.7
+    pull, weights = rng.normal(size=(n, H)), rng.uniform(0.5, 1, m)
+    return gram, pull, order, starts, weights, rng.uniform(0.1, 2, H), 0.7
 
 
 @pytest.mark.parametrize(("n", "m", "H"), [(40, 40, 5), (60, 7, 3), (5, 1, 1), (30, 30, 0)])

@@ -20,10 +20,11 @@ def rows_given_columns(
     pull: FloatArray,
     order: NDArray[np.intp],
     starts: NDArray[np.intp],
+    weights: FloatArray,
     ridge: FloatArray,
     s2: float,
 ) -> Rows:
-    """Means, packed covariances, Σ⟨ããᵀ⟩ over the rows of each pattern without covariances, log |Σ|.
+    """Means, packed covariances, packed Σ⟨ããᵀ⟩ over the rows of each pattern, and log |Σ|.
 
     Parameters
     ----------
@@ -33,17 +34,19 @@ def rows_given_columns(
         Σⱼ(xⱼ⟨bⱼ⟩ − ⟨bⱼμⱼ⟩) of each row: (n, H).
     order, starts
         Rows sorted by pattern, and where each pattern begins among them, with n at the end.
+    weights
+        How often the covariance of each pattern counts in Σ⟨ããᵀ⟩: (m,).
     ridge
         σ²/cₐ²: (H,).
     """
     H = ridge.size
     work = len(gram) * float(H) ** 3 + len(pull) * float(H) ** 2
     if work <= MANY:
-        return by_numpy(gram, pull, order, starts, ridge, s2)
+        return by_numpy(gram, pull, order, starts, weights, ridge, s2)
     # numba takes a second to import, and its kernel a few more to compile for the first time.
     from .compiled import by_loops
 
-    found: Rows = by_loops(gram, pull, order, starts, ridge, s2)
+    found: Rows = by_loops(gram, pull, order, starts, weights, ridge, s2)
     return found
 
 
@@ -52,6 +55,7 @@ def by_numpy(
     pull: FloatArray,
     order: NDArray[np.intp],
     starts: NDArray[np.intp],
+    weights: FloatArray,
     ridge: FloatArray,
     s2: float,
 ) -> Rows:
@@ -71,5 +75,6 @@ def by_numpy(
     a = np.einsum("nhk,nk->nh", cov[pattern], pull) / s2
     ones = np.concatenate([a, np.ones((n, 1))], axis=1)[order]
     k, l = np.triu_indices(H + 1)
-    products = ones[:, k] * ones[:, l]
-    return a, cov[:, i, j], np.add.reduceat(products, starts[:-1], axis=0), log_dets
+    second = np.add.reduceat(ones[:, k] * ones[:, l], starts[:-1], axis=0)
+    second[:, l < H] += weights[:, None] * cov[:, i, j]
+    return a, cov[:, i, j], second, log_dets

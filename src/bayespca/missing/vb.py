@@ -103,11 +103,10 @@ def update_rows(state: State, data: Holes, values: FloatArray | None = None) -> 
     gram = data.patterns @ _packed(second_b[:, :H, :H])
     drift = data.patterns @ second_b[:, :H, H]
     pull = values @ state.b[:, :H] - drift[data.pattern]
-    a, cov, second, log_dets = rows_given_columns(
-        gram, pull, data.order, data.starts, s2 / state.prior_a, s2
-    )
     weights = data.pattern_weights
-    second[:, np.triu_indices(H + 1)[1] < H] += weights[:, None] * cov
+    a, cov, second, log_dets = rows_given_columns(
+        gram, pull, data.order, data.starts, weights, s2 / state.prior_a, s2
+    )
     return Rows(a, cov, second, float(weights @ log_dets))
 
 
