@@ -154,3 +154,20 @@ def test_it_shows_itself(model):
     assert (summary.rank, summary.probability, summary.told) == (3, None, False)
     assert json.dumps(summary.as_dict())
     assert "There are three dimensions" in model._repr_html_inner()
+
+
+def test_report_and_displays(model):
+    pytest.importorskip("jinja2", reason="jinja2 is not installed")
+    pytest.importorskip("plotly", reason="plotly is not installed")
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    from matplotlib import pyplot
+
+    from bayespca import displays, report
+
+    page = report.render(model, scores=model.transform(X))
+    assert "There are three dimensions in these data." in page
+    for display in ("ScreeDisplay", "HintonDisplay", "FreeEnergyDisplay"):
+        assert getattr(displays, display).from_estimator(model).ax_ is not None
+    with pytest.raises(ValueError, match="VariationalPCA gives no probabilities of ranks"):
+        displays.RankPosteriorDisplay.from_estimator(model)
+    pyplot.close("all")

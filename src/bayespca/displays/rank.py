@@ -48,6 +48,10 @@ class RankPosteriorDisplay(canvas.Display):
                 "method='ml' was told its rank, so ranks have no probabilities: fit with "
                 "method='evb' or method='laplace' to have them."
             )
+        if not hasattr(estimator, "rank_posterior_"):
+            raise ValueError(
+                f"{type(estimator).__name__} gives no probabilities of ranks: BayesianPCA does."
+            )
         display = cls(readings.array(estimator.rank_posterior_), int(estimator.n_components_))
         return display.plot(ax=ax)
 

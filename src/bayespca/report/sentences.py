@@ -79,7 +79,7 @@ def noise_unit(model: Any) -> str:
     """What the noise is measured in."""
     if not isinstance(model.noise_variance_, float):
         return "standard deviation, quietest to noisiest feature"
-    if model.scale:
+    if getattr(model, "scale", False):
         return "standard deviation; that of each feature is 1"
     return "standard deviation, in units of the data"
 
@@ -101,7 +101,7 @@ def loadings_unit(model: Any) -> str:
     """What a loading of the model refers to."""
     if not isinstance(model.noise_variance_, float):
         return ", each in units of its own noise"
-    return ", each scaled to standard deviation 1" if model.scale else ""
+    return ", each scaled to standard deviation 1" if getattr(model, "scale", False) else ""
 
 
 def computed(
@@ -120,18 +120,15 @@ def computed(
     }
     if summary.n_iter > 1:
         facts["Steps"] = f"{summary.n_iter:,}" + ("" if summary.converged else ", not settled")
-    if model.miss_probability_ > 0:
+    if getattr(model, "miss_probability_", 0.0) > 0:
         facts["Chance of a missed component"] = f"below {significant(model.miss_probability_, 2)}"
     return facts | {str(key): str(value) for key, value in (details or {}).items()}
 
 
 def _preparation(model: Any) -> str:
-    done = [
-        word
-        for word, used in (("means removed", model.center), ("features scaled", model.scale))
-        if used
-    ]
-    noise = (
-        "one noise level for each feature" if model.noise == "per-feature" else "one noise level"
-    )
+    scaled = getattr(model, "scale", False)
+    choices = (("means removed", model.center), ("features scaled", scaled))
+    done = [word for word, used in choices if used]
+    own = getattr(model, "noise", "") == "per-feature"
+    noise = "one noise level for each feature" if own else "one noise level"
     return ", ".join([*(done or ["none"]), noise])
