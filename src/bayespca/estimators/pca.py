@@ -184,6 +184,11 @@ class BayesianPCA(PosteriorReader):
         map, the path of an .npy, Parquet or CSV file, or an iterator over blocks of rows; the last
         four are read a block at a time. If anything goes wrong the estimator is left as it was.
 
+        NaN in X, pandas' NA, polars' null and masked cells are holes, for ``method="evb"`` and data
+        in memory: the mean, the noise and the rank are found from the cells that are there, by
+        sweeps (`engine_` is then ``"holes"``, `threshold_` NaN, and `singular_values_` are those
+        that complete data would show).
+
         Where there is an iteration, `callback` is called after each step with its number, counting
         from 1, and an object with `free_energy`, `rank` and `noise_variance`; if it returns True,
         the iteration ends.
