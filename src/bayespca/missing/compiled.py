@@ -30,7 +30,7 @@ def by_loops(
     second = np.empty((m, (H + 1) * (H + 2) // 2))
     log_dets = np.empty(m)
     for p in numba.prange(m):
-        # Cholesky factor of the precision times σ², lower, in place.
+        # Cholesky factor L of the precision times σ². All inner loops run along rows.
         L = np.empty((H, H))
         at = 0
         for h in range(H):
@@ -39,31 +39,31 @@ def by_loops(
                 at += 1
             L[h, h] += ridge[h]
         log_det = H * np.log(s2)
-        for h in range(H):
-            for k in range(h):
-                for g in range(h, H):
-                    L[g, h] -= L[g, k] * L[h, k]
-            pivot = np.sqrt(L[h, h])
-            log_det -= 2 * np.log(pivot)
-            for g in range(h, H):
-                L[g, h] /= pivot
+        for g in range(H):
+            for h in range(g + 1):
+                total = L[g, h]
+                for k in range(h):
+                    total -= L[g, k] * L[h, k]
+                L[g, h] = np.sqrt(total) if g == h else total / L[h, h]
+            log_det -= 2 * np.log(L[g, g])
         log_dets[p] = log_det
-        # Its inverse, lower, in place.
+        # R = L⁻ᵀ, upper.
+        R = np.empty((H, H))
         for h in range(H):
-            L[h, h] = 1 / L[h, h]
+            R[h, h] = 1 / L[h, h]
             for g in range(h + 1, H):
                 total = 0.0
                 for k in range(h, g):
-                    total += L[g, k] * L[k, h]
-                L[g, h] = -total / L[g, g]
-        # σ²·L⁻ᵀL⁻¹, upper triangle.
+                    total += L[g, k] * R[h, k]
+                R[h, g] = -total / L[g, g]
+        # σ²·RRᵀ
         C = np.empty((H, H))
         at = 0
         for h in range(H):
             for k in range(h, H):
                 total = 0.0
                 for g in range(k, H):
-                    total += L[g, h] * L[g, k]
+                    total += R[h, g] * R[k, g]
                 C[h, k] = total * s2
                 C[k, h] = total * s2
                 cov[p, at] = total * s2
