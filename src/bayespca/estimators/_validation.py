@@ -232,8 +232,9 @@ def check_for_holes(estimator: Any, X: np.ndarray) -> None:
         raise ValueError(f"Input X has no value at all: its {X.size} cells are NaN.")
     if not estimator._takes_holes():
         raise ValueError(
-            "Input X contains NaN. Holes are for method='evb' with noise_variance='auto', "
-            "solver='auto', center=True and engine='auto': use these, or fill the holes first."
+            "Input X contains NaN. Holes are for method='evb', and 'ml' with one noise variance, "
+            "with noise_variance='auto', solver='auto', center=True and engine='auto': use these, "
+            "or fill the holes first."
         )
 
 

@@ -184,10 +184,10 @@ class BayesianPCA(PosteriorReader):
         map, the path of an .npy, Parquet or CSV file, or an iterator over blocks of rows; the last
         four are read a block at a time. If anything goes wrong the estimator is left as it was.
 
-        NaN in X, pandas' NA, polars' null and masked cells are holes, for ``method="evb"`` and data
-        in memory: the mean, the noise and the rank are found from the cells that are there, by
-        sweeps (`engine_` is then ``"holes"``, `threshold_` NaN, and `singular_values_` are those
-        that complete data would show).
+        NaN in X, pandas' NA, polars' null and masked cells are holes, for ``method="evb"`` and
+        ``"ml"`` and data in memory: the mean, the noise and the rank are found from the cells that
+        are there, by sweeps (`engine_` is then ``"holes"``, `threshold_` NaN, and
+        `singular_values_` are those that complete data would show).
 
         Where there is an iteration, `callback` is called after each step with its number, counting
         from 1, and an object with `free_energy`, `rank` and `noise_variance`; if it returns True,
@@ -228,6 +228,7 @@ class BayesianPCA(PosteriorReader):
             scale=self.scale,
             looping=options.looping,
             per_feature=self.noise == "per-feature",
+            exactly=self.method == "ml",
         )
 
     @available_if(_adds_up)  # type: ignore[untyped-decorator]
@@ -341,7 +342,7 @@ class BayesianPCA(PosteriorReader):
 
     def _takes_holes(self) -> bool:
         return (
-            self.method == "evb"
+            (self.method == "evb" or (self.method == "ml" and self.noise == "isotropic"))
             and self.noise_variance == "auto"
             and self.solver == "auto"
             and bool(self.center)

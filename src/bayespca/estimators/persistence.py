@@ -247,6 +247,7 @@ RECORDS: dict[str, Record] = {
             "noise_variance": NUMBER,
             # A posterior is always of data divided by what they are scaled by.
             "psi": NOTHING,
+            "is_ml": FLAG,
         },
         _check_holes_state,
     ),

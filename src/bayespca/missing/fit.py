@@ -60,11 +60,12 @@ def fit(
     scale: bool,
     looping: inference.Looping,
     per_feature: bool = False,
+    exactly: bool = False,
 ) -> Fit:
     """Fit a matrix of floats with NaN in its holes.
 
     Rows and columns without any value take no part: the former have the prior's scores, the latter
-    loadings of 0 and no mean.
+    loadings of 0 and no mean. With `exactly` the rank is `max_rank`, by maximum likelihood.
     """
     n, p = X.shape
     values = np.asarray(X, dtype=np.float64)
@@ -72,11 +73,11 @@ def fit(
     # With noise of its own for each feature, its unit is arbitrary: that of its spread will do.
     data = observed(values[live_rows][:, live], center=True, scale=scale or per_feature)
     if looping.checkpoint is not None:
-        mark = inference.fingerprint(values, max_rank, scale, per_feature)
+        mark = inference.fingerprint(values, max_rank, scale, per_feature, exactly)
         looping = replace(looping, mark=mark)
     run = looping.run(
         partial(step, data=data),
-        lambda rng: start(data, max_rank=max_rank, per_feature=per_feature),
+        lambda rng: start(data, max_rank=max_rank, per_feature=per_feature, exactly=exactly),
         records=[State],
         # There is one start, and nothing random in it.
         n_init=1,
@@ -153,7 +154,7 @@ def _energies_by_rank(run: inference.Run[State], data: Holes) -> dict[int, float
     for rank, energy in zip(run.trace.rank.tolist(), run.trace.free_energy.tolist(), strict=True):
         found[rank] = min(energy, found.get(rank, np.inf))
     rank = run.state.rank
-    if rank:
+    if rank and not run.state.is_ml:
         less = inference.run(
             partial(step, data=data),
             without_component(run.state, rank - 1),

@@ -19,18 +19,24 @@ ROUNDS = 5
 SPARE = 3
 
 
-def start(data: Holes, *, max_rank: int | None = None, per_feature: bool = False) -> State:
+def start(
+    data: Holes,
+    *,
+    max_rank: int | None = None,
+    per_feature: bool = False,
+    exactly: bool = False,
+) -> State:
     """Fill with zeros (the means), then a few times with the closed form's low-rank matrix.
 
     A filled matrix looks less noisy than it is and its components weaker, so a few more than it
-    shows are taken along.
+    shows are taken along; with `exactly`, as many as `max_rank`, by maximum likelihood.
     """
     n, p = data.shape
     mask = data.mask
     most = max(0, min(n - 1, p - 1, n if max_rank is None else max_rank))
     filled = data.values
     for _ in range(ROUNDS):
-        rank, scores, right = _factors(filled, most)
+        rank, scores, right = _factors(filled, most, exactly)
         filled = np.where(mask > 0, data.values, (scores @ right)[:, :])
     # At least as much noise as half of what no component explains, so that nothing is fixed early.
     residual = mask * (data.values - scores @ right)
@@ -42,19 +48,19 @@ def start(data: Holes, *, max_rank: int | None = None, per_feature: bool = False
     noise = max(noise, 1e-8)
     if not per_feature:
         b_cov = np.zeros((p, rank + 1, rank + 1))
-        return State(b, b_cov, np.ones(rank), prior_b, noise)
+        return State(b, b_cov, np.ones(rank), prior_b, noise, is_ml=exactly)
     # The same noise for every feature to begin with, and everything in its units.
     psi = np.full(p, noise)
     b_cov = np.zeros((p, rank + 1, rank + 1))
     return State(b / np.sqrt(noise), b_cov, np.ones(rank), prior_b / noise, 1.0, psi)
 
 
-def _factors(X: FloatArray, most: int) -> tuple[int, FloatArray, FloatArray]:
+def _factors(X: FloatArray, most: int, exactly: bool) -> tuple[int, FloatArray, FloatArray]:
     """Rank to start with, scores and directions of the low-rank part of a complete matrix."""
-    found = decompose(X, plan=solve, center=True, n_needed=0)
+    found = decompose(X, plan=solve, center=True, n_needed=most if exactly else 0)
     solution = solve(found.spectrum)
     known = found.spectrum.singular_values
-    rank = min(solution.rank + SPARE, most, known.size)
+    rank = min(most if exactly else solution.rank + SPARE, most, known.size)
     right = fixed_signs(found.right(rank))
     gamma = known[:rank] * found.spectrum.scale
     shrunk = np.append(solution.shrunk_singular_values, np.zeros(rank))[:rank]

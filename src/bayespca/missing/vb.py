@@ -41,7 +41,8 @@ class State:
 
     `b` and `b_cov` are mean (p, H+1) and covariance (p, H+1, H+1) of the rows of (B, μ). With
     `psi`, each feature has a noise variance of its own: everything else is then of data divided by
-    √ψ, whose noise variance is 1, the prior of the loadings included.
+    √ψ, whose noise variance is 1, the prior of the loadings included. With `is_ml`, B is point-
+    estimated under a flat prior: the maximum likelihood of probabilistic PCA, for a given rank.
     """
 
     b: FloatArray
@@ -50,6 +51,7 @@ class State:
     prior_b: FloatArray
     noise_variance: float
     psi: FloatArray | None = None
+    is_ml: bool = False
 
     @property
     def rank(self) -> int:
@@ -120,14 +122,28 @@ def _update_columns(
     """r(bⱼ, μⱼ), and Σᵢ⟨ãᵢãᵢᵀ⟩ over the observed rows of each column."""
     H, s2 = state.rank, state.noise_variance
     second = _unpacked(data.patterns.T @ rows.second, H + 1)
-    ridge = np.append(s2 / state.prior_b, 0.0)
+    ridge = np.append(0.0 * state.prior_b if state.is_ml else s2 / state.prior_b, 0.0)
     # A column without any value: its mean stays where it is, with an error as large as the data.
     empty = second[:, H, H] == 0
     precision = (second + np.diag(ridge)) / s2
     precision[empty, H, H] = 1.0
     b_cov, _ = _inverses(precision)
-    pull = np.concatenate([values.T @ rows.a, values.sum(axis=0)[:, None]], axis=1)
-    return np.einsum("jhk,jk->jh", b_cov, pull) / s2, b_cov, second
+    if state.is_ml:
+        b = np.einsum("jhk,jk->jh", b_cov, _pull(rows, values)) / s2
+        return b, _of_the_mean(1 / precision[:, H, H], H), second
+    return np.einsum("jhk,jk->jh", b_cov, _pull(rows, values)) / s2, b_cov, second
+
+
+def _pull(rows: Rows, values: FloatArray) -> FloatArray:
+    """Σᵢxᵢⱼãᵢ over the observed rows of each column."""
+    return np.concatenate([values.T @ rows.a, values.sum(axis=0)[:, None]], axis=1)
+
+
+def _of_the_mean(variance: FloatArray, H: int) -> FloatArray:
+    """Covariances of (B, μ) where B is point-estimated: of μ given B alone."""
+    b_cov = np.zeros((variance.size, H + 1, H + 1))
+    b_cov[:, H, H] = variance
+    return b_cov
 
 
 def _settled(
@@ -145,6 +161,8 @@ def _settled(
     Saa = rows.a.T @ rows.a + _unpacked((data.pattern_weights @ rows.packed_cov)[None, :], H)[0]
     Saa -= n * np.outer(mean, mean)
     b, b_cov = _moved(b, b_cov, mean)
+    if state.is_ml:
+        b_cov = columns[1]  # μ given B has the same variance wherever the origin is
     Sbb = b[:, :H].T @ b[:, :H] + b_cov[:, :H, :H].sum(axis=0)
     turn = _turn(Saa, Sbb, M)
     back = np.asarray(np.linalg.inv(turn), dtype=np.float64)
@@ -155,17 +173,27 @@ def _settled(
     second = change @ second @ change.T
     prior_a = np.diag(turn.T @ Saa @ turn) / M
     Sbb = back @ Sbb @ back.T
-    prior_b = np.diag(Sbb) / p
+    prior_b = np.ones(H) if state.is_ml else np.diag(Sbb) / p
     a = (rows.a - mean) @ turn
     cross = (values.T @ _with_one(a)) * b
     overlap = _second(b, b_cov) * second
     squares = np.einsum("ij,ij->j", values, values)
     log_det_a = rows.log_det + 2 * M * np.linalg.slogdet(turn)[1]
-    log_det_b = float(np.linalg.slogdet(b_cov)[1].sum())
+    known = b_cov[:, H:, H:] if state.is_ml else b_cov
+    log_det_b = float(np.linalg.slogdet(known)[1].sum())
     counts = data.column_counts
     fixed = None if state.psi is None else 1.0
     parts = Parts(M, counts, squares, cross, overlap, prior_a, prior_b, log_det_a, log_det_b, fixed)
-    best = State(b, b_cov, prior_a, prior_b, parts.noise_variance, state.psi)
+    best = replace(
+        state,
+        b=b,
+        b_cov=b_cov,
+        prior_a=prior_a,
+        prior_b=prior_b,
+        noise_variance=parts.noise_variance,
+    )
+    if best.is_ml:
+        return best, parts.free_energy
     best, parts = _without_weakest(best, parts, state, back, data)
     if best.psi is None:
         return best, parts.free_energy
