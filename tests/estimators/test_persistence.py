@@ -383,7 +383,7 @@ def whole(tmp_path_factory):
         ("posterior_.state.b_cov", lambda a: a[0], "not a stack of matrices"),
         ("posterior_.state.b_cov", lambda a: a * np.nan, "moments of a HolesState"),
         ("posterior_.state.b_cov", lambda a: -a, "covariances of a HolesState are none"),
-        ("posterior_.basis", lambda a: a * 0, "do not follow from its basis"),
+        ("posterior_.basis", lambda a: a * np.nan, "do not follow from its basis"),
         ("posterior_.state.b", lambda a: a[:, 1:], "arrays of a HolesState"),
     ],
 )

@@ -184,7 +184,8 @@ def _rows(posterior: Posterior, X: FloatArray) -> Holes:
 def _loading_variance(posterior: Posterior) -> FloatArray:
     """Posterior variance of the entries of the directions: (p, k)."""
     k = len(posterior.components)
-    back = np.linalg.inv(posterior.basis / posterior.unit) if k else posterior.basis
+    # A component that maximum likelihood was told of may be zero.
+    back = np.linalg.pinv(posterior.basis / posterior.unit) if k else posterior.basis
     cov = posterior.state.b_cov[:, :k, :k]
     # w = M⁻ᵀ b, because wᵀMa = bᵀa.
     return np.einsum("ih,jik,kh->jh", back, cov, back)

@@ -33,6 +33,8 @@ FloatArray = NDArray[np.float64]
 
 # Of the mean square of the data: noise below it is rounding.
 LEAST_NOISE = 1e-12
+# The same for maximum likelihood, which has no bound where there are fewer cells than parameters.
+LEAST_NOISE_ML = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +185,10 @@ def _settled(
     log_det_b = float(np.linalg.slogdet(known)[1].sum())
     counts = data.column_counts
     fixed = None if state.psi is None else 1.0
-    parts = Parts(M, counts, squares, cross, overlap, prior_a, prior_b, log_det_a, log_det_b, fixed)
+    least = LEAST_NOISE_ML if state.is_ml else LEAST_NOISE
+    parts = Parts(
+        M, counts, squares, cross, overlap, prior_a, prior_b, log_det_a, log_det_b, fixed, least
+    )
     best = replace(
         state,
         b=b,
@@ -289,6 +294,7 @@ class Parts:
     log_det_a: float
     log_det_b: float
     fixed_noise: float | None = None
+    least_noise: float = LEAST_NOISE
 
     @property
     def residuals(self) -> FloatArray:
@@ -304,7 +310,7 @@ class Parts:
     def noise_variance(self) -> float:
         if self.fixed_noise is not None:
             return self.fixed_noise
-        return max(self.residual / float(self.counts.sum()), LEAST_NOISE)
+        return max(self.residual / float(self.counts.sum()), self.least_noise)
 
     @property
     def free_energy(self) -> float:

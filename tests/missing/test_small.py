@@ -1,0 +1,54 @@
+"""Tiny and odd tables with holes: an answer, or a sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bayespca import BayesianPCA
+
+OPTIONS = [
+    {},
+    {"scale": True},
+    {"noise": "per-feature"},
+    {"method": "ml", "n_components": 0},
+    {"method": "ml", "n_components": 2},
+]
+
+
+@pytest.mark.filterwarnings("ignore::bayespca.estimators.RankWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@settings(max_examples=150)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(1, 12),
+    p=st.integers(1, 8),
+    share=st.floats(0.05, 0.95),
+    power=st.integers(-3, 3),
+    odd=st.sampled_from(["", "constant column", "whole numbers", "equal rows"]),
+    options=st.sampled_from(OPTIONS),
+)
+def test_tiny_tables(seed, n, p, share, power, odd, options):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p)) * 10.0**power + rng.integers(-100, 100)
+    if odd == "constant column":
+        X[:, 0] = 3.0
+    elif odd == "whole numbers":
+        X = np.round(X)
+    elif odd == "equal rows":
+        X[:] = X[0]
+    holes = rng.random(X.shape) < share
+    holes[0, 0] = not holes.all()
+    Y = np.where(holes, np.nan, X)
+    if holes.all():
+        with pytest.raises(ValueError, match="no value at all"):
+            BayesianPCA(**options).fit(Y)
+        return
+    model = BayesianPCA(max_iter=200, **options).fit(Y)
+    filled, std = model.impute(Y, return_std=True)
+    scores, spread = model.transform(Y, return_std=True)
+    for array in (filled, std, scores, spread, model.sample_imputations(Y, 1)):
+        assert np.isfinite(array).all()
+    np.testing.assert_array_equal(filled[~holes], X[~holes])
