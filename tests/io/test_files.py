@@ -88,6 +88,15 @@ def test_blocks_are_the_table(name, tmp_path):
     assert [i for rows in blocks for i in rows.ids] == [f"s{i}" for i in range(3000)]
 
 
+def test_text_is_read_in_small_blocks(tmp_path):
+    """pyarrow holds dozens of them at a time: large ones would be the whole file."""
+    path = tmp_path / "x.csv"
+    write_csv(pd.DataFrame(np.tile(numbers(), (4000, 1))), path)
+    blocks = list(open_file(path).blocks(2**30))
+    assert len(blocks) >= path.stat().st_size // (4 * 2**20)
+    assert len(blocks) > 2
+
+
 def test_npy(tmp_path):
     X = numbers().astype(np.float32)
     np.save(tmp_path / "x.npy", X)

@@ -18,6 +18,8 @@ from .records import File, Rows, Table, first_line
 
 # How many rows are looked through for the place of a mistake.
 SEARCHED_ROWS = 3_000_000
+# Largest block of a file that is read in blocks.
+READ_AHEAD = 4 * 2**20
 
 
 def open_text_file(path: Path, how: How) -> File:
@@ -62,8 +64,8 @@ def _blocks(path: Path, sample: Sample, layout: Layout, block_bytes: int) -> Ite
     pa, pa_csv = (need(name, f"reading {path}") for name in ("pyarrow", "pyarrow.csv"))
     columns = [j for j in range(layout.n_columns) if j not in layout.aside]
     longest = max((sum(len(field) + 3 for field in row) for row in sample.rows), default=0)
-    # A line must fit into a block.
-    size = min(max(block_bytes, 64 * longest), 2**31 - 1)
+    # A line must fit into a block. pyarrow reads dozens of blocks ahead, whatever their size.
+    size = min(max(min(block_bytes, READ_AHEAD), 64 * longest), 2**31 - 1)
     options = _options(pa, pa_csv, sample, layout, columns, block_size=size)
     keys = [str(j) for j in layout.features]
     try:
