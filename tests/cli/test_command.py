@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,7 @@ import scipy.io
 import scipy.sparse as sp
 
 import bayespca
-from bayespca.cli import options, progress
+from bayespca.cli import applying, inputs, options, progress
 from bayespca.cli.app import app
 from bayespca.datasets import low_rank
 from bayespca.engines import ENGINES
@@ -224,6 +224,19 @@ def test_info(folder):
     assert json.loads(run("info", "new.bpca", "--json"))["fitted"] is False
 
 
+def test_models_of_other_estimators(folder):
+    X = simulated()
+    np.save("x.npy", X)
+    bayespca.VariationalPCA(random_state=0).fit(X).save("v.bpca")
+    assert json.loads(run_inside("info", "v.bpca", "--json"))["rank"] == 2
+    assert run_inside("transform", "v.bpca", "x.npy", "--no-std").startswith("component 1,comp")
+    bayespca.BayesianPCAImputer().fit(X).save("i.bpca")
+    assert "BayesianPCAImputer(), fitted on 6 features" in run_inside("info", "i.bpca")
+    assert "i.bpca holds a BayesianPCAImputer" in run_inside("transform", "i.bpca", "x.npy", rc=1)
+    bayespca.BayesianPCA().save("new.bpca")
+    assert "a model that is not fitted" in run_inside("transform", "new.bpca", "x.npy", rc=1)
+
+
 def test_demo_and_report(folder):
     pytest.importorskip("jinja2", reason="jinja2 is not installed")
     pytest.importorskip("plotly", reason="plotly is not installed")
@@ -303,6 +316,22 @@ def test_a_model_of_other_columns(folder):
     out = run("transform", "m.bpca", "y.csv", rc=1)
     assert "fitted on other columns: the table has no 'gene 2' (1 of 6 columns are absent)" in out
     assert "is not a bayespca model file" in run("transform", "x.csv", "x.csv", rc=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "sentence"),
+    [
+        ("x.npy", ["--delimiter", ","], "the option delimiter means nothing for .npy files"),
+        ("x.npy", ["--drop", "a"], "the option drop means nothing for .npy files"),
+        ("x.csv", ["--array", "X"], "the option array means nothing for .csv files"),
+        ("x.parquet", ["--na", "-1"], "the option na means nothing for .parquet files"),
+        ("x.npz", ["--no-header"], "the option header means nothing for .npz files"),
+        ("x.csv", ["--label", "kind"], "--label colours the samples in a report"),
+    ],
+)
+def test_options_are_not_ignored(name, option, sentence, folder):
+    FORMATS[name](simulated(), folder / name)
+    assert sentence in run_inside("fit", name, *option, rc=1)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -414,6 +443,35 @@ def test_progress_is_silent_elsewhere(capsys, monkeypatch):
         advance(5)
         time.sleep(0.2)
     assert capsys.readouterr() == ("", "")
+
+
+def test_one_bar_at_a_time(folder, monkeypatch):
+    """Older versions of rich refuse a second one."""
+    pytest.importorskip("plotly", reason="plotly is not installed")
+    shown = []
+
+    @contextmanager
+    def alone(what, total=None):
+        assert not open_bars, f"{what} within {open_bars}"
+        open_bars.append(what)
+        shown.append(what)
+        try:
+            yield lambda amount: None
+        finally:
+            open_bars.pop()
+
+    open_bars = []
+    for module in (inputs, applying):
+        monkeypatch.setattr(module, "progress", alone)
+    frame(simulated(500)).to_csv("x.csv", index=False)
+    outputs = ["--report", "r.html", "--scores", "s.csv", "--model", "m.bpca"]
+    for way in ("--stream", "--in-memory"):
+        run_inside("fit", "x.csv", way, *outputs)
+        run_inside("denoise", "x.csv", way, "-o", "d.csv")
+        run_inside("transform", "m.bpca", "x.csv", way, "-o", "t.csv")
+    run_inside("rank", "x.csv")
+    run_inside("impute", "x.csv", "-o", "i.csv", "--draws", "1")
+    assert {"reading", "fitting", "scores", "denoising", "decomposing", "filling"} <= set(shown)
 
 
 @pytest.mark.skipif(shutil.which("script") is None, reason="needs the program script")

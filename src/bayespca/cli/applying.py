@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bayespca.estimators import BayesianPCA, load, summarize
+from bayespca.estimators import BayesianPCA, PosteriorReader, load, summarize
 from bayespca.estimators.wording import feature_names, percent
 from bayespca.io import How, Table, write_table
 
@@ -31,9 +31,9 @@ def transform(
 ) -> None:
     """Scores of a file's rows, to a file or to standard output."""
     fitting.Outputs(scores=out).check()
-    model = load(model_path)
+    model = _scoring_model(model_path)
     given = open_input(data, how, stream=stream)
-    parts = (fitting.score_table(model, part, std=std) for part in given.parts())
+    parts = (fitting.score_table(model, part, std=std) for part in given.parts("scores"))
     if out is not None:
         write_table(out, parts)
         written = {"scores": str(out)}
@@ -48,6 +48,19 @@ def transform(
     _print_csv(parts)
 
 
+def _scoring_model(path: Path) -> PosteriorReader:
+    """A fitted model whose scores come from a table."""
+    model = load(path)
+    if not isinstance(model, PosteriorReader):
+        raise ValueError(
+            f"{path} holds a {type(model).__name__}, for which there is Python: bayespca.load. The "
+            "command takes models of fit, and of VariationalPCA."
+        )
+    if not hasattr(model, "n_features_in_"):
+        raise ValueError(f"{path} holds a model that is not fitted: fit it first.")
+    return model
+
+
 def denoise(
     data: Path,
     how: How,
@@ -60,9 +73,9 @@ def denoise(
     """The posterior mean of the low-rank part of a file, in the layout of that file."""
     fitting.Outputs(scores=out).check()
     given = open_input(data, how, stream=stream)
-    with progress("fitting"):
-        model.fit(given.for_fit())
-    write_table(out, (_with_values(part, model.denoise(part)) for part in given.parts()))
+    given.apply("fitting", model.fit)
+    parts = given.parts("denoising")
+    write_table(out, (_with_values(part, model.denoise(part)) for part in parts))
     _tell(given, model, {"denoised": str(out)}, as_json=as_json)
 
 
@@ -81,8 +94,20 @@ def impute(
     given = open_input(data, how, stream=False)
     table = given.table
     assert table is not None
-    with progress("fitting"):
-        model.fit(given.for_fit())
+    given.apply("fitting", model.fit)
+    with progress("filling"):
+        written = _write_filled(table, model, out, std=std, draws=draws)
+    holes, cells = table.n_holes, table.shape[0] * table.shape[1]
+    note = f"{holes:,} holes ({percent(holes / cells)} of the cells) were filled."
+    if not holes:
+        note = "There are no holes in the data: nothing was filled, all values are as they were."
+    _tell(given, model, written, as_json=as_json, note=note, facts={"holes": holes})
+
+
+def _write_filled(
+    table: Table, model: BayesianPCA, out: Path, *, std: bool, draws: int
+) -> dict[str, str]:
+    """Write the filled table and what was asked for beside it; what was written, and where."""
     filled, spread = model.impute(table, return_std=True)
     written = {"imputed": str(out)}
     write_table(out, _with_values(table, filled))
@@ -96,11 +121,7 @@ def impute(
         beside = _beside(out, f"draw-{i + 1:0{len(str(draws))}d}")
         write_table(beside, _with_values(table, model.sample_imputations(table, 1, rng)[0]))
         written[f"draw {i + 1}"] = str(beside)
-    holes, cells = table.n_holes, table.shape[0] * table.shape[1]
-    note = f"{holes:,} holes ({percent(holes / cells)} of the cells) were filled."
-    if not holes:
-        note = "There are no holes in the data: nothing was filled, all values are as they were."
-    _tell(given, model, written, as_json=as_json, note=note, facts={"holes": holes})
+    return written
 
 
 def info(model_path: Path, *, as_json: bool) -> None:
@@ -108,12 +129,14 @@ def info(model_path: Path, *, as_json: bool) -> None:
     model = load(model_path)
     parameters = model.get_params()
     name = type(model).__name__
-    if not hasattr(model, "posterior_"):
-        facts = {"model": str(model_path), "class": name, "fitted": False}
+    is_fitted = hasattr(model, "n_features_in_")
+    if not is_fitted or not isinstance(model, PosteriorReader):
+        facts = {"model": str(model_path), "class": name, "fitted": is_fitted}
         if as_json:
             screen.print_json(facts | {"parameters": parameters})
         else:
-            print(f"{model_path.name}: {model!r}, not fitted")
+            state = f"fitted on {model.n_features_in_} features" if is_fitted else "not fitted"
+            print(f"{model_path.name}: {model!r}, {state}")
         return
     summary = summarize(model)
     if as_json:

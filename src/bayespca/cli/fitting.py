@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from bayespca.io import How, Table, writable_ending, write_table
 
 from . import screen
 from .inputs import Input, labels_of, open_input
-from .progress import progress
 
 # Points of the scores that a report draws, and features named for each component.
 DRAWN, NAMED = 10_000, 3
@@ -63,10 +63,11 @@ def fit(
     """Fit a file and tell what was found."""
     start = time.perf_counter()
     outputs.check()
+    if label is not None and outputs.report is None:
+        raise ValueError("--label colours the samples in a report: give --report, too.")
     given = open_input(data, how, stream=stream)
     labels = None if label is None else _labels(given, label)
-    with progress("fitting"):
-        model.fit(given.for_fit())
+    given.apply("fitting", model.fit)
     written = write_outputs(given, model, outputs, labels=labels, label=label, start=start)
     show(model, given, written, seconds=time.perf_counter() - start, as_json=as_json)
 
@@ -74,8 +75,7 @@ def fit(
 def rank(data: Path, how: How, options: dict[str, Any], *, as_json: bool = False) -> None:
     """Every rank rule side by side."""
     given = open_input(data, how)
-    with progress("decomposing"):
-        ranks = rank_report(given.for_fit(), **options)
+    ranks = given.apply("decomposing", partial(rank_report, **options))
     if as_json:
         facts = {"file": str(data), **source_facts(given), "ranks": ranks.ranks()}
         screen.print_json(
@@ -118,11 +118,10 @@ def write_outputs(
         write_table(outputs.loadings, loadings_table(model))
         written["loadings"] = str(outputs.loadings)
     if outputs.scores is not None:
-        write_table(outputs.scores, (score_table(model, part) for part in given.parts()))
+        write_table(outputs.scores, (score_table(model, part) for part in given.parts("scores")))
         written["scores"] = str(outputs.scores)
     if outputs.report is not None:
-        with progress("writing the report"):
-            _write_report(outputs.report, given, model, labels, label, start)
+        _write_report(outputs.report, given, model, labels, label, start)
         written["report"] = str(outputs.report)
     return written
 
@@ -189,7 +188,7 @@ def _drawn(given: Input, model: BayesianPCA) -> tuple[np.ndarray, np.ndarray, An
     n = model.n_samples_
     step = -(-n // DRAWN)
     scores, std, ids, first = [], [], [], 0
-    for part in given.parts():
+    for part in given.parts("scores for the report"):
         rows = slice(-first % step, None, step)
         some = Table(part.values[rows], part.names)
         T, spread = model.transform(some, return_std=True) if some.shape[0] else _none(model)
@@ -216,7 +215,8 @@ def _rank_rules(given: Input, model: BayesianPCA) -> RankReport | None:
     has_holes = given.table is not None and given.table.n_holes > 0
     if has_holes or min(model.n_samples_, model.n_features_in_) > RULES_UP_TO:
         return None
-    return rank_report(given.for_fit(), center=model.center, scale=model.scale)
+    rules = partial(rank_report, center=model.center, scale=model.scale)
+    return given.apply("other rank rules", rules)
 
 
 # --- what is shown -----------------------------------------------------------------------------

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from bayespca.engines import Source, available_memory, from_file
 from bayespca.io import File, How, Table
 
 from .progress import progress
+
+T = TypeVar("T")
 
 # Larger shares of the free memory than this are streamed: a fit takes a copy or two.
 IN_MEMORY = 0.25
@@ -44,19 +46,26 @@ class Input:
         layout = self.file.layout
         return None if layout.id_column is None else layout.name(layout.id_column)
 
-    def for_fit(self) -> Any:
-        """What an estimator's `fit` takes."""
-        return self.table if self.table is not None else _showing_progress(from_file(self.file))
+    def apply(self, what: str, work: Callable[[Any], T]) -> T:
+        """What a function of data makes of them, with one sign of progress.
 
-    def parts(self) -> Iterator[Table]:
-        """The table in parts that fit into memory, with ids."""
+        It gets the table, or a stream that shows how far it has been read.
+        """
+        if self.table is None:
+            return work(_showing_progress(from_file(self.file)))
+        with progress(what):
+            return work(self.table)
+
+    def parts(self, what: str) -> Iterator[Table]:
+        """The table in parts that fit into memory, with ids, and a sign of progress."""
         if self.table is not None:
-            yield self.table
+            with progress(what):
+                yield self.table
             return
         assert self.file.blocks is not None
         names, layout = self.file.layout.feature_names, self.file.layout
         id_name = "id" if layout.id_column is None else layout.name(layout.id_column)
-        with progress("reading", self.file.n_samples) as advance:
+        with progress(what, self.file.n_samples) as advance:
             for rows in self.file.blocks(BLOCK_BYTES):
                 yield Table(rows.values, names, rows.ids, id_name)
                 advance(len(rows.values))

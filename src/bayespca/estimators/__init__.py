@@ -1,5 +1,6 @@
 """scikit-learn classes and one-call functions: validate, call, store."""
 
+from ._posterior import PosteriorReader
 from .functions import RankReport, denoise, evbmf, rank_report, rank_rules, vbmf
 from .gibbs import GibbsPCA
 from .imputation import BayesianPCAImputer, EntryScores, cross_validate_entries, impute
@@ -14,6 +15,7 @@ __all__ = [
     "EntryScores",
     "GibbsPCA",
     "ModelFileError",
+    "PosteriorReader",
     "RankReport",
     "RankWarning",
     "Summary",

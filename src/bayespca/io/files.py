@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 
 from .array_files import open_h5ad, open_matrix_market, open_npy, open_npz
@@ -39,7 +40,9 @@ def open_file(path: str | os.PathLike[str], how: How | None = None) -> File:
     opener = OPENERS[known_ending(path)]
     if not path.stat().st_size:
         raise ValueError(f"{path} is empty (0 bytes).")
-    return opener(path, how or How())
+    how = how or How()
+    _check_options(path, how, APPLY[opener])
+    return opener(path, how)
 
 
 def known_ending(path: Path) -> str:
@@ -53,3 +56,26 @@ def known_ending(path: Path) -> str:
             f"{', '.join(OPENERS)}."
         )
     return ending
+
+
+TABLE = ("id_column", "drop")
+# What can be said about a file of each format.
+APPLY: dict[Callable[[Path, How], File], tuple[str, ...]] = {
+    open_text_file: ("delimiter", "decimal", "header", "missing", *TABLE),
+    open_parquet: TABLE,
+    open_feather: TABLE,
+    open_npy: (),
+    open_npz: ("array",),
+    open_matrix_market: (),
+    open_h5ad: ("array",),
+}
+
+
+def _check_options(path: Path, how: How, apply: tuple[str, ...]) -> None:
+    """Raise for what was said about a file and means nothing for its format."""
+    for field in fields(How):
+        if getattr(how, field.name) != field.default and field.name not in apply:
+            option = {"missing": "na"}.get(field.name, field.name).replace("_", "-")
+            raise ValueError(
+                f"{path}: the option {option} means nothing for {path.suffix} files; leave it out."
+            )
