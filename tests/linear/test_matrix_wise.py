@@ -147,6 +147,20 @@ def test_iteration_ends_at_the_closed_form(method, options, noise_variance, shap
     )
 
 
+@pytest.mark.parametrize(("method", "options"), METHODS)
+@pytest.mark.filterwarnings("ignore::bayespca.estimators.RankWarning")
+def test_the_closed_form_is_where_sweeps_stay(method, options):
+    X = low_rank(100, 30, 4, random_state=0).X
+    closed = BayesianPCA(method, **options).fit(X)
+    swept = BayesianPCA(method, solver="iterative", init="closed", tol=1e-10, **options).fit(X)
+    assert swept.n_iter_ <= 3
+    assert swept.n_components_ == closed.n_components_
+    assert swept.free_energy_ == pytest.approx(closed.free_energy_, rel=1e-9)
+    # The first sweep, which may only lower the free energy, finds nothing to lower.
+    assert np.ptp(swept.trace_.free_energy) < 1e-8 * abs(closed.free_energy_)
+    np.testing.assert_allclose(swept.denoise(X), closed.denoise(X), atol=1e-5)
+
+
 def test_a_sweep_does_not_see_the_number_of_samples():
     """The state is as large as the short side of the data, whatever the long one."""
     gamma = np.sort(np.random.default_rng(0).uniform(1, 10, 20))[::-1]

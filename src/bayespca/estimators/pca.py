@@ -78,9 +78,11 @@ class BayesianPCA(PosteriorReader):
         One noise variance, or one for each feature (found by iteration).
     solver : {"auto", "closed", "iterative"}, default="auto"
         The first two are the closed form, alternated with noise variances for
-        ``noise="per-feature"``. ``"iterative"`` solves the same problem by sweeps from normal
-        draws (icml2011 Eq. 13–16, aistats2014 Section 5; expectation–maximization for ``"ml"``),
-        which end where the closed form is, or in a worse local minimum.
+        ``noise="per-feature"``. ``"iterative"`` solves the same problem by sweeps (icml2011
+        Eq. 13–16, aistats2014 Section 5; expectation–maximization for ``"ml"``), which end where
+        the closed form is, or in a worse local minimum.
+    init : {"random", "closed"}, default="random"
+        Where ``solver="iterative"`` starts: normal draws, or the closed form.
     engine : str, default="auto"
         How singular values are computed: ``"dense"``, ``"gram"``, ``"randomized"``, ``"sparse"``,
         ``"streaming"``, or ``"auto"`` to choose by shape, type and memory.
@@ -150,6 +152,7 @@ class BayesianPCA(PosteriorReader):
         whiten: bool = False,
         noise: str = "isotropic",
         solver: str = "auto",
+        init: str = "random",
         engine: str = "auto",
         max_iter: int = 1000,
         tol: float = 1e-8,
@@ -167,6 +170,7 @@ class BayesianPCA(PosteriorReader):
         self.whiten = whiten
         self.noise = noise
         self.solver = solver
+        self.init = init
         self.engine = engine
         self.max_iter = max_iter
         self.tol = tol
@@ -256,6 +260,7 @@ class BayesianPCA(PosteriorReader):
         _validation.choose("method", self.method, tuple(METHODS))
         _validation.choose("noise", self.noise, ("isotropic", "per-feature"))
         _validation.choose("solver", self.solver, ("auto", "closed", "iterative"))
+        _validation.choose("init", self.init, ("random", "closed"))
         _validation.choose("engine", self.engine, ("auto", *ENGINES))
         cap = _validation.checked_n_components(self.n_components, self.method)
         if self.noise == "per-feature":
@@ -273,6 +278,7 @@ class BayesianPCA(PosteriorReader):
             scale=self.scale,
             noise=self.noise,
             solver=self.solver,
+            init=self.init,
             engine=self.engine,
             looping=inference.Looping(
                 max_iter=self.max_iter,

@@ -404,13 +404,15 @@ FITTED_PCA: dict[str, Kind] = {
 }
 
 
+def _parameters(cls: type[Any]) -> dict[str, Kind]:
+    """Of the constructor of an estimator; a generator has a kind of its own in a file."""
+    return {name: ANYTHING if name == "random_state" else PLAIN for name in cls().get_params()}
+
+
 ESTIMATORS: dict[str, Layout] = {
     "BayesianPCA": Layout(
         BayesianPCA,
-        parameters={
-            **{name: PLAIN for name in BayesianPCA().get_params()},
-            "random_state": ANYTHING,
-        },
+        parameters=_parameters(BayesianPCA),
         fitted={**FITTED_PCA, "rank_posterior_": VECTOR, "miss_probability_": NUMBER},
         extras={"feature_names_in_": NAMES, "_seen": _instance(RunningMoments)},
         settings={"_sklearn_output_config": OUTPUT},
@@ -418,10 +420,7 @@ ESTIMATORS: dict[str, Layout] = {
     ),
     "GibbsPCA": Layout(
         GibbsPCA,
-        parameters={
-            **{name: PLAIN for name in GibbsPCA().get_params()},
-            "random_state": ANYTHING,
-        },
+        parameters=_parameters(GibbsPCA),
         fitted={
             "components_": MATRIX,
             "components_std_": MATRIX,
@@ -447,7 +446,7 @@ ESTIMATORS: dict[str, Layout] = {
     ),
     "BayesianPCAImputer": Layout(
         BayesianPCAImputer,
-        parameters={name: PLAIN for name in BayesianPCAImputer().get_params()},
+        parameters=_parameters(BayesianPCAImputer),
         fitted={
             "posterior_": _instance(missing.Posterior),
             "n_components_": WHOLE,
@@ -460,10 +459,7 @@ ESTIMATORS: dict[str, Layout] = {
     ),
     "VariationalPCA": Layout(
         VariationalPCA,
-        parameters={
-            **{name: PLAIN for name in VariationalPCA().get_params()},
-            "random_state": ANYTHING,
-        },
+        parameters=_parameters(VariationalPCA),
         fitted={**FITTED_PCA, "weights_": MATRIX, "alpha_": VECTOR, "lower_bound_": NUMBER},
         extras={"feature_names_in_": NAMES},
         settings={"_sklearn_output_config": OUTPUT},

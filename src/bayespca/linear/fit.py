@@ -46,6 +46,7 @@ class Options:
     scale: bool = False
     noise: str = "isotropic"
     solver: str = "auto"
+    init: str = "random"
     engine: str = "auto"
     looping: inference.Looping = field(default_factory=inference.Looping)
     random_state: int | np.random.Generator | None = None
@@ -161,7 +162,8 @@ def _iterated(found: Decomposition, options: Options, scale: Array) -> Fit:
         closed,
         noise_variance=options.noise_variance,
         prior_variance=options.prior_variance,
-        max_rank=None if options.n_components is None else closed.moments.mean_a.size,
+        max_rank=options.n_components,
+        from_closed=options.init == "closed",
         looping=_marked(options, found.spectrum.singular_values),
     )
     # Most directions have no weight on the weak singular vectors: these need not be computed.

@@ -68,9 +68,10 @@ def solve(
     prior_variance: float | None = None,
     max_rank: int | None = None,
     looping: inference.Looping,
+    from_closed: bool = False,
     settle: bool = True,
 ) -> Found:
-    """Solve by sweeps from normal draws.
+    """Solve by sweeps from normal draws, or from the closed form.
 
     `closed` is the closed-form solution, for what is a property of the model and the data rather
     than of a solution: the threshold, the probability of each rank, and the noise where the free
@@ -93,9 +94,13 @@ def solve(
         H = min(H, max(empirical_vb(L, M).rank_limit, 1))
 
     def start(rng: np.random.Generator) -> State:
+        if from_closed:
+            moments = closed.moments.in_units(1 / unit.scale)
+            return matrix_wise.start_at(problem, moments, closed.noise_variance / u2)
         return matrix_wise.start(problem, H, noise, rng, scale=float(mean_square**0.25) or 1.0)
 
-    run = looping.run(partial(matrix_wise.step, problem=problem), start, records=[State])
+    step = partial(matrix_wise.step, problem=problem)
+    run = looping.run(step, start, records=[State], n_init=1 if from_closed else None)
     moments, directions, gamma = _components(run.state, problem)
     solution = replace(
         closed,

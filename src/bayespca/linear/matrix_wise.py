@@ -25,13 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.inference import Info
-from bayespca.spectrum import VB, Family, Spectrum
+from bayespca.spectrum import VB, Family, Moments, Spectrum
+from bayespca.spectrum.noise_law import largest_singular_value
 
 FloatArray = NDArray[np.float64]
 
 LOG_2PI = float(np.log(2 * np.pi))
-# Relative to σ: a component whose prior has shrunk to this is gone. A learned prior takes one that
-# the data do not support there in a few sweeps, and would go on to zero.
+# Relative to the size of the data: a component whose prior has shrunk to this is gone. A learned
+# prior takes one that the data do not support there in a few sweeps, and would go on to zero.
 GONE = 1e-10
 # Relative to the size of the data: a point estimate this small is on its way to zero.
 VANISHED = 1e-6
@@ -126,6 +127,34 @@ def start(
         prior_a,
         prior_b,
         noise_variance,
+    )
+
+
+def start_at(problem: Problem, moments: Moments, noise_variance: float) -> State:
+    """Where a closed form says that the minimum is: each component along one singular vector."""
+    learned = problem.prior.kind == "learned"
+    moments = moments.with_equal_priors() if learned else moments.with_unit_latent_prior()
+    # A component that a learned prior has switched off is not there, nor a point estimate of 0.
+    there = moments.prior_variance_a > 0
+    if problem.family != VB:
+        there &= moments.mean_a * moments.mean_b > 0
+    kept = np.flatnonzero(there)
+    shape = (problem.gamma.size, kept.size)
+    a, b = np.zeros(shape), np.zeros(shape)
+    a[kept, range(kept.size)] = moments.mean_a[kept]
+    b[kept, range(kept.size)] = moments.mean_b[kept]
+    prior_a, prior_b = _priors(problem, kept.size, 1.0)
+    if learned:
+        prior_a = prior_b = moments.prior_variance_a[kept]
+    return State(
+        a,
+        b,
+        np.diag(moments.variance_a[kept]),
+        np.diag(moments.variance_b[kept]),
+        prior_a,
+        prior_b,
+        noise_variance,
+        n_gone=there.size - kept.size,
     )
 
 
@@ -360,10 +389,9 @@ def _without_useless(state: State, problem: Problem, *, calm: bool) -> State:
     Before things have calmed down, only those so weak that no solution keeps them at this noise:
     γ < σ(√L + √M). All at once if that is lower still, else the one that gains most.
     """
-    L, M = problem.shape
     gains = _gains_without(state, problem)
     if not calm:
-        edge = np.sqrt(state.noise_variance) * (np.sqrt(L) + np.sqrt(M))
+        edge = largest_singular_value(state.noise_variance, problem.shape)
         gains = np.where(_along(state, problem) < edge, gains, -np.inf)
     if not (gains > 0).any():
         return state

@@ -37,8 +37,7 @@ def start(
     filled = data.values
     for _ in range(ROUNDS):
         rank, scores, right = _factors(filled, most, exactly)
-        filled = np.where(mask > 0, data.values, (scores @ right)[:, :])
-    # At least as much noise as half of what no component explains, so that nothing is fixed early.
+        filled = np.where(mask > 0, data.values, scores @ right)
     residual = mask * (data.values - scores @ right)
     noise = float((residual**2).sum() / max(mask.sum(), 1))
     spread = np.maximum((scores**2).mean(axis=0), 1e-6)
@@ -46,12 +45,11 @@ def start(
     b[:, :rank] = (right * np.sqrt(spread)[:, None]).T
     prior_b = np.maximum((b[:, :rank] ** 2).mean(axis=0), 1e-6)
     noise = max(noise, 1e-8)
+    b_cov = np.zeros((p, rank + 1, rank + 1))
     if not per_feature:
-        b_cov = np.zeros((p, rank + 1, rank + 1))
         return State(b, b_cov, np.ones(rank), prior_b, noise, is_ml=exactly)
     # The same noise for every feature to begin with, and everything in its units.
     psi = np.full(p, noise)
-    b_cov = np.zeros((p, rank + 1, rank + 1))
     return State(b / np.sqrt(noise), b_cov, np.ones(rank), prior_b / noise, 1.0, psi)
 
 
