@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
+from bayespca import BayesianPCA, VariationalPCA
 from bayespca.inference import Checkpoint, fingerprint, run
 from bayespca.io.archive import ModelFileError
 
@@ -111,6 +113,59 @@ def test_fingerprints_tell_data_and_options_apart():
     }
     assert len(marks) == 5
     assert fingerprint(x[::1], "a") == fingerprint(x.copy(), "a")
+
+
+rng = np.random.default_rng(0)
+WHOLE = rng.normal(size=(60, 2)) @ rng.normal(size=(2, 8)) + rng.normal(size=(60, 8))
+HOLES = np.where(rng.random(WHOLE.shape) < 0.3, np.nan, WHOLE)
+FITS = {
+    "sweeps": (BayesianPCA("vb", prior_variance=1.0, solver="iterative", random_state=0), WHOLE),
+    "several starts": (BayesianPCA("epb", solver="iterative", n_init=2, random_state=0), WHOLE),
+    "per feature": (BayesianPCA(noise="per-feature"), WHOLE),
+    "holes": (BayesianPCA(), HOLES),
+    "holes, per feature": (BayesianPCA(noise="per-feature"), HOLES),
+    "holes, maximum likelihood": (BayesianPCA("ml", n_components=2), HOLES),
+    "Bishop": (VariationalPCA(random_state=0), WHOLE),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_every_iteration_can_be_taken_up_again(name, tmp_path, monkeypatch):
+    monkeypatch.setattr("bayespca.inference.checkpoint.EVERY", 0.0)
+    model, X = FITS[name]
+    whole = clone(model).fit(X)
+    path = tmp_path / "fit.ckpt"
+    kept = clone(model).set_params(checkpoint=path)
+    steps = []
+
+    def broken(number, info):
+        steps.append(number)
+        if len(steps) == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        kept.fit(X, callback=broken)
+    assert path.exists()
+    kept.fit(X, callback=lambda number, info: steps.append(number))
+    assert steps[4] == 4  # the fourth step again, not the first
+    assert kept.free_energy_ == whole.free_energy_
+    np.testing.assert_array_equal(kept.components_, whole.components_)
+    np.testing.assert_array_equal(kept.trace_.free_energy, whole.trace_.free_energy)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_seed_is_another_fit(tmp_path, monkeypatch):
+    monkeypatch.setattr("bayespca.inference.checkpoint.EVERY", 0.0)
+    options = {"solver": "iterative", "checkpoint": tmp_path / "fit.ckpt"}
+
+    def broken(number, info):
+        if number == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        BayesianPCA("epb", random_state=0, **options).fit(WHOLE, callback=broken)
+    with pytest.raises(ValueError, match="checkpoint of another fit"):
+        BayesianPCA("epb", random_state=1, **options).fit(WHOLE)
 
 
 CODE = """

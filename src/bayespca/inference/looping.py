@@ -66,4 +66,5 @@ class Looping:
             return None
         path = Path(self.checkpoint)
         path = path.with_name(f"{path.name}.{index + 1}") if index else path
-        return Checkpoint(path, records, fingerprint=f"{self.mark} {index}")
+        seed = self.random_state if isinstance(self.random_state, int) else None
+        return Checkpoint(path, records, fingerprint=f"{self.mark} {seed} {index}")

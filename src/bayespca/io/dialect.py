@@ -50,11 +50,6 @@ class Dialect:
     missing: tuple[str, ...]
     has_quotes: bool
 
-    @property
-    def first_line(self) -> int:
-        """The line, counting from 1, of the first row of data."""
-        return 1 + self.n_skipped + self.has_header
-
     def markers(self) -> list[str]:
         """Every way in which a missing value may be written."""
         changes = (str, str.lower, str.upper, str.title)
@@ -147,7 +142,7 @@ def recognise(
     )
     reader = csv.reader(io.StringIO(body), delimiter=delimiter)
     rows = _first_rows(reader, is_whole)
-    if decimal is None and delimiter != "," and _has_decimal_commas(rows, draft):
+    if decimal is None and delimiter != "," and _has_decimal_commas(rows):
         draft = replace(draft, decimal=",")
     if header is None:
         draft = replace(draft, has_header=_has_header(rows, draft))
@@ -266,7 +261,7 @@ def _delimiter(path: Path, lines: list[str]) -> str:
     return " " if is_spaced else best
 
 
-def _has_decimal_commas(rows: list[list[str]], dialect: Dialect) -> bool:
+def _has_decimal_commas(rows: list[list[str]]) -> bool:
     """Whether fields like 1,5 occur, and none like 1.5.
 
     Not in a single column, which comes from a file that is split at the wrong character.

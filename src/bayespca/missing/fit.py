@@ -93,7 +93,7 @@ def fit(
     variances = read.latent_variance_of_scores(posterior)
     gamma = np.sqrt(M * (variances + posterior.noise_variance))
     shrunk = np.sqrt(M * variances)
-    energy = float(run.trace.free_energy[-1]) + _change_of_units(data)
+    energy = run.free_energy + _change_of_units(data)
     return Fit(
         posterior=posterior,
         spectrum=_spectrum(gamma, (p, M), posterior.noise_variance),
