@@ -93,8 +93,8 @@ def test_per_feature_noise(xp):
 
 def test_bad_arrays(xp):
     X = np.random.default_rng(0).normal(size=(20, 4))
-    X[3, 2] = np.nan
-    with pytest.raises(ValueError, match="NaN, first at row 3, column 2"):
+    X[3, 2] = np.inf
+    with pytest.raises(ValueError, match="infinity, first at row 3, column 2"):
         BayesianPCA().fit(xp.asarray(X))
     with pytest.raises(ValueError, match="2D"):
         BayesianPCA().fit(xp.asarray(X[0]))
@@ -103,8 +103,65 @@ def test_bad_arrays(xp):
     model = BayesianPCA().fit(xp.asarray(X[:3]))
     with pytest.raises(ValueError, match="4 features"):
         model.transform(xp.asarray(X[:3, :2]))
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(ValueError, match="infinity"):
         model.transform(xp.asarray(X))
+    with pytest.raises(ValueError, match="no value at all"):
+        BayesianPCA().fit(xp.asarray(np.full((3, 2), np.nan)))
+
+
+HOLES = [
+    {},
+    {"scale": True},
+    {"noise": "per-feature"},
+    {"method": "emap"},
+    {"method": "vb", "prior_variance": 2.0},
+    {"method": "ml", "n_components": 2, "center": False},
+]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("options", HOLES, ids=str)
+def test_holes_stay_where_they_are(xp, dtype, options):
+    rng = np.random.default_rng(0)
+    X = low_rank(60, 12, 2, mean=2.0, random_state=0).X.astype(dtype)
+    Y = np.where(rng.random(X.shape) < 0.2, np.nan, X).astype(dtype)
+    Y[7], Y[8] = Y[9], Y[9]  # rows with the same holes
+    there = xp.asarray(Y)
+    ours, theirs = BayesianPCA(**options).fit(there), BayesianPCA(**options).fit(Y)
+    assert ours.engine_ == "holes"
+    assert ours.n_components_ == theirs.n_components_
+    assert ours.free_energy_ == pytest.approx(theirs.free_energy_, rel=1e-9)
+    tol = 1e-6 if dtype == "float64" else 1e-4
+    for name in ("components_", "mean_", "components_std_", "singular_values_"):
+        value = getattr(ours, name)
+        assert type(value) is type(there)
+        assert value.dtype == there.dtype
+        np.testing.assert_allclose(to_numpy(value), getattr(theirs, name), atol=tol)
+    pairs = [
+        (ours.transform(there), theirs.transform(Y)),
+        (ours.score_samples(there), theirs.score_samples(Y)),
+        (ours.denoise(there), theirs.denoise(Y)),
+        (ours.project(there), theirs.project(Y)),
+        *zip(ours.impute(there, return_std=True), theirs.impute(Y, return_std=True), strict=True),
+    ]
+    for found, wanted in pairs:
+        assert type(found) is type(there)
+        size = float(np.abs(wanted).max())
+        np.testing.assert_allclose(to_numpy(found), wanted, atol=20 * tol * size)
+    draws = ours.sample_imputations(there, 2, random_state=0)
+    assert tuple(draws.shape) == (2, 60, 12)
+    assert type(draws) is type(there)
+
+
+@pytest.mark.parametrize("method", ["evb", "map", "laplace"])
+def test_complete_data_then_rows_with_holes(xp, method):
+    X = low_rank(60, 12, 2, mean=2.0, random_state=0).X
+    Y = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
+    ours, theirs = BayesianPCA(method).fit(xp.asarray(X)), BayesianPCA(method).fit(X)
+    for name in ("transform", "score_samples", "denoise", "impute"):
+        found, wanted = getattr(ours, name)(xp.asarray(Y)), getattr(theirs, name)(Y)
+        assert type(found) is type(xp.asarray(Y))
+        np.testing.assert_allclose(to_numpy(found), wanted, rtol=1e-6, atol=1e-6)
 
 
 def test_integers_become_float64(xp):

@@ -379,12 +379,12 @@ def whole(tmp_path_factory):
     [
         ("posterior_.basis", lambda a: a[1:], "arrays of a HolesPosterior"),
         ("posterior_.scale", lambda a: a[1:], "arrays of a HolesPosterior"),
-        ("posterior_.state.b_cov", lambda a: a[1:], "arrays of a HolesState"),
-        ("posterior_.state.b_cov", lambda a: a[0], "not a stack of matrices"),
-        ("posterior_.state.b_cov", lambda a: a * np.nan, "moments of a HolesState"),
-        ("posterior_.state.b_cov", lambda a: -a, "covariances of a HolesState are none"),
+        ("posterior_.columns.b_cov", lambda a: a[1:], "arrays of Columns"),
+        ("posterior_.columns.b_cov", lambda a: a[0], "not a stack of matrices"),
+        ("posterior_.columns.b_cov", lambda a: a * np.nan, "moments of Columns"),
+        ("posterior_.columns.b_cov", lambda a: -a, "covariances of Columns are none"),
         ("posterior_.basis", lambda a: a * np.nan, "do not follow from its basis"),
-        ("posterior_.state.b", lambda a: a[:, 1:], "arrays of a HolesState"),
+        ("posterior_.columns.b", lambda a: a[:, 1:], "arrays of Columns"),
     ],
 )
 def test_posteriors_with_holes_that_do_not_fit(path, name, change, match):

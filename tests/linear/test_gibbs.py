@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bayespca.inference.hierarchy import Hyper
 from bayespca.linear import alignment, gibbs
 from bayespca.linear import draws as reading
 from bayespca.linear.gibbs import Data, State
-from bayespca.linear.hierarchical import Hyper
 from bayespca.spectrum import closed_form
 from oracles import gibbs as oracle
 

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayespca import VariationalPCA, inference
+from bayespca.inference.hierarchy import Hyper
 from bayespca.linear import hierarchical
-from bayespca.linear.hierarchical import Data, Hyper
+from bayespca.linear.hierarchical import Data
 from oracles.hierarchical import bound
 
 HYPERS = {
@@ -202,3 +203,13 @@ def test_state_is_a_frozen_record():
     copies = replace(state, W=state.W.copy())
     hierarchical.step(state, data, Hyper())
     np.testing.assert_array_equal(state.W, copies.W)
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-6])
+def test_data_without_noise(noise):
+    """Noise of the size of rounding errors: an end, and no warning on the way."""
+    rng = np.random.default_rng(0)
+    T = rng.normal(size=(40, 2)) @ rng.normal(size=(2, 8)) + noise * rng.normal(size=(40, 8))
+    model = VariationalPCA(b_alpha=1e-10, b_tau=1e-12, random_state=0).fit(T)
+    assert model.n_components_ == 2
+    assert model.noise_variance_ < 1e-11

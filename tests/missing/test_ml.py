@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
-from bayespca import BayesianPCA, inference
-from bayespca.missing import vb
-from bayespca.missing.data import observed
-from bayespca.missing.start import start
+from bayespca import BayesianPCA
 
 
 def simulated(n=200, p=8, rank=2, share=0.3, noise=0.7, seed=0):
@@ -32,19 +27,6 @@ def log_likelihood(Y, W, mean, s2):
             marginal = multivariate_normal(mean[seen], cov[np.ix_(seen, seen)])
             total += marginal.logpdf(row[seen])
     return total
-
-
-@pytest.mark.parametrize(("n", "p", "rank"), [(40, 12, 2), (200, 10, 3)])
-def test_without_holes_the_answer_is_the_closed_form(n, p, rank):
-    X, _ = simulated(n, p, rank)
-    data = observed(X, center=True, scale=False)
-    begin = start(data, max_rank=rank, exactly=True)
-    done = inference.run(partial(vb.step, data=data), begin, max_iter=2000, tol=1e-15)
-    closed = BayesianPCA("ml", n_components=rank).fit(X)
-    unit = data.unit[0]
-    assert done.state.noise_variance * unit**2 == pytest.approx(closed.noise_variance_, rel=1e-6)
-    energy = done.free_energy + (n - 1) * p * np.log(unit)
-    assert energy == pytest.approx(closed.free_energy_, rel=1e-8)
 
 
 def test_it_is_a_maximum_of_the_likelihood():

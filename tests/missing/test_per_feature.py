@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
 
-from bayespca import BayesianPCA, inference
-from bayespca.missing import vb
-from bayespca.missing.data import observed
-from bayespca.missing.start import start
-from oracles.holes import free_energy
+from bayespca import BayesianPCA
+
+from .conftest import defined_energy, rows_of, swept
 
 PSI = np.geomspace(0.05, 20, 25)
 
@@ -25,50 +22,35 @@ def unequal(n=300, share=0.2, seed=0):
     return X, np.where(rng.random(X.shape) < share, np.nan, X)
 
 
-def defined_energy(state, data, psi):
-    """The defined free energy, rows at their best, for noise variances psi.
-
-    Everything that is not in units of the noise stays as it is: `state` is in those of its own.
-    """
+def in_units_of(psi, state):
+    """The state in which only the noise variances differ: what is in their units follows."""
     ratio = state.psi / psi
-    moved = replace(
-        state,
-        b=state.b * np.sqrt(ratio)[:, None],
-        b_cov=state.b_cov * ratio[:, None, None],
-        psi=psi,
-    )
-    rows = vb.update_rows(state, data)
-    X = np.where(data.mask > 0, vb.scaled_values(moved, data), np.nan)
-    inner = free_energy(
-        X, rows.a, rows.cov[data.pattern], moved.b, moved.b_cov, moved.prior_a, moved.prior_b, 1.0
-    )
-    return inner + 0.5 * float((data.column_counts - 1) @ np.log(psi))
+    b, b_cov = state.b * np.sqrt(ratio)[:, None], state.b_cov * ratio[:, None, None]
+    return replace(state, b=b, b_cov=b_cov, psi=psi)
 
 
-def settled(n=40, sweeps=400):
+def settled(n=40):
     _, Y = unequal(n)
-    data = observed(Y[:, ::4], center=True, scale=True)
-    run = inference.run(
-        partial(vb.step, data=data), start(data, per_feature=True), max_iter=sweeps, tol=1e-13
-    )
-    return run, data
+    return swept(Y[:, ::4], per_feature=True, max_iter=400, tol=1e-13)
 
 
 def test_the_free_energy_is_the_defined_one():
     """At the end, where rows no longer change."""
-    run, data = settled()
-    expected = defined_energy(run.state, data, run.state.psi)
-    assert run.free_energy == pytest.approx(expected, rel=1e-7)
+    run, model, data = settled()
+    assert run.free_energy == pytest.approx(defined_energy(run.state, data, model), rel=1e-7)
 
 
 def test_noise_variances_are_at_a_minimum():
-    run, data = settled()
-    base = defined_energy(run.state, data, run.state.psi)
+    run, model, data = settled()
+    state = run.state
+    a, a_cov = rows_of(state, data, model)
+    base = defined_energy(state, data, model, a=a, a_cov=a_cov)
     rng = np.random.default_rng(0)
     for size in (0.01, 0.1):
         for _ in range(10):
-            psi = run.state.psi * np.exp(size * rng.normal(size=run.state.psi.size))
-            assert defined_energy(run.state, data, psi) > base
+            psi = state.psi * np.exp(size * rng.normal(size=state.psi.size))
+            moved = in_units_of(psi, state)
+            assert defined_energy(moved, data, model, a=a, a_cov=a_cov) > base
 
 
 @pytest.mark.parametrize("seed", range(3))

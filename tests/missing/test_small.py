@@ -15,12 +15,27 @@ OPTIONS = [
     {"noise": "per-feature"},
     {"method": "ml", "n_components": 0},
     {"method": "ml", "n_components": 2},
+    {"method": "ml", "n_components": 1, "noise": "per-feature"},
+    {"method": "epb"},
+    {"method": "emap", "scale": True},
+    {"method": "vb"},
+    {"method": "vb", "prior_variance": 2.0},
+    {"method": "vb", "prior_variance": 2.0, "noise": "per-feature"},
+    {"method": "pb", "prior_variance": 2.0},
+    {"method": "pb-a"},
+    {"method": "pb-b"},
+    {"method": "map", "prior_variance": 0.1},
+    {"method": "map", "n_components": 1},
+    {"center": False},
+    {"method": "map", "prior_variance": 1.0, "center": False},
+    {"noise_variance": 1.0},
+    {"noise_variance": "0db"},
 ]
 
 
 @pytest.mark.filterwarnings("ignore::bayespca.estimators.RankWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@settings(max_examples=150)
+@settings(max_examples=400)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(1, 12),

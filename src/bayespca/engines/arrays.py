@@ -44,8 +44,9 @@ def to_numpy(a: Array) -> np.ndarray:
 def to_namespace(a: np.ndarray, like: Array, dtype: object = None) -> Array:
     """The array where `like` lives, in its namespace; with the dtype of `like` unless given."""
     xp = array_namespace(like)
-    # torch takes no arrays with negative strides.
-    a = np.array(a, order="C") if any(stride < 0 for stride in a.strides) else a
+    # torch takes no arrays with negative strides, and none that may not be written to.
+    if any(stride < 0 for stride in a.strides) or not a.flags.writeable:
+        a = np.array(a, order="C")
     return xp.asarray(a, dtype=like.dtype if dtype is None else dtype, device=device(like))
 
 

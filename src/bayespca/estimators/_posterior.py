@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -88,7 +87,8 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         seed = self.random_state if random_state is None else random_state
         rng, posterior = _validation.generator(seed), self.general_posterior()
         draws = [missing.posterior.sample_imputation(posterior, X, rng) for _ in range(n)]
-        return np.stack(draws) if draws else np.empty((0, *X.shape), X.dtype)
+        xp = array_namespace(X)
+        return xp.stack(draws) if draws else xp.empty((0, *X.shape), dtype=X.dtype)
 
     def general_posterior(self) -> missing.Posterior:
         """The posterior in the form that rows with holes need."""
@@ -168,9 +168,9 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "posterior_")
 
-    def _takes_holes(self) -> bool:
-        """Whether NaN in X mean holes under the options as they are."""
-        return False
+    def _reads_holes(self) -> bool:
+        """Whether NaN mean holes in new rows."""
+        return True
 
     def _is_whitened(self) -> bool:
         """Whether scores are divided by their standard deviations."""
@@ -179,6 +179,6 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = self._takes_holes()
+        tags.input_tags.allow_nan = self._reads_holes()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bayespca import linear, missing
-from bayespca.engines import to_numpy
+from bayespca.engines import array_namespace, to_numpy
 
 Array = Any
 
@@ -19,7 +19,7 @@ def functions(posterior: Any, X: Array = None) -> tuple[Any, Any]:
     """
     if isinstance(posterior, missing.Posterior):
         return missing.posterior, posterior
-    if X is not None and isinstance(X, np.ndarray) and np.isnan(X.sum()):
+    if X is not None and has_nan(X):
         return missing.posterior, general(posterior)
     return linear.posterior, posterior
 
@@ -30,16 +30,24 @@ def general(posterior: linear.Posterior) -> missing.Posterior:
     With the score's prior variance c², 1/shrinkage = 1 + L·(loading variance) + σ²/c².
     """
     components = to_numpy(posterior.components).astype(np.float64)
+    score_variance = to_numpy(posterior.score_variance)
     # Constant columns are no features, and their loadings are known to be 0.
     live = np.any(components != 0, axis=0)
     variance = to_numpy(posterior.loading_variance).astype(np.float64)
     shrinkage = to_numpy(posterior.shrinkage).astype(np.float64)
     return missing.posterior.from_directions(
-        mean=to_numpy(posterior.mean),
-        scale=to_numpy(posterior.scale),
-        components=components,
+        mean=posterior.mean,
+        scale=posterior.scale,
+        components=posterior.components,
         ridge=1 / shrinkage - 1 - live.sum() * variance,
         loading_variance=live[:, None] * variance,
         latent_variance=to_numpy(posterior.latent_variance).astype(np.float64),
         noise_variance=posterior.noise_variance,
+        integrated=bool((score_variance > 0).any()) or not score_variance.size,
     )
+
+
+def has_nan(X: Array) -> bool:
+    """Whether an array has holes, by a sum, which is quicker than a look at each cell."""
+    xp = array_namespace(X)
+    return bool(xp.isnan(xp.sum(X)))

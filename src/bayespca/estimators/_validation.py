@@ -19,7 +19,7 @@ from bayespca import io
 from bayespca.engines.arrays import is_sparse, to_numpy
 from bayespca.engines.sources import Source, open_source
 from bayespca.inference import Trace
-from bayespca.linear.hierarchical import Hyper
+from bayespca.inference.hierarchy import Hyper
 
 Array = Any
 
@@ -141,7 +141,7 @@ def read_new_data(estimator: Any, X: Any, method: str) -> Any:
         return check_array(
             _arranged(estimator, X),
             dtype=[np.float64, np.float32],
-            ensure_all_finite="allow-nan" if estimator._takes_holes() else True,
+            ensure_all_finite="allow-nan" if estimator._reads_holes() else True,
         )
     if _is_foreign_array(X):
         X = _checked_foreign(X)
@@ -150,7 +150,8 @@ def read_new_data(estimator: Any, X: Any, method: str) -> Any:
                 f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
                 f"{estimator.n_features_in_} features as input."
             )
-        check_finite(X)
+        if not (estimator._reads_holes() and has_holes(X)):
+            check_finite(X)
         check_same_place(estimator, X, method)
         return X
     check_same_place(estimator, np.empty(0), method)
@@ -160,7 +161,7 @@ def read_new_data(estimator: Any, X: Any, method: str) -> Any:
         reset=False,
         accept_sparse="csr",
         dtype=[np.float64, np.float32],
-        ensure_all_finite="allow-nan" if estimator._takes_holes() else True,
+        ensure_all_finite="allow-nan" if estimator._reads_holes() else True,
     )
     return X.toarray() if is_sparse(X) else X
 
@@ -223,18 +224,48 @@ def check_finite_if_possible(X: Any) -> None:
 
 def has_holes(X: Any) -> bool:
     """Whether an array has NaN, which mean holes, and nothing else that is not finite."""
-    return isinstance(X, np.ndarray) and bool(np.isnan(X).any()) and not np.isinf(X).any()
+    if isinstance(X, Source) or is_sparse(X):
+        return False
+    xp = array_namespace(X)
+    return bool(xp.any(xp.isnan(X))) and not bool(xp.any(xp.isinf(X)))
 
 
-def check_for_holes(estimator: Any, X: np.ndarray) -> None:
-    """Raise for options that a fit with holes would ignore, and where all cells are holes."""
-    if np.isnan(X).all():
-        raise ValueError(f"Input X has no value at all: its {X.size} cells are NaN.")
-    if not estimator._takes_holes():
+def check_any_value(X: Array) -> None:
+    """Raise where all cells are holes."""
+    xp = array_namespace(X)
+    if bool(xp.all(xp.isnan(X))):
+        cells = int(np.prod(X.shape))
+        raise ValueError(f"Input X has no value at all: its {cells} cells are NaN.")
+
+
+def check_engine_for_holes(estimator: Any) -> None:
+    """Raise for an engine that a fit with holes would ignore."""
+    if estimator.engine != "auto":
         raise ValueError(
-            "Input X contains NaN. Holes are for method='evb', and 'ml' with one noise variance, "
-            "with noise_variance='auto', solver='auto', center=True and engine='auto': use these, "
+            f"Input X contains NaN, which are holes for engine='auto'; engine={estimator.engine!r} "
+            "is for complete data: leave it at 'auto', or fill the holes first."
+        )
+
+
+def check_for_holes(estimator: Any, X: Array) -> None:
+    """Raise for options that say nothing about holes, and where all cells are holes."""
+    check_any_value(X)
+    if estimator.solver == "closed":
+        raise ValueError(
+            "Input X contains NaN, and there is no closed form for holes: leave solver at 'auto', "
             "or fill the holes first."
+        )
+    if estimator.method == "laplace":
+        raise ValueError(
+            "Input X contains NaN, and Minka's evidence (method='laplace') is for complete data: "
+            "use method='evb', or fill the holes first."
+        )
+    flat = estimator.method == "map" and estimator.prior_variance is None
+    if flat and estimator.n_components == "auto":
+        raise ValueError(
+            "Input X contains NaN, and method='map' with a flat prior fits every cell that is "
+            "there and says nothing of the others: give prior_variance or n_components, or use "
+            "method='evb'."
         )
 
 

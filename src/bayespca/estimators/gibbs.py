@@ -319,7 +319,7 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             X = to_numpy(X)
         return _validation.read_new_data(self, X, method)
 
-    def _takes_holes(self) -> bool:
+    def _reads_holes(self) -> bool:
         return False
 
     def _double(self, name: str) -> Any:

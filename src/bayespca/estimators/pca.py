@@ -188,10 +188,14 @@ class BayesianPCA(PosteriorReader):
         map, the path of an .npy, Parquet or CSV file, or an iterator over blocks of rows; the last
         four are read a block at a time. If anything goes wrong the estimator is left as it was.
 
-        NaN in X, pandas' NA, polars' null and masked cells are holes, for ``method="evb"`` and
-        ``"ml"`` and data in memory: the mean, the noise and the rank are found from the cells that
-        are there, by sweeps (`engine_` is then ``"holes"``, `threshold_` NaN, and
-        `singular_values_` are those that complete data would show).
+        NaN in X, pandas' NA, polars' null and masked cells are holes, for every method but
+        ``"laplace"`` and data in memory: the mean, the noise and the rank are found from the cells
+        that are there, by sweeps. Then `engine_` is ``"holes"``, `threshold_` NaN,
+        `singular_values_` are those that complete data would show, and but for ``"evb"`` all of
+        `rank_posterior_` is on the rank found. ``"map"`` needs a `prior_variance` or a number of
+        components: with neither it fits every cell and says nothing of the others. The engine is
+        that of the first decomposition, of the matrix filled with means; `init` tells where
+        ``solver="iterative"`` starts.
 
         Where there is an iteration, `callback` is called after each step with its number, counting
         from 1, and an object with `free_energy`, `rank` and `noise_variance`; if it returns True,
@@ -228,11 +232,18 @@ class BayesianPCA(PosteriorReader):
         _validation.check_for_holes(self, data)
         return missing.fit(
             data,
-            max_rank=options.n_components,
-            scale=self.scale,
-            looping=options.looping,
-            per_feature=self.noise == "per-feature",
-            exactly=self.method == "ml",
+            missing.Options(
+                method=options.method,
+                n_components=options.n_components,
+                noise_variance=options.noise_variance,
+                prior_variance=options.prior_variance,
+                center=options.center,
+                scale=options.scale,
+                per_feature=options.noise == "per-feature",
+                init=options.init if options.solver == "iterative" else "closed",
+                engine=options.engine,
+                looping=options.looping,
+            ),
         )
 
     @available_if(_adds_up)  # type: ignore[untyped-decorator]
@@ -345,15 +356,6 @@ class BayesianPCA(PosteriorReader):
             )
 
     # --- scikit-learn --------------------------------------------------------------------------
-
-    def _takes_holes(self) -> bool:
-        return (
-            (self.method == "evb" or (self.method == "ml" and self.noise == "isotropic"))
-            and self.noise_variance == "auto"
-            and self.solver == "auto"
-            and bool(self.center)
-            and self.engine == "auto"
-        )
 
     def _is_whitened(self) -> bool:
         return bool(self.whiten)

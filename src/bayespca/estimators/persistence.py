@@ -24,7 +24,7 @@ from bayespca.io.archive import FlawError, ModelFileError
 from bayespca.io.tree import Decoder, Encoder, Json, Kind, Record, check_kinds, members
 from bayespca.linear import Posterior
 from bayespca.linear.gibbs import Draws
-from bayespca.missing.vb import State as HolesState
+from bayespca.missing.rows import Columns
 from bayespca.spectrum import Advice, Spectrum, Status
 
 from .gibbs import GibbsPCA
@@ -129,7 +129,7 @@ def _check_holes_posterior(posterior: missing.Posterior) -> None:
     k, p = posterior.components.shape
     agree = posterior.mean.shape == posterior.scale.shape == (p,)
     agree &= posterior.latent_variance.shape == (k,) and posterior.basis.shape == (k, k)
-    agree &= posterior.state.b.shape == (p, k + 1)
+    agree &= posterior.columns.b.shape == (p, k + 1)
     _require(agree, "the arrays of a HolesPosterior are of different sizes")
     in_range = 0 < posterior.unit < np.sqrt(np.finfo(np.float64).max)
     _require(in_range, "the unit of a HolesPosterior is not positive, or its square overflows")
@@ -139,20 +139,19 @@ def _check_holes_posterior(posterior: missing.Posterior) -> None:
     )
 
 
-def _check_holes_state(state: HolesState) -> None:
+def _check_columns(columns: Columns) -> None:
     """Sizes, and what solving for scores needs."""
-    p, width = state.b.shape
-    agree = state.b_cov.shape == (p, width, width)
-    agree &= state.prior_a.shape == state.prior_b.shape == (width - 1,)
-    _require(agree, "the arrays of a HolesState are of different sizes")
-    finite = np.isfinite(state.b).all() and np.isfinite(state.b_cov).all()
+    p, width = columns.b.shape
+    agree = columns.b_cov.shape == (p, width, width) and columns.prior_a.shape == (width - 1,)
+    _require(agree, "the arrays of Columns are of different sizes")
+    finite = np.isfinite(columns.b).all() and np.isfinite(columns.b_cov).all()
     _require(
-        finite and (state.prior_a > 0).all() and state.noise_variance > 0,
-        "the moments of a HolesState are not finite or its variances not positive",
+        finite and (columns.prior_a > 0).all() and columns.noise_variance > 0,
+        "the moments of Columns are not finite or its variances not positive",
     )
-    variances = np.linalg.eigvalsh(state.b_cov)
+    variances = np.linalg.eigvalsh(columns.b_cov)
     slack = 1e-6 * np.abs(variances).max(initial=0.0)
-    _require((variances >= -slack).all(), "the covariances of a HolesState are none")
+    _require((variances >= -slack).all(), "the covariances of Columns are none")
 
 
 def _check_spectrum(spectrum: Spectrum) -> None:
@@ -226,7 +225,7 @@ RECORDS: dict[str, Record] = {
     "HolesPosterior": Record(
         missing.Posterior,
         {
-            "state": _instance(HolesState),
+            "columns": _instance(Columns),
             "mean": VECTOR,
             "scale": VECTOR,
             "unit": NUMBER,
@@ -236,19 +235,16 @@ RECORDS: dict[str, Record] = {
         },
         _check_holes_posterior,
     ),
-    "HolesState": Record(
-        HolesState,
+    "Columns": Record(
+        Columns,
         {
             "b": MATRIX,
             "b_cov": MATRICES,
             "prior_a": VECTOR,
-            "prior_b": VECTOR,
             "noise_variance": NUMBER,
-            # A posterior is always of data divided by what they are scaled by.
-            "psi": NOTHING,
-            "is_ml": FLAG,
+            "integrated": FLAG,
         },
-        _check_holes_state,
+        _check_columns,
     ),
     "GibbsDraws": Record(
         Draws,

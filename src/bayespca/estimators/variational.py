@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
@@ -12,13 +13,14 @@ from sklearn.base import clone
 
 from bayespca import inference, missing
 from bayespca.engines import ENGINES, to_namespace
+from bayespca.inference.hierarchy import Fit, Hyper
 from bayespca.linear import variational
-from bayespca.linear.hierarchical import Hyper
-from bayespca.missing.vb import State
-from bayespca.spectrum import Status
+from bayespca.missing import variational as with_holes
+from bayespca.missing.rows import Columns
 
 from . import _validation
 from ._posterior import PosteriorReader
+from .pca import WARNED, RankWarning
 
 
 class VariationalPCA(PosteriorReader):
@@ -32,6 +34,9 @@ class VariationalPCA(PosteriorReader):
     `BayesianPCA` answers the same question in closed form; this model has priors on its
     hyperparameters, and a distribution over the noise.
 
+    NaN in X are holes, at `fit` and afterwards: mean, noise and columns are found from the cells
+    that are there. Each sample then has a covariance of its own, and each row of W.
+
     Parameters
     ----------
     n_components : int, optional
@@ -43,13 +48,14 @@ class VariationalPCA(PosteriorReader):
     a_alpha, b_alpha, a_tau, b_tau, beta : float, default=1e-3
         Parameters of the priors, in the units of the data.
     engine : str, default="auto"
-        How singular values are computed, as in `BayesianPCA`.
+        How singular values are computed, as in `BayesianPCA`; of complete data only.
     max_iter : int, default=2000
         Largest number of sweeps.
     tol : float, default=1e-8
         Relative rise of the bound at which sweeps end.
     n_init : int, default=1
-        Number of random starts; the highest bound wins.
+        Number of random starts; the highest bound wins. With holes the first one is the closed form
+        of the matrix, its holes filled by itself, and only the others are random.
     checkpoint : path, optional
         A file from which a fit that was broken off goes on, as in `BayesianPCA`.
     random_state : int, Generator or None, default=None
@@ -74,7 +80,12 @@ class VariationalPCA(PosteriorReader):
         values; the last without the noise.
     trace_ : Trace
         Free energy, columns on, noise variance and time of each sweep.
-    converged_, n_iter_, n_samples_, n_features_in_, engine_, spectrum_, status_, posterior_
+    engine_ : str
+        The engine that computed the singular values; ``"holes"`` for data with holes, whose
+        `singular_values_` are those that complete data would show.
+    status_ : Status
+        Advice in plain words: rows and columns without any value, for which the prior answers.
+    converged_, n_iter_, n_samples_, n_features_in_, spectrum_, posterior_
     """
 
     def __init__(
@@ -111,7 +122,7 @@ class VariationalPCA(PosteriorReader):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, *, callback: inference.Callback | None = None) -> Self:
-        """Fit the model; X and `callback` as in `BayesianPCA`.
+        """Fit the model; X and `callback` as in `BayesianPCA`, holes in data in memory included.
 
         Arrays of other libraries are taken over into NumPy.
         """
@@ -128,17 +139,29 @@ class VariationalPCA(PosteriorReader):
             callback=callback,
             checkpoint=self.checkpoint,
         )
-        try:
-            fitted = variational.fit(
-                data, hyper, n_components=q, looping=looping, engine=self.engine
-            )
-        except (ValueError, RuntimeError):
-            _validation.check_finite_if_possible(data)
-            raise
+        fitted = self._fitted(data, hyper, q, looping)
         self._store(fitted, reader, getattr(data, "dtype", np.dtype(np.float64)))
+        self._report(fitted)
+        return self
+
+    def _fitted(self, data: Any, hyper: Hyper, q: int | None, looping: inference.Looping) -> Fit:
+        """That there are holes is seen when the sums of complete data are not finite."""
+        try:
+            return variational.fit(data, hyper, n_components=q, looping=looping, engine=self.engine)
+        except (ValueError, RuntimeError):
+            if not _validation.has_holes(data):
+                _validation.check_finite_if_possible(data)
+                raise
+        _validation.check_any_value(data)
+        _validation.check_engine_for_holes(self)
+        return with_holes.fit(data, hyper, n_components=q, looping=looping)
+
+    def _report(self, fitted: Fit) -> None:
         if not fitted.converged:
             _validation.warn_of_early_end(fitted.trace, "the bound still rose")
-        return self
+        for advice in fitted.status.advice:
+            if advice.code in WARNED:
+                warnings.warn(advice.text, RankWarning, stacklevel=3)
 
     def _hyper(self) -> Hyper:
         _validation.choose("prior", self.prior, ("ard", "unit"))
@@ -162,7 +185,7 @@ class VariationalPCA(PosteriorReader):
             )
         return int(q)
 
-    def _store(self, fitted: variational.Fit, reader: Any, dtype: Any) -> None:
+    def _store(self, fitted: Fit, reader: Any, dtype: Any) -> None:
         k, spectrum = fitted.weights.shape[1], fitted.spectrum
         posterior = _posterior(fitted, dtype)
         M = spectrum.shape[1]
@@ -191,7 +214,7 @@ class VariationalPCA(PosteriorReader):
             "n_iter_": len(fitted.trace),
             "engine_": fitted.engine,
             "spectrum_": spectrum,
-            "status_": Status(),
+            "status_": fitted.status,
             "trace_": fitted.trace,
             "posterior_": posterior,
         }
@@ -199,20 +222,19 @@ class VariationalPCA(PosteriorReader):
         self.__dict__.update(attributes, **_validation.features_of(reader))
 
 
-def _posterior(fitted: variational.Fit, dtype: Any) -> missing.Posterior:
+def _posterior(fitted: Fit, dtype: Any) -> missing.Posterior:
     """The record from which scores, densities and filled holes are read."""
     p, k = fitted.weights.shape
     b_cov = np.zeros((p, k + 1, k + 1))
     b_cov[:, :k, :k] = fitted.weights_cov
     b_cov[:, k, k] = fitted.mean_variance
     unit = float(np.sqrt(fitted.noise_variance)) or 1.0
-    state = State(
+    columns = Columns(
         b=np.concatenate([fitted.weights / unit, np.zeros((p, 1))], axis=1),
         b_cov=b_cov / unit**2,
         prior_a=np.ones(k),
-        prior_b=1 / (fitted.relevance[:k] * unit**2),
         noise_variance=fitted.noise_variance / unit**2,
     )
-    return missing.posterior.from_state(
-        state, location=fitted.mean, scale=np.ones(p), unit=unit, dtype=dtype
+    return missing.posterior.from_columns(
+        columns, location=fitted.mean, scale=np.ones(p), unit=unit, like=np.empty(0, dtype)
     )

@@ -11,6 +11,8 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .rounding import SLACK
+
 
 @dataclass(frozen=True)
 class Info:
@@ -46,6 +48,11 @@ class Trace:
 
     def __len__(self) -> int:
         return int(self.free_energy.size)
+
+    def followed_by(self, other: Trace, which: NDArray[np.bool_]) -> Trace:
+        """With some of the steps of another at the end."""
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Trace(*(np.concatenate([mine, theirs[which]]) for mine, theirs in pairs))
 
     @property
     def last_change(self) -> float:
@@ -94,7 +101,7 @@ def run(
     *,
     max_iter: int,
     tol: float,
-    slack: float = 1e-9,
+    slack: float = SLACK,
     callback: Callback | None = None,
     keeper: Keeper[S] | None = None,
 ) -> Run[S]:

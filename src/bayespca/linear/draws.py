@@ -11,11 +11,11 @@ from scipy.linalg import eigh
 from scipy.special import logsumexp
 
 from bayespca.engines import fixed_signs
+from bayespca.inference.hierarchy import Hyper
 from bayespca.spectrum import Advice, closed_form
 
 from .alignment import matched, principal_axes, turned
 from .gibbs import LOG_2PI, VARIES, Data, Draws
-from .hierarchical import Hyper
 
 FloatArray = NDArray[np.float64]
 

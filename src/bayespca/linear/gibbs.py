@@ -23,8 +23,7 @@ from scipy.linalg.lapack import dtrtrs
 from scipy.special import gammaln
 
 from bayespca.engines.threads import one_blas_thread
-
-from .hierarchical import Hyper
+from bayespca.inference.hierarchy import Hyper
 
 FloatArray = NDArray[np.float64]
 

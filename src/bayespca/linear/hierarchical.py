@@ -19,43 +19,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from scipy.special import gammaln, psi
 
-from bayespca.inference import Info
+from bayespca.inference import Info, hierarchy
+from bayespca.inference.hierarchy import START_NOISE, Counts, Hyper
+from bayespca.inference.rounding import ROUNDING, is_rounding
 
 FloatArray = NDArray[np.float64]
-
-LOG_2PI = float(np.log(2 * np.pi))
-# Squared mean over variance below which a column of W is switched off.
-SWITCHED_OFF = 1e-2
-START_NOISE = 0.1
-
-
-@dataclass(frozen=True)
-class Hyper:
-    """Parameters of the priors; `alpha` fixes all αᵢ (the lecture's model has 1), else None.
-
-    `has_mean` is False for a model without μ.
-    """
-
-    a_alpha: float = 1e-3
-    b_alpha: float = 1e-3
-    a_tau: float = 1e-3
-    b_tau: float = 1e-3
-    beta: float = 1e-3
-    alpha: float | None = None
-    has_mean: bool = True
-
-    def in_units(self, unit: float) -> Hyper:
-        """The same priors for data divided by `unit`."""
-        u2 = unit * unit
-        return replace(
-            self,
-            b_alpha=self.b_alpha / u2,
-            b_tau=self.b_tau / u2,
-            beta=self.beta * u2,
-            alpha=None if self.alpha is None else self.alpha * u2,
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +42,10 @@ class Data:
     mean: FloatArray
 
     @property
+    def counts(self) -> Counts:
+        return Counts(self.N, self.d, self.N * self.d)
+
+    @property
     def padded(self) -> FloatArray:
         return np.append(self.scatter, np.zeros(self.mean.size - self.scatter.size))
 
@@ -80,7 +53,7 @@ class Data:
 @dataclass(frozen=True, eq=False)
 class State:
     """Q(W): means (rows of W in the directions of `Data`) and the covariance of each row; Q(α) and
-    Q(τ) by their second parameters; μ's mean.
+    Q(τ) by their second parameters; μ's mean. `height` is the bound, where it is known.
     """
 
     W: FloatArray
@@ -88,6 +61,7 @@ class State:
     b_alpha: FloatArray
     b_tau: float
     mu: FloatArray
+    height: float = -np.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,10 +75,7 @@ class Latent:
 
 
 def start(data: Data, hyper: Hyper, q: int, rng: np.random.Generator) -> State:
-    """W from normal draws of the size of the data, τ from a tenth of their variance.
-
-    More noise to begin with would switch off weak columns before it has fallen.
-    """
+    """W from normal draws of the size of the data, τ from a tenth of their variance."""
     K = data.mean.size
     variance = float(data.scatter.sum()) / max(data.N * data.d, 1) or 1.0
     W = np.sqrt(variance / q) * rng.normal(size=(K, q)) if q else np.zeros((K, 0))
@@ -112,41 +83,41 @@ def start(data: Data, hyper: Hyper, q: int, rng: np.random.Generator) -> State:
         W=W,
         W_cov=np.zeros((q, q)),
         b_alpha=hyper.b_alpha + 0.5 * (W**2).sum(axis=0),
-        b_tau=START_NOISE * variance * shape_tau(data, hyper),
+        b_tau=START_NOISE * variance * hierarchy.shape_tau(data.counts, hyper),
         mu=data.mean * hyper.has_mean,
     )
 
 
-def shape_tau(data: Data, hyper: Hyper) -> float:
-    return hyper.a_tau + 0.5 * data.N * data.d
-
-
-def shape_alpha(data: Data, hyper: Hyper) -> float:
-    return hyper.a_alpha + 0.5 * data.d
-
-
 def precision(state: State, data: Data, hyper: Hyper) -> float:
     """⟨τ⟩"""
-    return shape_tau(data, hyper) / state.b_tau
+    return hierarchy.precision(state.b_tau, data.counts, hyper)
 
 
 def relevance(state: State, data: Data, hyper: Hyper) -> FloatArray:
     """⟨αᵢ⟩"""
-    if hyper.alpha is not None:
-        return np.full(state.b_alpha.size, hyper.alpha)
-    return np.asarray(shape_alpha(data, hyper) / state.b_alpha)
+    return hierarchy.relevance(state.b_alpha, data.counts, hyper)
 
 
 def is_on(state: State, data: Data) -> NDArray[np.bool_]:
     """Which columns of W are not switched off."""
-    mean = np.einsum("kq,kq->q", state.W, state.W)
-    return np.asarray((mean > SWITCHED_OFF * data.d * np.diag(state.W_cov)) & (mean > 0))
+    return hierarchy.is_on(state.W, data.d * np.diag(state.W_cov))
 
 
 # --- one sweep ---------------------------------------------------------------------------------
 
 
 def step(state: State, data: Data, hyper: Hyper, *, settle: bool = True) -> tuple[State, Info]:
+    """A sweep, unless it is lost in rounding errors."""
+    new = sweep(state, data, hyper, settle=settle)
+    tau = precision(new, data, hyper)
+    squares = float(data.scatter.sum()) + data.N * float(data.mean @ data.mean)
+    if is_rounding(-state.height, -new.height, squares, tau):
+        new = state
+    rank = int(np.count_nonzero(is_on(new, data)))
+    return new, Info(-new.height, rank, 1 / precision(new, data, hyper))
+
+
+def sweep(state: State, data: Data, hyper: Hyper, *, settle: bool = True) -> State:
     """Q(X) and Q(μ), Q(W), the best coordinates, Q(α), Q(τ)."""
     state, latent = _update_latent(state, data, hyper)
     state = _update_weights(state, latent, data, hyper)
@@ -154,9 +125,7 @@ def step(state: State, data: Data, hyper: Hyper, *, settle: bool = True) -> tupl
         state, latent = _settled(state, latent, data, hyper)
     state = replace(state, b_alpha=hyper.b_alpha + 0.5 * np.diag(_second_weights(state, data)))
     state = replace(state, b_tau=hyper.b_tau + 0.5 * _residual(state, latent, data, hyper))
-    rank = int(np.count_nonzero(is_on(state, data)))
-    noise = 1 / precision(state, data, hyper)
-    return state, Info(-bound(state, latent, data, hyper), rank, noise)
+    return replace(state, height=bound(state, latent, data, hyper))
 
 
 def _update_latent(state: State, data: Data, hyper: Hyper) -> tuple[State, Latent]:
@@ -204,7 +173,7 @@ def _residual(state: State, latent: Latent, data: Data, hyper: Hyper) -> float:
     fitted = -2 * float(np.einsum("kq,kq->", latent.cross, state.W))
     product = float(np.einsum("ij,ij->", _second_weights(state, data), latent.second))
     spread = data.N * data.d * mean_variance(state, data, hyper)
-    return centred + fitted + product + spread
+    return max(centred + fitted + product + spread, ROUNDING * centred)
 
 
 def _inverse(matrix: FloatArray) -> FloatArray:
@@ -220,64 +189,19 @@ def _inverse(matrix: FloatArray) -> FloatArray:
 
 
 def _settled(state: State, latent: Latent, data: Data, hyper: Hyper) -> tuple[State, Latent]:
-    """W·R and R⁻¹x for the R with the highest bound, if that is higher than as things are.
-
-    The bound depends on R as
-    −½tr(R⁻¹SxxR⁻ᵀ) − (N − d) log|R| − (a_α + d/2) Σ log(b_α + ½(RᵀSwwR)ᵢᵢ),
-    with −½α·tr(RᵀSwwR) in place of the last where α is fixed.
-    """
-    Sxx, Sww = latent.second, _second_weights(state, data)
-    root = np.linalg.cholesky(Sxx / data.N)
-    _, vectors = scipy.linalg.eigh(root.T @ Sww @ root)
-    R = root @ vectors[:, ::-1]
-    sizes = np.einsum("iq,ij,jq->q", R, Sww, R)
-    R = R * np.sqrt(_best_squares(sizes, data, hyper))
-    if _turned_bound(R, Sxx, Sww, data, hyper) < _turned_bound(None, Sxx, Sww, data, hyper):
+    """The latent space turned and stretched to where the bound is highest."""
+    R = hierarchy.best_turn(latent.second, _second_weights(state, data), data.counts, hyper)
+    if R is None:
         return state, latent
     back = np.linalg.inv(R)
     state = replace(state, W=state.W @ R, W_cov=R.T @ state.W_cov @ R)
     turned = Latent(
         back @ latent.cov @ back.T,
         back @ latent.mean,
-        back @ Sxx @ back.T,
+        back @ latent.second @ back.T,
         latent.cross @ back.T,
     )
     return state, turned
-
-
-def _best_squares(sizes: FloatArray, data: Data, hyper: Hyper) -> FloatArray:
-    """u = f² of the best scale f of each column, once ⟨xxᵀ⟩/N = I and ⟨WᵀW⟩ = diag(sizes).
-
-    N/u − (N − d) − (2a_α + d)·½us/(b_α + ½us) = 0, a quadratic equation in u; with α fixed
-    N/u − (N − d) − αus = 0.
-    """
-    N, d = data.N, data.d
-    if hyper.alpha is not None:
-        A, B, C = hyper.alpha * sizes, np.full(sizes.size, float(d - N)), np.full(sizes.size, N)
-    else:
-        A = 0.5 * sizes * (N + 2 * hyper.a_alpha)
-        B = 0.5 * N * sizes - (N - d) * hyper.b_alpha
-        C = np.full(sizes.size, N * hyper.b_alpha)
-    root = np.sqrt(B * B + 4 * A * C)
-    # The two forms of the root: the one without cancellation.
-    return np.asarray(np.where(B > 0, (B + root) / (2 * A), 2 * C / (root - B)))
-
-
-def _turned_bound(
-    R: FloatArray | None, Sxx: FloatArray, Sww: FloatArray, data: Data, hyper: Hyper
-) -> float:
-    """The part of the bound that depends on the coordinates."""
-    log_det = 0.0
-    if R is not None:
-        back = np.linalg.inv(R)
-        Sxx, Sww = back @ Sxx @ back.T, R.T @ Sww @ R
-        log_det = float(np.linalg.slogdet(R)[1])
-    sizes = np.diag(Sww)
-    if hyper.alpha is not None:
-        weights = -0.5 * hyper.alpha * float(sizes.sum())
-    else:
-        weights = -shape_alpha(data, hyper) * float(np.log(hyper.b_alpha + 0.5 * sizes).sum())
-    return -0.5 * float(np.trace(Sxx)) - (data.N - data.d) * log_det + weights
 
 
 # --- the bound ---------------------------------------------------------------------------------
@@ -285,44 +209,19 @@ def _turned_bound(
 
 def bound(state: State, latent: Latent, data: Data, hyper: Hyper) -> float:
     """L(Q) = ⟨ln P(D, X, W, α, μ, τ)⟩ − ⟨ln Q⟩ (Eq. 10), term by term."""
-    N, d, q = data.N, data.d, state.b_alpha.size
-    tau = precision(state, data, hyper)
-    log_tau = float(psi(shape_tau(data, hyper)) - np.log(state.b_tau))
-    likelihood = 0.5 * (N * d * (log_tau - LOG_2PI) - tau * _residual(state, latent, data, hyper))
-    of_x = -0.5 * float(np.trace(latent.second)) + 0.5 * N * (_log_det(latent.cov) + q)
-    total = likelihood + of_x + _bound_of_weights(state, data, hyper)
-    total -= _gamma_kl(shape_tau(data, hyper), np.array([state.b_tau]), hyper.a_tau, hyper.b_tau)
+    N, d, q, counts = data.N, data.d, state.b_alpha.size, data.counts
+    sizes = np.diag(_second_weights(state, data))
+    residual = _residual(state, latent, data, hyper)
+    total = hierarchy.bound_of_data(residual, state.b_tau, counts, hyper)
+    trace, log_det = float(np.trace(latent.second)), N * _log_det(latent.cov)
+    total += hierarchy.bound_of_latent(trace, log_det, N * q)
+    log_det = d * _log_det(state.W_cov)
+    total += hierarchy.bound_of_weights(sizes, log_det, state.b_alpha, counts, hyper)
     if hyper.has_mean:
         v = mean_variance(state, data, hyper)
         square = float(state.mu @ state.mu) + d * v
-        total += 0.5 * d * (np.log(hyper.beta) + np.log(v) + 1) - 0.5 * hyper.beta * square
-    return float(total)
-
-
-def _bound_of_weights(state: State, data: Data, hyper: Hyper) -> float:
-    """⟨ln P(W|α)P(α)⟩ − ⟨ln Q(W)Q(α)⟩"""
-    d, q = data.d, state.b_alpha.size
-    alpha = relevance(state, data, hyper)
-    entropy = 0.5 * d * (_log_det(state.W_cov) + q)
-    quadratic = -0.5 * float(alpha @ np.diag(_second_weights(state, data)))
-    if hyper.alpha is not None:
-        return 0.5 * d * q * float(np.log(hyper.alpha)) + quadratic + entropy
-    shape = shape_alpha(data, hyper)
-    log_alpha = float((psi(shape) - np.log(state.b_alpha)).sum())
-    kl = _gamma_kl(shape, state.b_alpha, hyper.a_alpha, hyper.b_alpha)
-    return 0.5 * d * log_alpha + quadratic + entropy - kl
-
-
-def _gamma_kl(shape: float, rate: FloatArray, prior_shape: float, prior_rate: float) -> float:
-    """Σ KL(Γ(shape, rate) ‖ Γ(prior_shape, prior_rate))"""
-    kl = (
-        (shape - prior_shape) * psi(shape)
-        - gammaln(shape)
-        + gammaln(prior_shape)
-        + prior_shape * (np.log(rate) - np.log(prior_rate))
-        + shape * (prior_rate - rate) / rate
-    )
-    return float(np.sum(kl))
+        total += hierarchy.bound_of_mean(square, d * float(np.log(v)), counts, hyper)
+    return total
 
 
 def _log_det(matrix: FloatArray) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -10,36 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca import inference
-from bayespca.spectrum import (
-    MAP,
-    PB_A,
-    PB_B,
-    VB,
-    Family,
-    Moments,
-    Solution,
-    Spectrum,
-    partially_bayesian,
-)
-from bayespca.spectrum.priors import empirical_vb
+from bayespca.spectrum import METHODS, Moments, Solution, Spectrum
+from bayespca.spectrum.priors import GivenPrior, empirical_vb
 
 from . import matrix_wise
-from .matrix_wise import Prior, Problem, State
+from .matrix_wise import Problem, State
 
 FloatArray = NDArray[np.float64]
 
-FAMILIES: dict[str, Callable[[int, int], Family]] = {
-    "evb": lambda L, M: VB,
-    "epb": partially_bayesian,
-    "emap": lambda L, M: MAP,
-    "vb": lambda L, M: VB,
-    "pb": partially_bayesian,
-    "pb-a": lambda L, M: PB_A,
-    "pb-b": lambda L, M: PB_B,
-    "map": lambda L, M: MAP,
-    "ml": lambda L, M: PB_A,
-}
-LEARNS_PRIOR = ("evb", "epb", "emap")
 LEARNS_NOISE = ("evb", "vb", "ml")
 # Squared mean over variance of a component that is on its way to zero.
 VANISHING = 1e-4
@@ -80,11 +57,12 @@ def solve(
     unit = spectrum.at_unit_scale()
     u2 = unit.scale * unit.scale
     L, M = unit.shape
-    kind = "learned" if method in LEARNS_PRIOR else "given"
     given = np.inf if prior_variance is None else float(prior_variance) / u2
-    prior = Prior(kind, 1.0 if kind == "learned" else given)
+    of_method = METHODS[method].prior(L, M, given)
+    is_given = isinstance(of_method, GivenPrior)
+    prior = inference.Prior("given", given) if is_given else inference.Prior("learned")
     learns = noise_variance == "auto" and method in LEARNS_NOISE
-    problem = Problem.of(unit, FAMILIES[method](L, M), prior, learns_noise=learns, settle=settle)
+    problem = Problem.of(unit, of_method.family, prior, learns_noise=learns, settle=settle)
     mean_square = unit.sum_of_squares / (L * M)
     # Half of everything, until the first sweep has been made.
     noise = 0.5 * mean_square if learns else closed.noise_variance / u2
@@ -152,11 +130,11 @@ def _in_units(energy: float, state: State, problem: Problem, unit: float) -> flo
     begins.
     """
     L, M = problem.shape
-    if problem.prior.kind == "learned":
-        energy -= state.n_gone * matrix_wise.gone_energy(problem)
+    if problem.prior.is_learned:
+        energy -= state.n_gone * problem.factors.gone_energy
     energy += L * M * float(np.log(unit))
     family = problem.family
-    if problem.prior.kind == "learned":  # both factors have the square root of the unit
+    if problem.prior.is_learned:  # both factors have the square root of the unit
         rows = (not family.integrates_a) * M + (not family.integrates_b) * L
         return energy + 0.5 * rows * state.rank * float(np.log(unit))
     if family.integrates_b or np.isinf(problem.prior.variance):

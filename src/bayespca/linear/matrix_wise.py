@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.inference import Info
+from bayespca.inference import Factors, Info, Prior
 from bayespca.spectrum import VB, Family, Moments, Spectrum
 from bayespca.spectrum.noise_law import largest_singular_value
 
@@ -37,23 +37,8 @@ GONE = 1e-10
 # Relative to the size of the data: a point estimate this small is on its way to zero.
 VANISHED = 1e-6
 LEAST_NOISE = 1e-14
-# Relative to the largest, a moment too small for coordinates to be whitened by it.
-SINGULAR = 1e-8
 # Relative fall of the free energy below which components have found their places.
 CALM = 1e-4
-
-
-@dataclass(frozen=True)
-class Prior:
-    """Prior variances of the columns of A and B.
-
-    kind is "learned" (cₐ = c_b, which fixes the scale that the factors share) or "given": cₐ = 1,
-    the latent variables of probabilistic PCA, and c_b² = `variance`; infinite for maximum
-    likelihood.
-    """
-
-    kind: str
-    variance: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +52,15 @@ class Problem:
     prior: Prior
     learns_noise: bool
     settle: bool = True
+
+    @property
+    def factors(self) -> Factors:
+        """What does not depend on the data.
+
+        The least prior is in units of the data, not of the noise, which may still change.
+        """
+        least = GONE * float(np.sqrt(self.sum_of_squares / np.prod(self.shape))) or GONE
+        return Factors(self.shape, self.family, self.prior, least)
 
     @classmethod
     def of(
@@ -132,7 +126,7 @@ def start(
 
 def start_at(problem: Problem, moments: Moments, noise_variance: float) -> State:
     """Where a closed form says that the minimum is: each component along one singular vector."""
-    learned = problem.prior.kind == "learned"
+    learned = problem.prior.is_learned
     moments = moments.with_equal_priors() if learned else moments.with_unit_latent_prior()
     # A component that a learned prior has switched off is not there, nor a point estimate of 0.
     there = moments.prior_variance_a > 0
@@ -159,7 +153,7 @@ def start_at(problem: Problem, moments: Moments, noise_variance: float) -> State
 
 
 def _priors(problem: Problem, H: int, learned: float) -> tuple[FloatArray, FloatArray]:
-    if problem.prior.kind == "learned":
+    if problem.prior.is_learned:
         return np.full(H, learned), np.full(H, learned)
     return np.ones(H), np.full(H, problem.prior.variance)
 
@@ -178,7 +172,7 @@ def step(state: State, problem: Problem) -> tuple[State, Info]:
     before = state.energy
     state = _without_gone(state, problem)
     state = replace(state, energy=free_energy(state, problem))
-    if problem.prior.kind == "learned" and problem.family == VB and state.rank:
+    if problem.prior.is_learned and problem.family == VB and state.rank:
         calm = before - state.energy < CALM * abs(state.energy)
         state = _without_useless(state, problem, calm=calm)
     return state, Info(state.energy, state.rank, state.noise_variance)
@@ -233,114 +227,29 @@ def free_energy(state: State, problem: Problem) -> float:
     Components that are gone count as what is left of them at the least prior variance: a constant.
     """
     L, M = problem.shape
-    s2, family = state.noise_variance, problem.family
+    s2 = state.noise_variance
     Saa, Sbb = second_a(state, problem), second_b(state, problem)
     left = _residual(state, problem, Saa, Sbb)
     likelihood = 0.5 * (L * M * (LOG_2PI + np.log(s2)) + left / s2)
-    of_a = _factor_energy(Saa, state.a_cov, state.prior_a, M, family.integrates_a)
-    of_b = _factor_energy(Sbb, state.b_cov, state.prior_b, L, family.integrates_b)
-    return float(likelihood + of_a + of_b + state.n_gone * gone_energy(problem))
+    factors = problem.factors
+    log_det_a = M * _log_det(state.a_cov) if factors.family.integrates_a else 0.0
+    log_det_b = L * _log_det(state.b_cov) if factors.family.integrates_b else 0.0
+    of_a = factors.energy_of_a(np.diag(Saa), state.prior_a, log_det_a)
+    of_b = factors.energy_of_b(np.diag(Sbb), state.prior_b, log_det_b)
+    return float(likelihood + of_a + of_b + state.n_gone * factors.gone_energy)
 
 
-def _factor_energy(
-    second: FloatArray, cov: FloatArray, prior: FloatArray, n: int, integrated: bool
-) -> float:
-    """KL(r‖p) of a factor with n rows, or −log p of a point estimate; 0 for a flat prior's."""
-    if np.isinf(prior).any():
-        return 0.0
-    quadratic = float((np.diag(second) / prior).sum() + n * np.log(prior).sum())
-    if not integrated:
-        return 0.5 * (quadratic + n * prior.size * LOG_2PI)
-    return 0.5 * (quadratic - n * prior.size - n * float(np.linalg.slogdet(cov)[1]))
-
-
-def gone_energy(problem: Problem) -> float:
-    """What a component that is zero leaves in the free energy of point-estimated factors."""
-    L, M = problem.shape
-    family, least = problem.family, _least_prior(problem)
-    of_a, of_b = (
-        (least, least) if problem.prior.kind == "learned" else (1.0, problem.prior.variance)
-    )
-    total = 0.0
-    if not family.integrates_a:
-        total += 0.5 * M * (LOG_2PI + float(np.log(of_a)))
-    if not family.integrates_b and np.isfinite(of_b):
-        total += 0.5 * L * (LOG_2PI + float(np.log(of_b)))
-    return total
-
-
-def _least_prior(problem: Problem) -> float:
-    """In units of the data, not of the noise, which may still change."""
-    return GONE * float(np.sqrt(problem.sum_of_squares / np.prod(problem.shape))) or GONE
+def _log_det(cov: FloatArray) -> float:
+    return float(np.linalg.slogdet(cov)[1])
 
 
 # --- coordinates of the latent space -----------------------------------------------------------
 
 
 def _settled(state: State, problem: Problem) -> State:
-    """A·R and B·R⁻ᵀ for the R with the lowest free energy.
-
-    The likelihood sees neither. What is left to minimise depends on ⟨AᵀA⟩, ⟨BᵀB⟩ and, through the
-    entropies, on (m − l)·log|R|; at the minimum both are diagonal (Hadamard), and what remains is
-    one scale for each component.
-    """
-    if not state.rank:
-        return state
-    Saa, Sbb = second_a(state, problem), second_b(state, problem)
-    staying = _staying(Saa, Sbb)
-    block = np.ix_(staying, staying)
-    found = _diagonalising(Saa[block], Sbb[block])
-    if found is None:
-        return state
-    # Those that are about to go are stretched only, which takes them there.
-    Sa, Sb = np.diag(Saa).copy(), np.diag(Sbb).copy()
-    R, back = np.eye(state.rank), np.eye(state.rank)
-    R[block], back[block] = found[0], found[1]
-    Sa[staying], Sb[staying] = 1.0, found[2]
-    least = _least_prior(problem)
-    scales = _best_scales(np.maximum(Sa, least**2), np.maximum(Sb, least**2), problem)
-    turned = _turned(state, R * scales, back / scales[:, None])
-    if staying.size == state.rank:
-        return turned
-    # Rounding errors beside components that are about to go can cost more than the turn gains.
-    before, after = (free_energy(_with_best_priors(s, problem), problem) for s in (state, turned))
-    return turned if after < before else state
-
-
-def _staying(Saa: FloatArray, Sbb: FloatArray) -> NDArray[np.intp]:
-    """Components that are not so small beside the largest that a turn would be rounding."""
-    a, b = np.diag(Saa), np.diag(Sbb)
-    return np.flatnonzero((a > SINGULAR * a.max()) & (b > SINGULAR * b.max()))
-
-
-def _diagonalising(
-    Saa: FloatArray, Sbb: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-    """R with RᵀSaaR = I and R⁻¹SbbR⁻ᵀ diagonal, R⁻¹, and that diagonal, largest first."""
-    try:
-        root = np.linalg.cholesky(Saa)
-    except np.linalg.LinAlgError:
-        return None
-    pivots = np.diag(root) ** 2
-    if pivots.min() < SINGULAR * pivots.max():  # a component is about to go
-        return None
-    values, vectors = np.linalg.eigh(root.T @ Sbb @ root)
-    values, vectors = values[::-1], vectors[:, ::-1]
-    return np.linalg.inv(root).T @ vectors, vectors.T @ root.T, values
-
-
-def _best_scales(Sa: FloatArray, Sb: FloatArray, problem: Problem) -> FloatArray:
-    """f for each component, A·f and B/f: where the slope of the free energy in log f is 0.
-
-    learned: (L + M)(f²Sa − Sb/f²)/(f²Sa + Sb/f²) = m − l;  given: f²Sa/cₐ² − Sb/(f²c_b²) = m − l.
-    """
-    L, M = problem.shape
-    l, m = problem.family.sizes(L, M)
-    if problem.prior.kind == "learned":
-        ratio = (L + M + m - l) / (L + M - m + l)
-        return np.asarray((ratio * Sb / Sa) ** 0.25)
-    half = 0.5 * (m - l)
-    return np.sqrt((half + np.sqrt(half * half + Sa * Sb / problem.prior.variance)) / Sa)
+    """A·R and B·R⁻ᵀ for the R with the lowest free energy."""
+    found = problem.factors.best_turn(second_a(state, problem), second_b(state, problem))
+    return state if found is None else _turned(state, *found)
 
 
 def _turned(state: State, R: FloatArray, back: FloatArray) -> State:
@@ -357,14 +266,11 @@ def _turned(state: State, R: FloatArray, back: FloatArray) -> State:
 
 
 def _with_best_priors(state: State, problem: Problem) -> State:
-    """c² = (⟨‖a‖²⟩ + ⟨‖b‖²⟩)/(L + M), the same for A and B."""
-    if problem.prior.kind != "learned":
+    if not problem.prior.is_learned:
         return state
-    L, M = problem.shape
-    both = np.einsum("kh,kh->h", state.a, state.a) + np.einsum("kh,kh->h", state.b, state.b)
-    both = both + M * np.diag(state.a_cov) + L * np.diag(state.b_cov)
-    prior = np.maximum(both / (L + M), _least_prior(problem))
-    return replace(state, prior_a=prior, prior_b=prior)
+    Sa, Sb = (np.diag(second(state, problem)) for second in (second_a, second_b))
+    prior_a, prior_b = problem.factors.priors(Sa, Sb)
+    return replace(state, prior_a=prior_a, prior_b=prior_b)
 
 
 def _without_gone(state: State, problem: Problem) -> State:
@@ -375,8 +281,8 @@ def _without_gone(state: State, problem: Problem) -> State:
     of such a component differs from the prior, so that it stays.
     """
     keep = np.ones(state.rank, dtype=np.bool_)
-    if problem.prior.kind == "learned":
-        keep = state.prior_a > _least_prior(problem)
+    if problem.prior.is_learned:
+        keep = state.prior_a > problem.factors.least
     if problem.family != VB and np.isfinite(problem.prior.variance):
         product = np.einsum("kh,kh->h", state.a, state.a) * np.einsum("kh,kh->h", state.b, state.b)
         keep &= product > VANISHED**2 * problem.sum_of_squares

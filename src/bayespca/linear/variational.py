@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,45 +11,13 @@ from numpy.typing import NDArray
 
 from bayespca import inference
 from bayespca.engines import Decomposition, decompose, to_numpy
-from bayespca.spectrum import Solution, Spectrum, solve
+from bayespca.inference.hierarchy import Fit, Hyper
+from bayespca.spectrum import Solution, Spectrum, Status, solve
 
 from . import hierarchical
-from .hierarchical import Data, Hyper, State
+from .hierarchical import Data, State
 
 FloatArray = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Fit:
-    """A finished fit, in the units of the data.
-
-    Attributes
-    ----------
-    weights, weights_cov
-        ⟨W⟩ of the columns that are on, largest first (p, k), and the covariance of each row (k, k).
-    relevance
-        ⟨α⟩ of all q columns, those that are on first.
-    mean, mean_variance
-        ⟨μ⟩ (p,), and the variance of each entry.
-    noise_variance
-        1/⟨τ⟩.
-    weights_everything
-        ⟨W⟩ of all q columns (p, q), for Hinton diagrams.
-    """
-
-    weights: FloatArray
-    weights_cov: FloatArray
-    weights_everything: FloatArray
-    relevance: FloatArray
-    mean: FloatArray
-    mean_variance: float
-    noise_variance: float
-    spectrum: Spectrum
-    n_samples: int
-    engine: str
-    free_energy: float
-    trace: inference.Trace
-    converged: bool
 
 
 def fit(
@@ -114,13 +82,15 @@ def _finished(
         # Along the basis as found; constant columns, which are not in it, as they are.
         mean = mean + (state.mu - data.mean) @ basis * unit
     tau = hierarchical.precision(state, data, hyper)
+    # Constant columns are no features, and their loadings are known to be 0.
+    live = np.any(basis != 0, axis=0)[:, None, None]
     return Fit(
         weights=basis.T @ state.W[:, kept] * unit,
-        weights_cov=state.W_cov[np.ix_(kept, kept)] * unit**2,
+        weights_cov=live * state.W_cov[np.ix_(kept, kept)] * unit**2,
         weights_everything=basis.T @ state.W[:, order] * unit,
         relevance=hierarchical.relevance(state, data, hyper)[order] / unit**2,
         mean=mean,
-        mean_variance=hierarchical.mean_variance(state, data, hyper) * unit**2,
+        mean_variance=np.full(mean.size, hierarchical.mean_variance(state, data, hyper) * unit**2),
         noise_variance=unit**2 / tau,
         spectrum=found.spectrum,
         n_samples=found.n_samples,
@@ -128,4 +98,5 @@ def _finished(
         free_energy=run.free_energy + data.N * data.d * float(np.log(unit)),
         trace=run.trace,
         converged=run.converged,
+        status=Status(),
     )

@@ -1,7 +1,7 @@
 """Matrices with holes."""
 
 from . import posterior
-from .fit import Fit, fit
+from .fit import Fit, Options, fit
 from .posterior import Posterior
 
-__all__ = ["Fit", "Posterior", "fit", "posterior"]
+__all__ = ["Fit", "Options", "Posterior", "fit", "posterior"]

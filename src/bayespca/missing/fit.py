@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespca import inference
-from bayespca.spectrum import Spectrum, Status
+from bayespca.engines import array_namespace, to_numpy
+from bayespca.spectrum import MAP, METHODS, PB_A, PB_B, VB, Spectrum, Status, solve
+from bayespca.spectrum.priors import LOG_2PI, GivenPrior, Prior
+from bayespca.spectrum.solve import borrowed_noise
 
 from . import posterior as read
 from .data import Holes, observed
+from .places import taken
 from .posterior import Posterior
-from .start import start
-from .vb import State, step, without_component
+from .rows import Columns
+from .start import fill, random_start, start, start_with_all
+from .vb import (
+    LEAST_NOISE,
+    LEAST_NOISE_ML,
+    Model,
+    State,
+    has_mean,
+    mean_squares_of_rows,
+    step,
+    with_more,
+    without_component,
+)
 
+# Arrays of any namespace.
+Array = Any
 FloatArray = NDArray[np.float64]
 
 # Sweeps with one component less, to see how much worse that is.
 SWEEPS_WITH_LESS = 30
 # Nats by which a rank is worse that need not be known more precisely.
 IMPROBABLE = 30.0
+# Prior variance, in units of the data, that leaves a component alone.
+WIDE = 1e12
+# Of the mean square of the data: with less noise than this nothing is left of the digits of a
+# point-estimated factor.
+LEAST_BORROWED = 1e-9
+# Relative to the size of the data: a component whose learned prior has shrunk to this is gone.
+GONE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -53,88 +78,279 @@ class Fit:
         return len(self.trace)
 
 
-def fit(
-    X: FloatArray,
-    *,
-    max_rank: int | None,
-    scale: bool,
-    looping: inference.Looping,
-    per_feature: bool = False,
-    exactly: bool = False,
-) -> Fit:
-    """Fit a matrix of floats with NaN in its holes.
+@dataclass(frozen=True)
+class Options:
+    """What a user may ask of a fit; names and meanings as in `BayesianPCA`."""
+
+    method: str = "evb"
+    n_components: int | None = None
+    noise_variance: float | str = "auto"
+    prior_variance: float | None = None
+    center: bool = True
+    scale: bool = False
+    per_feature: bool = False
+    init: str = "closed"
+    engine: str = "auto"
+    looping: inference.Looping = field(default_factory=inference.Looping)
+
+
+def fit(X: Array, options: Options) -> Fit:
+    """Fit a matrix of floats with NaN in its holes; of another library, on its device.
 
     Rows and columns without any value take no part: the former have the prior's scores, the latter
-    loadings of 0 and no mean. With `exactly` the rank is `max_rank`, by maximum likelihood.
+    loadings of 0 and no mean.
     """
-    n, p = X.shape
-    values = np.asarray(X, dtype=np.float64)
-    live_rows, live = _with_values(values)
+    rows, live = _with_values(X)
+    known = X
+    if not rows.all():
+        known = taken(known, np.flatnonzero(rows))
+    if not live.all():
+        known = taken(known, np.flatnonzero(live), axis=1)
     # With noise of its own for each feature, its unit is arbitrary: that of its spread will do.
-    data = observed(values[live_rows][:, live], center=True, scale=scale or per_feature)
-    if looping.checkpoint is not None:
-        mark = inference.fingerprint(values, max_rank, scale, per_feature, exactly)
-        looping = replace(looping, mark=mark)
-    run = looping.run(
-        partial(step, data=data),
-        lambda rng: start(data, max_rank=max_rank, per_feature=per_feature, exactly=exactly),
-        records=[State],
-        # There is one start, and nothing random in it.
-        n_init=1,
+    data = observed(
+        known,
+        center=options.center,
+        scale=options.scale or options.per_feature,
     )
+    return _finished(_run(data, options), data, live, options, X, _status(rows, live))
+
+
+def _with_values(X: Array) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which rows and columns have any value."""
+    xp = array_namespace(X)
+    seen = ~xp.isnan(X)
+    return to_numpy(xp.any(seen, axis=1)), to_numpy(xp.any(seen, axis=0))
+
+
+# --- what is to be fitted, and from where ------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A run, what it fitted, and whether its noise is that of EVB."""
+
+    run: inference.Run[State]
+    model: Model
+    noise_is_borrowed: bool = False
+
+
+def _run(data: Holes, options: Options) -> Solved:
+    looping = options.looping
+    if looping.checkpoint is not None:
+        told = replace(options, looping=inference.Looping())
+        mark = inference.fingerprint(to_numpy(data.values), to_numpy(data.patterns), repr(told))
+        looping = replace(looping, mark=mark)
+    most = _most(data, options)
+    noise, borrowed = _given_noise(data, options), False
+    if noise is None and not _learns_noise(options):
+        quiet = replace(options.looping, callback=None, checkpoint=None)
+        evb = replace(options, method="evb", prior_variance=None, looping=quiet)
+        noise, borrowed = max(_run(data, evb).run.state.noise_variance, LEAST_BORROWED), True
+    model = _model(data, options, most, noise)
+    run = looping.run(
+        partial(step, data=data, model=model),
+        partial(_start, data, model, options, noise),
+        records=[State],
+        # From the closed form there is one start, and nothing random in it.
+        n_init=None if options.init == "random" else 1,
+    )
+    return Solved(_with_all_that_grow(run, data, model, looping), model, borrowed)
+
+
+def _start(
+    data: Holes, model: Model, options: Options, noise: float | None, rng: np.random.Generator
+) -> State:
+    if options.init == "random":
+        return random_start(data, model, noise, rng)
+    filled = fill(data, most=model.most, exactly=model.keeps_all, engine=options.engine)
+    per_feature = options.per_feature
+    if options.method in ("evb", "ml"):
+        begin = start(data, model, filled, per_feature=per_feature)
+        return begin if noise is None else replace(begin, noise_variance=noise)
+    plan = partial(
+        solve,
+        method=options.method,
+        noise_variance="auto" if noise is None else noise,
+        prior_variance=_prior_variance(data, options),
+    )
+    return start_with_all(data, model, filled, plan, per_feature=per_feature, engine=options.engine)
+
+
+def _with_all_that_grow(
+    run: inference.Run[State], data: Holes, model: Model, looping: inference.Looping
+) -> inference.Run[State]:
+    """Under VB with a given prior: more components, as long as none of them has become idle."""
+    while model.has_idle and run.state.rank < model.most and has_mean(run.state, data, model).all():
+        count = min(1 + run.state.rank // 3, model.most - run.state.rank)
+        more = inference.run(
+            partial(step, data=data, model=model),
+            with_more(run.state, model, count),
+            max_iter=looping.max_iter,
+            tol=looping.tol,
+        )
+        if more.free_energy >= run.free_energy:
+            break
+        run = more
+    return run
+
+
+def _most(data: Holes, options: Options) -> int:
+    """The largest rank."""
+    n, p = data.shape
+    if not data.squares.any():
+        return 0
+    full = min(data.freedom, p)
+    # One that leaves nothing over has no noise.
+    full = full if options.method not in ("evb", "ml") else max(min(n - 1, p - 1), 0)
+    return full if options.n_components is None else min(options.n_components, full)
+
+
+def _learns_noise(options: Options) -> bool:
+    """As for complete data: a flat prior leaves VB's free energy without a minimum."""
+    if options.method == "vb":
+        return options.prior_variance is not None
+    return options.method in ("evb", "ml")
+
+
+def _unit(data: Holes, options: Options) -> float:
+    """What scaled data were divided by."""
+    return 1.0 if options.scale or options.per_feature else float(data.unit[0])
+
+
+def _given_noise(data: Holes, options: Options) -> float | None:
+    """In units of `data`; None where it is to be found."""
+    if options.noise_variance == "auto":
+        return None
+    if options.noise_variance == "0db":
+        cells = float((data.column_counts - data.centred).sum())
+        return max(0.5 * float(data.squares.sum()) / max(cells, 1.0), LEAST_NOISE)
+    return float(options.noise_variance) / _unit(data, options) ** 2
+
+
+def _prior_variance(data: Holes, options: Options) -> float | None:
+    c2 = options.prior_variance
+    return None if c2 is None else c2 / _unit(data, options) ** 2
+
+
+def _model(data: Holes, options: Options, most: int, noise: float | None) -> Model:
+    shape = (data.shape[1], data.freedom)
+    c2 = _prior_variance(data, options)
+    prior = METHODS[options.method].prior(*shape, np.inf if c2 is None else c2)
+    factors = inference.Factors(shape, prior.family, _prior(prior), GONE)
+    least = LEAST_NOISE_ML if options.method == "ml" else LEAST_NOISE
+    return Model(
+        factors,
+        most,
+        least if noise is None else None,
+        keeps_all=options.method == "ml",
+    )
+
+
+def _prior(prior: Prior) -> inference.Prior:
+    """Which factor has the given variance, while the other has 1.
+
+    The longer one of those that are integrated out is as large as its prior: it takes the 1. A flat
+    prior is as it is where the posterior is proper without it, and very wide elsewhere.
+    """
+    if not isinstance(prior, GivenPrior):
+        return inference.Prior("learned")
+    c2, family = prior.prior_variance, prior.family
+    l, m = family.sizes(prior.L, prior.M)
+    if np.isinf(c2) and family != PB_A:
+        c2 = WIDE
+    return inference.Prior("given", c2, 1.0) if m >= l else inference.Prior("given", 1.0, c2)
+
+
+# --- what was found ----------------------------------------------------------------------------
+
+
+def _finished(
+    solved: Solved,
+    data: Holes,
+    live: NDArray[np.bool_],
+    options: Options,
+    X: Array,
+    status: Status,
+) -> Fit:
+    run, model = solved.run, solved.model
+    n, p = X.shape
     state = run.state
-    posterior = _posterior(state, data, live, scale=scale, dtype=X.dtype)
+    for h in np.flatnonzero(~has_mean(state, data, model))[::-1]:
+        state = without_component(state, h)
+    posterior = _posterior(state, data, model, live, options, X)
     noise: float | FloatArray = posterior.noise_variance
     if state.psi is not None:
         noise = np.zeros(p)
         noise[live] = state.psi * data.unit**2
-    energies = _energies_by_rank(run, data)
-    M = max(n - 1, 1)
+    if solved.noise_is_borrowed:
+        status = status.but(*borrowed_noise(options.method))
+    M = max(n - options.center, 1)
     variances = read.latent_variance_of_scores(posterior)
     gamma = np.sqrt(M * (variances + posterior.noise_variance))
-    shrunk = np.sqrt(M * variances)
-    energy = run.free_energy + _change_of_units(data)
     return Fit(
         posterior=posterior,
         spectrum=_spectrum(gamma, (p, M), posterior.noise_variance),
-        shrunk_singular_values=shrunk,
-        rank_posterior=_probabilities(energies),
+        shrunk_singular_values=np.sqrt(M * variances),
+        rank_posterior=_rank_posterior(run, state.rank, data, model),
         n_samples=n,
-        free_energy=energy,
+        free_energy=_free_energy(run, data, model, options),
         noise_variance=noise,
         trace=run.trace,
         converged=run.converged,
-        status=_status(values, live_rows, live),
+        status=status,
     )
 
 
-def _with_values(X: FloatArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    seen = ~np.isnan(X)
-    return np.asarray(seen.any(axis=1)), np.asarray(seen.any(axis=0))
-
-
 def _posterior(
-    state: State, data: Holes, live: NDArray[np.bool_], *, scale: bool, dtype: np.dtype
+    state: State,
+    data: Holes,
+    model: Model,
+    live: NDArray[np.bool_],
+    options: Options,
+    like: Array,
 ) -> Posterior:
     """The posterior for all columns; those without values have the prior's loadings."""
     p, H = live.size, state.rank
-    unit = 1.0 if scale or state.psi is not None else float(data.unit[0])
+    unit = _unit(data, options)
     root = np.ones(data.shape[1]) if state.psi is None else np.sqrt(state.psi)
     b = np.zeros((p, H + 1))
     b_cov = np.zeros((p, H + 1, H + 1))
     # Nothing is known of a column without values: the prior, and a mean as uncertain as the data.
-    b_cov[~live] = np.diag(np.append(state.prior_b, 1.0))
+    prior_b = state.prior_b if model.factors.family.integrates_b else np.zeros(H)
+    b_cov[~live] = np.diag(np.append(prior_b, 1.0))
     b[live], b_cov[live] = state.b, state.b_cov
     location, scales = np.zeros(p), np.ones(p)
     location[live] = data.location
     scales[live] = data.unit * root / unit
-    whole = State(b, b_cov, state.prior_a, state.prior_b, state.noise_variance)
-    return read.from_state(whole, location=location, scale=scales, unit=unit, dtype=dtype)
+    integrated = model.factors.family.integrates_a
+    columns = Columns(b, b_cov, state.prior_a, state.noise_variance, integrated)
+    found = read.from_columns(columns, location=location, scale=scales, unit=unit, like=like)
+    variance = mean_squares_of_rows(state, data, integrated=integrated)
+    return replace(found, latent_variance=variance)
 
 
-def _change_of_units(data: Holes) -> float:
-    """What dividing by the units took from the free energy, the flat prior of μ included."""
-    return float((data.column_counts - 1) @ np.log(data.unit))
+def _free_energy(run: inference.Run[State], data: Holes, model: Model, options: Options) -> float:
+    """In the units of the data, and as the closed forms count.
+
+    That is with cₐ = 1 and c_b = c where the prior is given, density one where it is flat, and
+    nothing for components that a learned prior has switched off.
+    """
+    factors, (L, M) = model.factors, model.factors.shape
+    energy = run.free_energy + float((data.column_counts - data.centred) @ np.log(data.unit))
+    log_unit = float(np.log(_unit(data, options)))
+    family, flat = factors.family, options.prior_variance is None
+    if factors.prior.is_learned:
+        energy -= run.state.n_gone * factors.gone_energy
+        points = (not family.integrates_a) * M + (not family.integrates_b) * L
+        return energy + 0.5 * points * run.state.rank * log_unit
+    if family == VB:
+        return np.inf if flat else energy
+    if family == PB_B:
+        return energy - 0.5 * model.most * M * float(np.log(factors.prior.variance_a))
+    if flat:
+        wide = LOG_2PI + np.log(factors.prior.variance) if family == MAP else 0.0
+        return energy - 0.5 * model.most * L * wide
+    return energy + model.most * L * log_unit
 
 
 def _spectrum(gamma: FloatArray, shape: tuple[int, int], noise_variance: float) -> Spectrum:
@@ -148,15 +364,25 @@ def _spectrum(gamma: FloatArray, shape: tuple[int, int], noise_variance: float) 
 # --- how sure the rank is ----------------------------------------------------------------------
 
 
-def _energies_by_rank(run: inference.Run[State], data: Holes) -> dict[int, float]:
+def _rank_posterior(run: inference.Run[State], rank: int, data: Holes, model: Model) -> FloatArray:
+    """exp(−F) of the ranks that were seen, normalised; index = rank.
+
+    Only empirical VB's free energies can be compared between ranks.
+    """
+    if not model.prunes:
+        return np.append(np.zeros(rank), 1.0)
+    return _probabilities(_energies_by_rank(run, data, model))
+
+
+def _energies_by_rank(run: inference.Run[State], data: Holes, model: Model) -> dict[int, float]:
     """The lowest free energy seen with each rank, and that with one component less."""
     found: dict[int, float] = {}
     for rank, energy in zip(run.trace.rank.tolist(), run.trace.free_energy.tolist(), strict=True):
         found[rank] = min(energy, found.get(rank, np.inf))
     rank = run.state.rank
-    if rank and not run.state.is_ml:
+    if rank:
         less = inference.run(
-            partial(step, data=data),
+            partial(step, data=data, model=model),
             without_component(run.state, rank - 1),
             max_iter=SWEEPS_WITH_LESS,
             tol=1e-8,
@@ -188,7 +414,7 @@ def _probabilities(energies: dict[int, float]) -> FloatArray:
     return np.asarray(weights / weights.sum())
 
 
-def _status(X: FloatArray, rows: NDArray[np.bool_], columns: NDArray[np.bool_]) -> Status:
+def _status(rows: NDArray[np.bool_], columns: NDArray[np.bool_]) -> Status:
     status = Status()
     for what, live in (("row", rows), ("column", columns)):
         empty = np.flatnonzero(~live)

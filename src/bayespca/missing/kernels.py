@@ -1,80 +1,116 @@
 """The posterior of rows given that of columns, pattern by pattern: by NumPy, and by numba for many.
 
-Symmetric matrices are packed: their upper triangle, row by row, as `np.triu_indices` orders it.
+Packed matrices lie in columns, one for each pattern: H(H + 1)/2 × m.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespca.engines import array_namespace
+
+from .packing import inverses, packed, unpacked
+from .places import at, taken
+
+# Arrays of any namespace.
+Array = Any
 FloatArray = NDArray[np.float64]
-Rows = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
+Starts = NDArray[np.intp]
 
-# Multiplications beyond which a compiled kernel is worth the seconds of its first compilation.
-MANY = 5e7
+# Multiplications of a sweep beyond which a compiled kernel is worth the seconds of its compilation,
+# and how many of them NumPy's calls for one small matrix take the time of.
+MANY = 2e7
+CALLS = 2500
+# Rows of a pattern from which on they are worth a product of their own.
+ALIKE = 16
 
 
-def rows_given_columns(
-    gram: FloatArray,
-    pull: FloatArray,
-    order: NDArray[np.intp],
-    starts: NDArray[np.intp],
-    weights: FloatArray,
-    ridge: FloatArray,
-    s2: float,
-) -> Rows:
-    """Means, packed covariances, packed Σ⟨ããᵀ⟩ over the rows of each pattern, and log |Σ|.
+class Found(NamedTuple):
+    """Means (n, H), packed covariances, packed Σ⟨ããᵀ⟩ over the rows of each pattern, log|Σ|."""
 
-    Parameters
-    ----------
-    gram
-        Σⱼ⟨bⱼbⱼᵀ⟩ over the observed columns of each pattern, packed: (m, H(H+1)/2).
-    pull
-        Σⱼ(xⱼ⟨bⱼ⟩ − ⟨bⱼμⱼ⟩) of each row: (n, H).
-    order, starts
-        Rows sorted by pattern, and where each pattern begins among them, with n at the end.
-    weights
-        How often the covariance of each pattern counts in Σ⟨ããᵀ⟩: (m,).
-    ridge
-        σ²/cₐ²: (H,).
-    """
-    H = ridge.size
-    work = len(gram) * float(H) ** 3 + len(pull) * float(H) ** 2
-    if work <= MANY:
-        return by_numpy(gram, pull, order, starts, weights, ridge, s2)
-    # numba takes a second to import, and its kernel a few more to compile for the first time.
+    a: FloatArray
+    cov: FloatArray
+    second: FloatArray
+    log_dets: FloatArray
+
+
+Kernel = Callable[[FloatArray, FloatArray, Starts, float, FloatArray, float], Found]
+
+
+def kernel_for(n: int, m: int, H: int) -> Kernel:
+    """What is fastest for n rows with m patterns; it may use `gram` and `pull` for its results."""
+    if m * (H**3 + CALLS) <= MANY or n > ALIKE * m:
+        return by_numpy
     from .compiled import by_loops
 
-    found: Rows = by_loops(gram, pull, order, starts, weights, ridge, s2)
-    return found
+    return by_loops
 
 
 def by_numpy(
     gram: FloatArray,
     pull: FloatArray,
-    order: NDArray[np.intp],
-    starts: NDArray[np.intp],
-    weights: FloatArray,
+    starts: Starts,
+    share: float,
     ridge: FloatArray,
     s2: float,
-) -> Rows:
-    """The same by NumPy: what the compiled kernel is tested by."""
-    n, H = pull.shape
-    i, j = np.triu_indices(H)
-    precision = np.empty((len(gram), H, H))
-    precision[:, i, j] = gram
-    precision[:, j, i] = gram
-    precision[:, range(H), range(H)] += ridge
-    root = np.linalg.cholesky(precision / s2)
-    log_dets = -2 * np.log(np.einsum("mhh->mh", root)).sum(axis=1)
-    inverse_root = np.linalg.inv(root)
-    cov = np.swapaxes(inverse_root, 1, 2) @ inverse_root
-    pattern = np.empty(n, dtype=np.intp)
-    pattern[order] = np.repeat(np.arange(len(gram)), np.diff(starts))
-    a = np.einsum("nhk,nk->nh", cov[pattern], pull) / s2
-    ones = np.concatenate([a, np.ones((n, 1))], axis=1)[order]
-    k, l = np.triu_indices(H + 1)
-    second = np.add.reduceat(ones[:, k] * ones[:, l], starts[:-1], axis=0)
-    second[:, l < H] += weights[:, None] * cov[:, i, j]
-    return a, cov[:, i, j], second, log_dets
+) -> Found:
+    """Update the rows of some patterns.
+
+    Parameters
+    ----------
+    gram
+        Σⱼ⟨bⱼbⱼᵀ⟩ over the observed columns of each pattern, packed: H(H + 1)/2 × m.
+    pull
+        Σⱼ(xⱼ⟨bⱼ⟩ − ⟨bⱼμⱼ⟩) of each row: (n, H).
+    starts
+        Where the rows of each pattern begin, with n at the end. Every pattern has rows.
+    share
+        What the covariance of each row counts in Σ⟨ããᵀ⟩.
+    ridge
+        σ²/cₐ²: (H,).
+    """
+    H, counts = pull.shape[1], np.diff(starts)
+    a, cov, log_dets = given_gram(gram, pull, starts, ridge, s2)
+    second = _squares(np.concatenate([a, np.ones((len(a), 1))], axis=1), starts)
+    cov = packed(cov)
+    second[:, np.triu_indices(H + 1)[1] < H] += (share * counts)[:, None] * cov
+    return Found(a, cov.T, second.T, log_dets)
+
+
+def given_gram(
+    gram: Array, pull: Array, starts: Starts, ridge: FloatArray, s2: float
+) -> tuple[Array, Array, Array]:
+    """Means Σᵢrᵢ/σ² of rows, covariances Σ = σ²(gram + ridge)⁻¹ of patterns, log|Σ|.
+
+    For arrays of any namespace; `starts` and `ridge` are on the host.
+    """
+    xp = array_namespace(pull)
+    H, m = pull.shape[1], starts.size - 1
+    precision = (unpacked(gram.T, H) + at(pull, np.diag(ridge))) / s2
+    cov, log_dets = inverses(precision)
+    if pull.shape[0] > ALIKE * m:
+        edges = pairwise(starts.tolist())
+        a = xp.concat([xp.matmul(pull[i:j, :], cov[r, :, :]) for r, (i, j) in enumerate(edges)])
+    else:
+        of_row = cov if pull.shape[0] == m else taken(cov, pattern_of_rows(starts))
+        a = xp.matmul(of_row, pull[:, :, None])[:, :, 0]
+    return a / s2, cov, log_dets
+
+
+def pattern_of_rows(starts: Starts) -> NDArray[np.intp]:
+    """Which pattern each row has."""
+    return np.repeat(np.arange(starts.size - 1), np.diff(starts))
+
+
+def _squares(rows: FloatArray, starts: Starts) -> FloatArray:
+    """Packed Σxxᵀ over the rows of each pattern."""
+    if len(rows) > ALIKE * (starts.size - 1):
+        by_pattern = (rows[i:j] for i, j in pairwise(starts))
+        return packed(np.stack([x.T @ x for x in by_pattern]))
+    k, l = np.triu_indices(rows.shape[1])
+    return np.add.reduceat(rows[:, k] * rows[:, l], starts[:-1], axis=0)

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.engines import decompose, fixed_signs
-from bayespca.spectrum import solve
+from bayespca.engines import array_namespace, decompose, fixed_signs, to_numpy
+from bayespca.spectrum import Solution, Spectrum, solve
 
 from .data import Holes
-from .vb import State
+from .idle import start_idle
+from .places import at, taken
+from .rows import suited_blocks
+from .vb import LEAST_NOISE, Model, State
 
+# Arrays of any namespace.
+Array = Any
 FloatArray = NDArray[np.float64]
+Solve = Callable[[Spectrum], Solution]
 
 # Times that the filled matrix is factorized and filled again.
 ROUNDS = 5
@@ -19,50 +29,141 @@ ROUNDS = 5
 SPARE = 3
 
 
-def start(
-    data: Holes,
-    *,
-    max_rank: int | None = None,
-    per_feature: bool = False,
-    exactly: bool = False,
-) -> State:
+@dataclass(frozen=True, eq=False)
+class Filled:
+    """A matrix whose holes are filled with the low-rank part of EVB's closed form, at unit scale.
+
+    `rank`, `scores` and `right` are that part, with spare components at a tenth of their strength;
+    `noise_variance` the mean square of what it leaves in observed cells.
+    """
+
+    values: Array
+    rank: int
+    scores: Array
+    right: Array
+    noise_variance: float
+
+
+def fill(data: Holes, *, most: int, exactly: bool = False, engine: str = "auto") -> Filled:
     """Fill with zeros (the means), then a few times with the closed form's low-rank matrix.
 
     A filled matrix looks less noisy than it is and its components weaker, so a few more than it
-    shows are taken along; with `exactly`, as many as `max_rank`, by maximum likelihood.
+    shows are taken along; with `exactly`, as many as `most`.
     """
-    n, p = data.shape
-    mask = data.mask
-    most = max(0, min(n - 1, p - 1, n if max_rank is None else max_rank))
-    filled = data.values
+    filled = array_namespace(data.values).asarray(data.values, copy=True)
     for _ in range(ROUNDS):
-        rank, scores, right = _factors(filled, most, exactly)
-        filled = np.where(mask > 0, data.values, scores @ right)
-    residual = mask * (data.values - scores @ right)
-    noise = float((residual**2).sum() / max(mask.sum(), 1))
-    spread = np.maximum((scores**2).mean(axis=0), 1e-6)
-    b = np.zeros((p, rank + 1))
-    b[:, :rank] = (right * np.sqrt(spread)[:, None]).T
-    prior_b = np.maximum((b[:, :rank] ** 2).mean(axis=0), 1e-6)
-    noise = max(noise, 1e-8)
-    b_cov = np.zeros((p, rank + 1, rank + 1))
-    if not per_feature:
-        return State(b, b_cov, np.ones(rank), prior_b, noise, is_ml=exactly)
-    # The same noise for every feature to begin with, and everything in its units.
-    psi = np.full(p, noise)
-    return State(b / np.sqrt(noise), b_cov, np.ones(rank), prior_b / noise, 1.0, psi)
+        rank, scores, right = _factors(filled, most, exactly, data.centred, engine)
+        squares = _refill(filled, data, scores, right)
+    noise = max(squares / max(float(data.column_counts.sum()), 1.0), 1e-8)
+    return Filled(filled, rank, scores, right, noise)
 
 
-def _factors(X: FloatArray, most: int, exactly: bool) -> tuple[int, FloatArray, FloatArray]:
+def _refill(filled: Array, data: Holes, scores: Array, right: Array) -> float:
+    """Put scores·right into the holes; Σ(x − scores·right)² over the other cells."""
+    xp, squares = array_namespace(filled), 0.0
+    for block in suited_blocks(data, right.shape[0]):
+        low = xp.matmul(scores[block.rows, :], right)
+        full = xp.where(taken(block.seen, block.pattern), block.values, low)
+        filled[block.rows, :] = full
+        # Where the holes are, the two are the same.
+        full -= low
+        squares += float(xp.sum(full * full))
+    return squares
+
+
+def _factors(
+    X: Array, most: int, exactly: bool, centred: bool, engine: str
+) -> tuple[int, Array, Array]:
     """Rank to start with, scores and directions of the low-rank part of a complete matrix."""
-    found = decompose(X, plan=solve, center=True, n_needed=most if exactly else 0)
+    needed = most if exactly else 0
+    found = decompose(X, plan=solve, center=centred, engine=engine, n_needed=needed, random_state=0)
     solution = solve(found.spectrum)
     known = found.spectrum.singular_values
     rank = min(most if exactly else solution.rank + SPARE, most, known.size)
-    right = fixed_signs(found.right(rank))
+    right = at(X, fixed_signs(found.right(rank)))
     gamma = known[:rank] * found.spectrum.scale
     shrunk = np.append(solution.shrunk_singular_values, np.zeros(rank))[:rank]
     # Spare components enter at a tenth of their strength: enough to grow from.
     weight = np.where(shrunk > 0, shrunk, 0.1 * gamma) / np.where(gamma > 0, gamma, 1)
-    scores = (X - found.mean) @ right.T * weight
-    return rank, scores, right
+    xp = array_namespace(X)
+    scores = xp.matmul(X, right.T) - xp.matmul(right, at(X, found.mean))
+    return rank, scores * at(X, weight), right
+
+
+def start(data: Holes, model: Model, filled: Filled, *, per_feature: bool = False) -> State:
+    """The low-rank part of a filled matrix."""
+    return _state(data, model, filled.scores, filled.right, filled.noise_variance, per_feature)
+
+
+def start_with_all(
+    data: Holes,
+    model: Model,
+    filled: Filled,
+    plan: Solve,
+    *,
+    per_feature: bool = False,
+    engine: str = "auto",
+) -> State:
+    """All components that a method might keep, at their full strength, from which they shrink.
+
+    In a filled matrix they are weaker than in a complete one, by the share of cells that are there.
+    """
+    everything = np.iinfo(np.int64).max
+    found = decompose(
+        filled.values, plan=plan, center=data.centred, engine=engine, n_needed=everything
+    )
+    solution = plan(found.spectrum)
+    gamma = found.spectrum.singular_values * found.spectrum.scale
+    share = float(data.column_counts.sum()) / np.prod(data.shape)
+    above = int(np.count_nonzero(gamma**2 > share * solution.threshold**2))
+    rank = min(above + SPARE, model.most, gamma.size)
+    X, xp = filled.values, array_namespace(filled.values)
+    right = at(X, fixed_signs(found.right(rank)))
+    scores = xp.matmul(X, right.T) - xp.matmul(right, at(X, found.mean))
+    noise = max(solution.noise_variance, LEAST_NOISE)
+    return _state(data, model, scores, right, noise, per_feature)
+
+
+def random_start(data: Holes, model: Model, noise: float | None, rng: np.random.Generator) -> State:
+    """All components from normal draws, together as large as the data, which are half noise."""
+    p, rank = data.shape[1], model.most
+    b = np.zeros((p, rank + 1))
+    b[:, :rank] = rng.normal(size=(p, rank)) / np.sqrt(max(rank, 1))
+    b_cov = np.zeros((p, rank + 1, rank + 1))
+    prior_a, prior_b = np.ones(rank), np.full(rank, 1 / max(rank, 1))
+    if not model.factors.prior.is_learned:
+        prior_a, prior_b = model.factors.priors(prior_a, prior_b)
+    noise = 0.5 if noise is None else noise
+    idle = start_idle(data, model.factors, noise) if model.has_idle else None
+    return State(b, b_cov, prior_a, prior_b, noise, None, idle)
+
+
+def _state(
+    data: Holes,
+    model: Model,
+    scores: Array,
+    right: Array,
+    noise: float,
+    per_feature: bool,
+) -> State:
+    p, rank = data.shape[1], right.shape[0]
+    xp = array_namespace(scores)
+    spread = np.maximum(to_numpy(xp.mean(scores * scores, axis=0)), 1e-6)
+    b = np.zeros((p, rank + 1))
+    b[:, :rank] = (to_numpy(right) * np.sqrt(spread)[:, None]).T
+    b_cov = np.zeros((p, rank + 1, rank + 1))
+    # A of unit size, until the first sweep has found the best coordinates.
+    prior_a = np.ones(rank)
+    prior_b = np.maximum((b[:, :rank] ** 2).mean(axis=0), 1e-6)
+    if not model.factors.prior.is_learned:
+        prior_a, prior_b = model.factors.priors(prior_a, prior_b)
+    psi = None
+    if per_feature:
+        # The same noise for every feature to begin with, and everything in its units.
+        psi = np.full(p, noise)
+        b /= np.sqrt(noise)
+        if model.factors.prior.is_learned:
+            prior_b = prior_b / noise
+        noise = 1.0
+    idle = start_idle(data, model.factors, noise) if model.has_idle else None
+    return State(b, b_cov, prior_a, prior_b, noise, psi, idle)

@@ -1,10 +1,11 @@
-"""Empirical variational Bayes for a matrix with holes: exact covariances for each row and column.
+"""Sweeps over a matrix with holes: one update for every family and every prior.
 
     x_ij = Σₕ a_ih b_jh + μ_j + ε,  a_ih ~ N(0, cₐₕ²),  b_jh ~ N(0, c_bₕ²),  ε ~ N(0, σ²)
 
 for the cells that are observed, with a flat prior on μ. The posterior is r(A)·r(B, μ), each a
 product over its rows (aistats2014 Eq. 13–16 with a sum over observed cells in place of all). The
-mean is one more column of B whose partner in A is known to be 1.
+mean is one more column of B whose partner in A is known to be 1. A point-estimated factor has
+covariance 0 in ⟨·⟩ and nowhere else a difference; μ is then integrated out given B.
 
 The mean takes one row: of n complete rows the closed form sees M = n − 1, in the direction in which
 all are equal nothing is known of A, and nothing is paid for it. With holes that direction is not a
@@ -12,8 +13,7 @@ row of its own, so each row pays M/n of its covariance: its share in likelihood 
 there are no holes this is the closed form's free energy, exactly.
 
 After each sweep the latent space is moved, turned and stretched to where the free energy is lowest:
-zero mean of A, and ΣᵢaᵢaᵢᵀΣⱼbⱼbⱼᵀ both diagonal. The likelihood does not change by that; Hadamard's
-inequality says that no other choice is better. It takes the place of hundreds of sweeps.
+zero mean of A, and ⟨AᵀA⟩ and ⟨BᵀB⟩ diagonal (`inference.factors`).
 """
 
 from __future__ import annotations
@@ -21,20 +21,52 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
-from bayespca.inference import Info
+from bayespca.inference import Factors, Info
+from bayespca.inference.rounding import is_rounding
+from bayespca.spectrum import VB
 
 from .data import Holes
-from .kernels import rows_given_columns
+from .idle import Idle, update_idle
+from .packing import inverses
+from .rows import Columns, Sums, log_precision_along, second_moments, sums_over_rows
 
 FloatArray = NDArray[np.float64]
 
+LOG_2PI = float(np.log(2 * np.pi))
 # Of the mean square of the data: noise below it is rounding.
 LEAST_NOISE = 1e-12
 # The same for maximum likelihood, which has no bound where there are fewer cells than parameters.
 LEAST_NOISE_ML = 1e-6
+# Relative to the size of the data: a point estimate this small is on its way to zero.
+VANISHED = 1e-6
+# Squared mean over variance of a component that is on its way to zero.
+VANISHING = 1e-4
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is to be fitted: families and priors of A and B, the number of components in all.
+
+    `least_noise` is None where the noise is given, else the smallest that it may become. With
+    `keeps_all`, their number is the rank.
+    """
+
+    factors: Factors
+    most: int
+    least_noise: float | None = LEAST_NOISE
+    keeps_all: bool = False
+
+    @property
+    def prunes(self) -> bool:
+        """Whether components go when the free energy is lower without them."""
+        return self.factors.prior.is_learned and self.factors.family == VB
+
+    @property
+    def has_idle(self) -> bool:
+        """Whether components without a mean differ from their prior, and so have to be counted."""
+        return not self.factors.prior.is_learned and self.factors.family == VB
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +75,9 @@ class State:
 
     `b` and `b_cov` are mean (p, H+1) and covariance (p, H+1, H+1) of the rows of (B, μ). With
     `psi`, each feature has a noise variance of its own: everything else is then of data divided by
-    √ψ, whose noise variance is 1, the prior of the loadings included. With `is_ml`, B is point-
-    estimated under a flat prior: the maximum likelihood of probabilistic PCA, for a given rank.
+    √ψ, whose noise variance is 1, the prior of the loadings included. `idle` is the variance of the
+    loadings of each further component, which has no mean; `n_gone` counts those that have become 0;
+    `energy` is the free energy.
     """
 
     b: FloatArray
@@ -53,211 +86,299 @@ class State:
     prior_b: FloatArray
     noise_variance: float
     psi: FloatArray | None = None
-    is_ml: bool = False
+    idle: FloatArray | None = None
+    n_gone: int = 0
+    energy: float = np.inf
 
     @property
     def rank(self) -> int:
         return int(self.prior_a.size)
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """The posterior of A, and sums over it that columns need.
-
-    `packed_cov` are the covariances of each pattern, `second` is Σᵢ⟨ãᵢãᵢᵀ⟩ over its rows, both
-    packed, and `log_det` the sum over all rows of log |Σᵢ|.
-    """
-
-    a: FloatArray
-    packed_cov: FloatArray
-    second: FloatArray
-    log_det: float
-
-    @property
-    def cov(self) -> FloatArray:
-        """The covariances of each pattern: (m, H, H)."""
-        return _unpacked(self.packed_cov, self.a.shape[1])
-
-
 # --- one sweep ---------------------------------------------------------------------------------
 
 
-def step(state: State, data: Holes) -> tuple[State, Info]:
-    """Rows, columns, the best coordinates, prior variances, noise; then drop what does not pay."""
-    values = scaled_values(state, data)
-    rows = update_rows(state, data, values)
-    columns = _update_columns(state, data, rows, values)
-    state, energy = _settled(state, data, rows, columns, values)
-    if state.psi is None:
-        return state, Info(energy, state.rank, state.noise_variance)
-    energy += 0.5 * float((data.column_counts - 1) @ np.log(state.psi))
-    return state, Info(energy, state.rank, float(state.psi.mean()))
+def step(state: State, data: Holes, model: Model) -> tuple[State, Info]:
+    """A sweep, unless it is lost in rounding errors."""
+    new = sweep(state, data, model)
+    squares = data.squares if state.psi is None else data.squares / state.psi
+    if is_rounding(state.energy, new.energy, float(squares.sum()), 1 / state.noise_variance):
+        new = state
+    noise = new.noise_variance if new.psi is None else float(new.psi.mean())
+    return new, Info(new.energy, new.rank, noise)
 
 
-def scaled_values(state: State, data: Holes) -> FloatArray:
-    """The data in the units of the state."""
-    return data.values if state.psi is None else data.values / np.sqrt(state.psi)
+def sweep(state: State, data: Holes, model: Model) -> State:
+    """Rows, columns, the best coordinates, priors, components that pay, noise."""
+    root = None if state.psi is None else np.sqrt(state.psi)
+    columns = columns_of(state, integrated=model.factors.family.integrates_a)
+    sums = sums_over_rows(data, columns, share=data.share, root=root)
+    b, b_cov = _update_columns(state, data, sums, model)
+    moved = _settled(replace(state, b=b, b_cov=b_cov), data, sums, model)
+    state, parts = _with_components_that_pay(*moved, columns, data, model)
+    state, parts = _with_best_noise(state, parts, model)
+    energy = parts.free_energy
+    if state.psi is not None:
+        energy += 0.5 * float((data.column_counts - data.centred) @ np.log(state.psi))
+    return replace(state, energy=energy)
 
 
-def update_rows(state: State, data: Holes, values: FloatArray | None = None) -> Rows:
-    """r(aᵢ) = N(Σᵢ rᵢ/σ², Σᵢ), Σᵢ = σ²(Σⱼ⟨bⱼbⱼᵀ⟩ + σ²/cₐ²)⁻¹ over the observed j of row i."""
-    H, s2 = state.rank, state.noise_variance
-    values = scaled_values(state, data) if values is None else values
-    second_b = _second(state.b, state.b_cov)
-    gram = data.patterns @ _packed(second_b[:, :H, :H])
-    drift = data.patterns @ second_b[:, :H, H]
-    pull = values @ state.b[:, :H] - drift[data.pattern]
-    weights = data.pattern_weights
-    a, cov, second, log_dets = rows_given_columns(
-        gram, pull, data.order, data.starts, weights, s2 / state.prior_a, s2
-    )
-    return Rows(a, cov, second, float(weights @ log_dets))
-
-
-def _with_one(a: FloatArray) -> FloatArray:
-    return np.concatenate([a, np.ones((len(a), 1))], axis=1)
+def columns_of(state: State, *, integrated: bool = True) -> Columns:
+    """What rows need to know of a state."""
+    return Columns(state.b, state.b_cov, state.prior_a, state.noise_variance, integrated)
 
 
 def _update_columns(
-    state: State, data: Holes, rows: Rows, values: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """r(bⱼ, μⱼ), and Σᵢ⟨ãᵢãᵢᵀ⟩ over the observed rows of each column."""
-    H, s2 = state.rank, state.noise_variance
-    second = _unpacked(data.patterns.T @ rows.second, H + 1)
-    ridge = np.append(0.0 * state.prior_b if state.is_ml else s2 / state.prior_b, 0.0)
-    # A column without any value: its mean stays where it is, with an error as large as the data.
-    empty = second[:, H, H] == 0
-    precision = (second + np.diag(ridge)) / s2
-    precision[empty, H, H] = 1.0
-    b_cov, _ = _inverses(precision)
-    if state.is_ml:
-        b = np.einsum("jhk,jk->jh", b_cov, _pull(rows, values)) / s2
-        return b, _of_the_mean(1 / precision[:, H, H], H), second
-    return np.einsum("jhk,jk->jh", b_cov, _pull(rows, values)) / s2, b_cov, second
-
-
-def _pull(rows: Rows, values: FloatArray) -> FloatArray:
-    """Σᵢxᵢⱼãᵢ over the observed rows of each column."""
-    return np.concatenate([values.T @ rows.a, values.sum(axis=0)[:, None]], axis=1)
-
-
-def _of_the_mean(variance: FloatArray, H: int) -> FloatArray:
-    """Covariances of (B, μ) where B is point-estimated: of μ given B alone."""
-    b_cov = np.zeros((variance.size, H + 1, H + 1))
-    b_cov[:, H, H] = variance
-    return b_cov
+    state: State, data: Holes, sums: Sums, model: Model
+) -> tuple[FloatArray, FloatArray]:
+    """r(bⱼ, μⱼ)"""
+    H, p, s2 = state.rank, len(state.b), state.noise_variance
+    known = H + data.centred
+    precision = sums.second[:, :known, :known] / s2
+    precision[:, range(H), range(H)] += 1 / state.prior_b
+    if data.centred:
+        # A column without any value: its mean stays, with an error as large as the data.
+        precision[data.column_counts == 0, H, H] = 1.0
+    inner, _ = inverses(precision)
+    b, b_cov = np.zeros((p, H + 1)), np.zeros((p, H + 1, H + 1))
+    b[:, :known] = np.einsum("jhk,jk->jh", inner, sums.cross[:, :known]) / s2
+    if model.factors.family.integrates_b:
+        b_cov[:, :known, :known] = inner
+    elif data.centred:
+        b_cov[:, H, H] = 1 / precision[:, H, H]
+    return b, b_cov
 
 
 def _settled(
-    state: State,
-    data: Holes,
-    rows: Rows,
-    columns: tuple[FloatArray, FloatArray, FloatArray],
-    values: FloatArray,
-) -> tuple[State, float]:
-    """The state in the best coordinates, with the best priors and noise, and its free energy."""
-    n, p = data.shape
-    b, b_cov, second = columns
-    H, M = state.rank, data.freedom
-    mean = rows.a.mean(axis=0)
-    Saa = rows.a.T @ rows.a + _unpacked((data.pattern_weights @ rows.packed_cov)[None, :], H)[0]
-    Saa -= n * np.outer(mean, mean)
-    b, b_cov = _moved(b, b_cov, mean)
-    if state.is_ml:
-        b_cov = columns[1]  # μ given B has the same variance wherever the origin is
+    state: State, data: Holes, sums: Sums, model: Model
+) -> tuple[State, Parts, FloatArray]:
+    """The state in the best coordinates with the best priors, its free energy, and R⁻¹."""
+    H, n = state.rank, data.shape[0]
+    b, b_cov = state.b, state.b_cov
+    mean = sums.everything[:H, H] / n * data.centred
+    Saa = sums.everything[:H, :H] - n * np.outer(mean, mean)
+    b, b_cov = _changed(b, b_cov, np.eye(H), mean)
     Sbb = b[:, :H].T @ b[:, :H] + b_cov[:, :H, :H].sum(axis=0)
-    turn = _turn(Saa, Sbb, M)
-    back = np.asarray(np.linalg.inv(turn), dtype=np.float64)
-    b, b_cov = _turned(b, b_cov, back)
-    # ⟨ããᵀ⟩ in the new coordinates: ã ↦ (turnᵀ(a − mean), 1).
-    change = np.zeros((H + 1, H + 1))
-    change[:H, :H], change[:H, H], change[H, H] = turn.T, -turn.T @ mean, 1.0
-    second = change @ second @ change.T
-    prior_a = np.diag(turn.T @ Saa @ turn) / M
-    Sbb = back @ Sbb @ back.T
-    prior_b = np.ones(H) if state.is_ml else np.diag(Sbb) / p
-    a = (rows.a - mean) @ turn
-    cross = (values.T @ _with_one(a)) * b
-    overlap = _second(b, b_cov) * second
-    squares = np.einsum("ij,ij->j", values, values)
-    log_det_a = rows.log_det + 2 * M * np.linalg.slogdet(turn)[1]
-    known = b_cov[:, H:, H:] if state.is_ml else b_cov
-    log_det_b = float(np.linalg.slogdet(known)[1].sum())
-    counts = data.column_counts
-    fixed = None if state.psi is None else 1.0
-    least = LEAST_NOISE_ML if state.is_ml else LEAST_NOISE
+    R, back = model.factors.best_turn(Saa, Sbb) or (np.eye(H), np.eye(H))
+    b, b_cov = _changed(b, b_cov, back, np.zeros(H))
+    # ã ↦ (Rᵀ(a − mean), 1)
+    change = np.eye(H + 1)
+    change[:H, :H], change[:H, H] = R.T, -R.T @ mean
+    log_det = 2 * float(np.linalg.slogdet(R)[1])
+    Sa, Sb = np.diag(R.T @ Saa @ R), np.diag(back @ Sbb @ back.T)
+    prior_a, prior_b = model.factors.priors(Sa, Sb)
+    idle = None
+    if state.idle is not None:
+        idle = update_idle(state.idle, data, model.factors, model.most - H, state.noise_variance)
     parts = Parts(
-        M, counts, squares, cross, overlap, prior_a, prior_b, log_det_a, log_det_b, fixed, least
-    )
-    best = replace(
-        state,
-        b=b,
-        b_cov=b_cov,
+        factors=model.factors,
+        has_mean=data.centred,
+        counts=data.column_counts,
+        squares=data.squares if state.psi is None else data.squares / state.psi,
+        cross=(sums.cross @ change.T) * b,
+        overlap=second_moments(b, b_cov) * (change @ sums.second @ change.T),
+        Sa=Sa,
+        Sb=Sb,
         prior_a=prior_a,
         prior_b=prior_b,
-        noise_variance=parts.noise_variance,
+        log_det_a=sums.log_det + data.freedom * log_det,
+        log_det_b=_log_dets(b_cov, data, model),
+        noise_variance=state.noise_variance,
+        n_gone=state.n_gone if model.factors.prior.is_learned else model.most - H,
+        idle=idle,
     )
-    if best.is_ml:
-        return best, parts.free_energy
-    best, parts = _without_weakest(best, parts, state, back, data)
-    if best.psi is None:
-        return best, parts.free_energy
-    return _with_best_psi(best, parts)
+    state = replace(state, b=b, b_cov=b_cov, prior_a=prior_a, prior_b=prior_b)
+    return replace(state, idle=None if idle is None else idle.b), parts, back
 
 
-def _with_best_psi(state: State, parts: Parts) -> tuple[State, float]:
+def _changed(
+    b: FloatArray, b_cov: FloatArray, back: FloatArray, mean: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """B for (A − mean)·R: B·R⁻ᵀ, and μ takes over B·mean."""
+    H = mean.size
+    change = np.eye(H + 1)
+    change[:H, :H], change[H, :H] = back, mean
+    return b @ change.T, change @ b_cov @ change.T
+
+
+def _log_dets(b_cov: FloatArray, data: Holes, model: Model) -> float:
+    """Σ log|·| of what is integrated out of (B, μ)."""
+    H = b_cov.shape[1] - 1
+    first = 0 if model.factors.family.integrates_b else H
+    known = b_cov[:, first : H + data.centred, first : H + data.centred]
+    return float(np.linalg.slogdet(known)[1].sum()) if known.shape[1] else 0.0
+
+
+# --- the free energy ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What the free energy is made of.
+
+    Of each column: counts are the observed cells, squares is Σx², cross Σ x·ã·b̃ by component,
+    overlap Σ⟨b̃b̃ᵀ⟩⟨ããᵀ⟩ by pairs of components. Sa and Sb are ⟨‖·‖²⟩ of the columns of A and B.
+    """
+
+    factors: Factors
+    has_mean: bool
+    counts: FloatArray
+    squares: FloatArray
+    cross: FloatArray
+    overlap: FloatArray
+    Sa: FloatArray
+    Sb: FloatArray
+    prior_a: FloatArray
+    prior_b: FloatArray
+    log_det_a: float
+    log_det_b: float
+    noise_variance: float
+    n_gone: int
+    idle: Idle | None
+
+    @property
+    def residuals(self) -> FloatArray:
+        """Σ⟨(x − b̃ᵀã)²⟩ over the observed cells of each column."""
+        overlap = self.overlap.sum(axis=(1, 2))
+        idle = 0.0 if self.idle is None else self.idle.overlap
+        return np.asarray(self.squares - 2 * self.cross.sum(axis=1) + overlap + idle)
+
+    @property
+    def free_energy(self) -> float:
+        """½N log 2πσ² + ⟨residual⟩/2σ² + the energies of A, B and μ.
+
+        The flat prior of μⱼ has density √nⱼ, so that complete data have the free energy of M rows
+        without a mean.
+        """
+        s2, N, p = self.noise_variance, float(self.counts.sum()), self.counts.size
+        likelihood = 0.5 * (N * np.log(2 * np.pi * s2) + float(self.residuals.sum()) / s2)
+        of_a = self.factors.energy_of_a(self.Sa, self.prior_a, self.log_det_a)
+        joint = self.factors.family.integrates_b
+        of_b = self.factors.energy_of_b(self.Sb, self.prior_b, self.log_det_b if joint else 0.0)
+        of_mean = 0.0 if joint else -0.5 * self.log_det_b
+        if self.has_mean:
+            of_mean -= 0.5 * (p * (1 + LOG_2PI) + np.log(np.maximum(self.counts, 1)).sum())
+        left = self.n_gone * self.factors.gone_energy if self.idle is None else self.idle.energy
+        return float(likelihood + of_a + of_b + of_mean + left)
+
+    def at_best_noise(self, least: float | None) -> Parts:
+        """With the noise where the free energy is lowest, unless it is given."""
+        if least is None:
+            return self
+        best = float(self.residuals.sum()) / float(self.counts.sum())
+        return replace(self, noise_variance=max(best, least))
+
+
+def _with_best_noise(state: State, parts: Parts, model: Model) -> tuple[State, Parts]:
+    if state.psi is not None:
+        return _with_best_psi(state, parts, model)
+    parts = parts.at_best_noise(model.least_noise)
+    return replace(state, noise_variance=parts.noise_variance), parts
+
+
+def _with_best_psi(state: State, parts: Parts, model: Model) -> tuple[State, Parts]:
     """ψⱼ·φⱼ that minimises the free energy at the posterior of A and (B, μ), feature by feature.
 
-    φⱼ is the mean over ⟨residual²⟩ of the nⱼ observed cells and ⟨bⱼₕ²⟩/c_bₕ² of the H loadings,
-    whose prior is in units of the noise as well. Everything in units of √ψ is rescaled.
+    φⱼ is the mean over ⟨residual²⟩ of the nⱼ observed cells and ⟨bⱼₕ²⟩/c_bₕ² of the loadings that
+    have a proper prior, which is in units of the noise as well. Everything in units of √ψ is
+    rescaled.
     """
     H, psi = state.rank, state.psi
     assert psi is not None
+    assert model.least_noise is not None
     loadings = state.b[:, :H] ** 2 + np.einsum("jhh->jh", state.b_cov[:, :H, :H])
-    terms = parts.residuals + loadings @ (1 / state.prior_b)
-    freedom = parts.counts + H
-    phi = np.maximum(terms / freedom, LEAST_NOISE / psi)
-    change = 0.5 * float((terms / phi - terms + freedom * np.log(phi)).sum())
-    # log |b_cov| and the units of μ and of the data are among the terms of `freedom`; those of the
-    # data and of μ are added where ψ is known, so they are taken out here.
-    change -= 0.5 * float((parts.counts - 1) @ np.log(phi))
+    prior = loadings @ (1 / state.prior_b)
+    count = H * np.isfinite(model.factors.prior.variance)
+    if parts.idle is not None:
+        prior += parts.idle.count * parts.idle.b / model.factors.prior.variance
+        count += parts.idle.count
+    residuals, freedom = parts.residuals, parts.counts + count
+    phi = np.maximum((residuals + prior) / freedom, model.least_noise / psi)
+    scaled = replace(
+        parts,
+        squares=parts.squares / phi,
+        cross=parts.cross / phi[:, None],
+        overlap=parts.overlap / phi[:, None, None],
+        Sb=(loadings / phi[:, None]).sum(axis=0),
+        log_det_b=parts.log_det_b - _integrated_entries(parts, H) * float(np.log(phi).sum()),
+        idle=None if parts.idle is None else parts.idle.rescaled(phi, model.factors),
+    )
     b, b_cov = state.b / np.sqrt(phi)[:, None], state.b_cov / phi[:, None, None]
-    return replace(state, b=b, b_cov=b_cov, psi=psi * phi), parts.free_energy + change
+    idle = None if scaled.idle is None else scaled.idle.b
+    return replace(state, b=b, b_cov=b_cov, psi=psi * phi, idle=idle), scaled
 
 
-def _along(v: FloatArray, state: State, data: Holes) -> FloatArray:
-    """vᵀΣᵢ⁻¹v for the covariance of each pattern under `state`."""
-    H, s2 = state.rank, state.noise_variance
-    second_b = _second(state.b, state.b_cov)[:, :H, :H]
-    squares = np.einsum("h,jhk,k->j", v, second_b, v)
-    return np.asarray((data.patterns @ squares) / s2 + v @ (v / state.prior_a))
+def _integrated_entries(parts: Parts, H: int) -> int:
+    """Of (bⱼ, μⱼ)."""
+    return H * parts.factors.family.integrates_b + parts.has_mean
+
+
+# --- components that go, and come --------------------------------------------------------------
+
+
+def _with_components_that_pay(
+    state: State, parts: Parts, back: FloatArray, before: Columns, data: Holes, model: Model
+) -> tuple[State, Parts]:
+    """Without components that are zero or, under empirical VB, better left out."""
+    if model.prunes:
+        return _without_weakest(state, parts, back, before, data, model)
+    if model.has_idle or model.keeps_all:
+        return state, parts
+    size = float(parts.squares.sum())
+    gone = np.flatnonzero(parts.Sa * parts.Sb <= VANISHED**2 * size)
+    if parts.factors.prior.is_learned:
+        gone = np.union1d(gone, np.flatnonzero(parts.prior_a <= parts.factors.least))
+    for h in gone[::-1]:
+        parts = _parts_without(parts, h, _log_precisions(state, h, back, before, data, model))
+        state, back = without_component(state, h), np.delete(back, h, axis=0)
+        parts = replace(parts, n_gone=parts.n_gone + 1)
+    return replace(state, n_gone=parts.n_gone), parts
 
 
 def _without_weakest(
-    state: State, parts: Parts, before: State, back: FloatArray, data: Holes
+    state: State, parts: Parts, back: FloatArray, before: Columns, data: Holes, model: Model
 ) -> tuple[State, Parts]:
     """Drop the last component if the free energy is lower without it; rows are from `before`."""
     h = state.rank - 1
     if h < 0:
         return state, parts
-    # |Σ₋ₕ| = |Σ|·(Σ⁻¹)ₕₕ, for the rows of A and of (B, μ) in the new coordinates.
-    along_a = _along(back[h], before, data)
-    unit = np.zeros((len(state.b), h + 2, 1))
-    unit[:, h] = 1.0
-    along_b = np.linalg.solve(state.b_cov, unit)[:, h, 0]
-    keep = _others(h, h + 2)
-    less = replace(
+    less = _parts_without(parts, h, _log_precisions(state, h, back, before, data, model))
+    least = model.least_noise if state.psi is None else None
+    if less.at_best_noise(least).free_energy >= parts.at_best_noise(least).free_energy:
+        return state, parts
+    return without_component(state, h), less
+
+
+def _log_precisions(
+    state: State, h: int, back: FloatArray, before: Columns, data: Holes, model: Model
+) -> tuple[float, float]:
+    """Σ log (Σ⁻¹)ₕₕ for the rows of A and of (B, μ) in the new coordinates."""
+    family, along_a, along_b = model.factors.family, 0.0, 0.0
+    if family.integrates_a:
+        along_a = data.share * log_precision_along(data, before, back[h])
+    if family.integrates_b:
+        known = state.rank + data.centred
+        unit = np.zeros((len(state.b), known, 1))
+        unit[:, h] = 1.0
+        along = np.linalg.solve(state.b_cov[:, :known, :known], unit)[:, h, 0]
+        along_b = float(np.log(along).sum())
+    return along_a, along_b
+
+
+def _parts_without(parts: Parts, h: int, log_precisions: tuple[float, float]) -> Parts:
+    """Without a component: |Σ₋ₕ| = |Σ|·(Σ⁻¹)ₕₕ."""
+    keep = _others(h, parts.cross.shape[1])
+    return replace(
         parts,
         cross=parts.cross[:, keep],
         overlap=parts.overlap[:, keep[:, None], keep],
-        prior_a=parts.prior_a[:h],
-        prior_b=parts.prior_b[:h],
-        log_det_a=parts.log_det_a + float(data.pattern_weights @ np.log(along_a)),
-        log_det_b=parts.log_det_b + float(np.log(along_b).sum()),
+        Sa=np.delete(parts.Sa, h),
+        Sb=np.delete(parts.Sb, h),
+        prior_a=np.delete(parts.prior_a, h),
+        prior_b=np.delete(parts.prior_b, h),
+        log_det_a=parts.log_det_a + log_precisions[0],
+        log_det_b=parts.log_det_b + log_precisions[1],
     )
-    if less.free_energy >= parts.free_energy:
-        return state, parts
-    return replace(without_component(state, h), noise_variance=less.noise_variance), less
 
 
 def without_component(state: State, h: int) -> State:
@@ -276,109 +397,53 @@ def _others(h: int, count: int) -> NDArray[np.intp]:
     return np.delete(np.arange(count), h)
 
 
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """What the free energy is made of, once priors are at their best.
-
-    Of each column: counts are the observed cells, squares is Σx², cross Σ x·ã·b̃ by component,
-    overlap Σ⟨b̃b̃ᵀ⟩⟨ããᵀ⟩ by pairs of components. `fixed_noise` is None where the noise is learned.
+def has_mean(state: State, data: Holes, model: Model) -> NDArray[np.bool_]:
+    """Which components are more than their spread: the means of the others vanish by a factor in
+    each sweep.
     """
-
-    M: int
-    counts: FloatArray
-    squares: FloatArray
-    cross: FloatArray
-    overlap: FloatArray
-    prior_a: FloatArray
-    prior_b: FloatArray
-    log_det_a: float
-    log_det_b: float
-    fixed_noise: float | None = None
-    least_noise: float = LEAST_NOISE
-
-    @property
-    def residuals(self) -> FloatArray:
-        """Σ⟨(x − b̃ᵀã)²⟩ over the observed cells of each column."""
-        overlap = self.overlap.sum(axis=(1, 2))
-        return np.asarray(self.squares - 2 * self.cross.sum(axis=1) + overlap)
-
-    @property
-    def residual(self) -> float:
-        return float(self.residuals.sum())
-
-    @property
-    def noise_variance(self) -> float:
-        if self.fixed_noise is not None:
-            return self.fixed_noise
-        return max(self.residual / float(self.counts.sum()), self.least_noise)
-
-    @property
-    def free_energy(self) -> float:
-        """½N log 2πσ² + ⟨residual⟩/2σ² + KL(A) + KL(B, μ).
-
-        The flat prior of μⱼ has density √nⱼ, so that complete data have the free energy of M rows
-        without a mean.
-        """
-        s2, N, p = self.noise_variance, float(self.counts.sum()), self.counts.size
-        likelihood = 0.5 * N * np.log(2 * np.pi * s2) + 0.5 * self.residual / s2
-        kl_a = 0.5 * (self.M * np.log(self.prior_a).sum() - self.log_det_a)
-        kl_b = 0.5 * (p * (np.log(self.prior_b).sum() - 1 - np.log(2 * np.pi)) - self.log_det_b)
-        flat = 0.5 * float(np.log(np.maximum(self.counts, 1)).sum())
-        return float(likelihood + kl_a + kl_b - flat)
+    if model.prunes or model.keeps_all:
+        return np.ones(state.rank, dtype=np.bool_)
+    H, family = state.rank, model.factors.family
+    mean_b = np.einsum("jh,jh->h", state.b[:, :H], state.b[:, :H])
+    spread_b = np.einsum("jhh->h", state.b_cov[:, :H, :H])
+    mean_a = mean_squares_of_rows(state, data, integrated=False)
+    spread_a = np.zeros(H)
+    if family.integrates_a:
+        spread_a = mean_squares_of_rows(state, data, integrated=True) - mean_a
+    large = (mean_b > VANISHING * spread_b) & (mean_a > VANISHING * spread_a)
+    return np.asarray(large & (mean_a > 0) & (mean_b > 0))
 
 
-# --- coordinates of the latent space -----------------------------------------------------------
+def mean_squares_of_rows(state: State, data: Holes, *, integrated: bool) -> FloatArray:
+    """⟨a²⟩ over the rows, about their mean; without `integrated`, of the posterior means."""
+    root = None if state.psi is None else np.sqrt(state.psi)
+    columns = columns_of(state, integrated=integrated)
+    sums = sums_over_rows(data, columns, share=data.share, root=root)
+    H, n = state.rank, data.shape[0]
+    mean = sums.everything[:H, H] / n * data.centred
+    return np.asarray((np.diag(sums.everything)[:H] - n * mean**2) / data.freedom)
 
 
-def _turn(Saa: FloatArray, Sbb: FloatArray, M: int) -> FloatArray:
-    """R with RᵀSaaR = M·I and R⁻¹SbbR⁻ᵀ diagonal, its largest entry first."""
-    if not len(Saa):
-        return Saa
-    root = np.linalg.cholesky(Saa / M)
-    _, vectors = scipy.linalg.eigh(root.T @ Sbb @ root)
-    return np.asarray(scipy.linalg.solve_triangular(root, vectors[:, ::-1], lower=True, trans="T"))
+def with_more(state: State, model: Model, count: int) -> State:
+    """Some of the idle components get a mean as large as their spread.
 
-
-def _moved(b: FloatArray, b_cov: FloatArray, mean: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """A less its mean: μ takes over B·mean."""
-    H = mean.size
-    change = np.eye(H + 1)
-    change[H, :H] = mean
-    return b @ change.T, change @ b_cov @ change.T
-
-
-def _turned(b: FloatArray, b_cov: FloatArray, back: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """B for A·R: B·R⁻ᵀ."""
-    H = back.shape[0]
-    change = np.eye(H + 1)
-    change[:H, :H] = back
-    return b @ change.T, change @ b_cov @ change.T
-
-
-# --- small matrices, many of them --------------------------------------------------------------
-
-
-def _second(mean: FloatArray, cov: FloatArray) -> FloatArray:
-    return cov + mean[:, :, None] * mean[:, None, :]
-
-
-def _packed(matrices: FloatArray) -> FloatArray:
-    """The upper triangles, one row each."""
-    i, j = np.triu_indices(matrices.shape[-1])
-    return matrices[:, i, j]
-
-
-def _unpacked(triangles: FloatArray, size: int) -> FloatArray:
-    i, j = np.triu_indices(size)
-    out = np.empty((len(triangles), size, size))
-    out[:, i, j] = triangles
-    out[:, j, i] = triangles
-    return out
-
-
-def _inverses(precision: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Covariances, and the logarithms of their determinants."""
-    root = np.linalg.cholesky(precision)
-    log_dets = -2 * np.log(np.einsum("mhh->mh", root)).sum(axis=1)
-    inverse_root = np.linalg.inv(root)
-    return np.swapaxes(inverse_root, 1, 2) @ inverse_root, log_dets
+    If the data support them, they grow from there; if not, they become as idle as they were.
+    """
+    assert state.idle is not None
+    H, p = state.rank, len(state.b)
+    wide = H + count + 1
+    b, b_cov = np.zeros((p, wide)), np.zeros((p, wide, wide))
+    old, new = np.append(np.arange(H), wide - 1), np.arange(H, H + count)
+    b[:, old], b_cov[:, old[:, None], old] = state.b, state.b_cov
+    b_cov[:, new, new] = state.idle[:, None]
+    # Any directions will do: signs that have nothing to do with the data.
+    signs = np.random.default_rng(H).choice([-1.0, 1.0], size=(p, count))
+    b[:, new] = np.sqrt(state.idle)[:, None] * signs
+    prior_a, prior_b = model.factors.priors(np.ones(count), np.ones(count))
+    return replace(
+        state,
+        b=b,
+        b_cov=b_cov,
+        prior_a=np.append(state.prior_a, prior_a),
+        prior_b=np.append(state.prior_b, prior_b),
+    )

@@ -140,12 +140,17 @@ def _answer(problem: Problem, given: float | None) -> Answer:
     if problem.method.learns_noise and np.isfinite(_prior_variance(problem.prior)):
         return _minimised(problem, cast(NoisePrior, problem.prior))
     borrowed = _minimised(problem, empirical_vb(*problem.spectrum.shape))
-    status = borrowed.status.but(
+    status = borrowed.status.but(*borrowed_noise(problem.method.name))
+    return replace(_thresholded(problem, borrowed.noise_variance), status=status)
+
+
+def borrowed_noise(method: str) -> tuple[str, str]:
+    """What to tell of a noise variance that is not the method's own: code and text."""
+    return (
         "borrowed-noise",
-        f"The free energy of {problem.method.name!r} has no usable minimum over the noise: "
+        f"The free energy of {method!r} has no usable minimum over the noise: "
         "the noise variance is EVB's.",
     )
-    return replace(_thresholded(problem, borrowed.noise_variance), status=status)
 
 
 def _prior_variance(prior: Prior) -> float:

@@ -1,0 +1,34 @@
+"""Blocks of rows on several threads, with results in the order of the blocks."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import TypeVar
+
+from bayespca.engines.threads import blas_threads, one_blas_thread
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def in_turn(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+    """work(item) for each item, as many at a time as BLAS may use threads.
+
+    Each thread makes its own products, on itself alone: neither BLAS nor compiled loops then wait
+    for the threads of the other, and sums over the results do not depend on the number of threads.
+    Where there are too few items for that, products are left to the threads of BLAS.
+    """
+    threads = blas_threads()
+    if threads == 1 or len(items) < 2 * threads:
+        yield from map(work, items)
+        return
+    coming = iter(items)
+    with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
+        waiting = deque(pool.submit(work, item) for item in islice(coming, threads + 1))
+        while waiting:
+            result = waiting.popleft().result()
+            waiting.extend(pool.submit(work, item) for item in islice(coming, 1))
+            yield result

@@ -1,0 +1,304 @@
+"""The posterior of A given that of (B, μ), and what columns need to know of it.
+
+    r(aᵢ) = N(Σᵢ rᵢ/σ², Σᵢ),  Σᵢ = σ²(Σⱼ⟨bⱼbⱼᵀ⟩ + σ²/cₐ²)⁻¹,  rᵢ = Σⱼ(xᵢⱼ⟨bⱼ⟩ − ⟨bⱼμⱼ⟩)
+
+over the observed j of row i (aistats2014 Eq. 13 with a sum over observed cells in place of all).
+Rows are gone through in blocks: products of masks and packed outer products by BLAS, the small
+matrices of each pattern by a kernel. What is n×p is read, never written.
+
+Data may be on the device of another library: what is summed over rows is summed there, in larger
+blocks, and comes back as NumPy arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import is_torch_array
+from numpy.typing import NDArray
+
+from bayespca.engines import array_namespace, to_numpy
+from bayespca.engines.arrays import device, is_numpy_array
+
+from .data import BLOCK, Block, Holes
+from .kernels import Found, Kernel, given_gram, kernel_for
+from .packing import packed, unpacked
+from .parallel import in_turn
+from .places import at, taken
+
+# Arrays of any namespace.
+Array = Any
+FloatArray = NDArray[np.float64]
+
+# Memory for what is formed of a block of rows on a device: large enough to keep all of it busy.
+DEVICE_BLOCK_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """What rows need to know of columns.
+
+    Attributes
+    ----------
+    b, b_cov
+        Mean (p, H + 1) and covariance (p, H + 1, H + 1) of the rows of (B, μ).
+    prior_a
+        cₐ² of each component: (H,); infinite for a flat prior.
+    noise_variance
+        σ².
+    integrated
+        Whether A is integrated out; where it is point-estimated its covariance is 0.
+    """
+
+    b: FloatArray
+    b_cov: FloatArray
+    prior_a: FloatArray
+    noise_variance: float
+    integrated: bool = True
+
+    @property
+    def rank(self) -> int:
+        return int(self.prior_a.size)
+
+    @property
+    def second(self) -> FloatArray:
+        """⟨b̃b̃ᵀ⟩ of each column."""
+        return second_moments(self.b, self.b_cov)
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Sums over the rows of A, ã = (a, 1).
+
+    Attributes
+    ----------
+    second
+        Σᵢ⟨ãᵢãᵢᵀ⟩ over the observed rows of each column: (p, H + 1, H + 1).
+    cross
+        Σᵢxᵢⱼ⟨ãᵢ⟩ over the observed rows of each column: (p, H + 1).
+    everything
+        Σᵢ⟨ãᵢãᵢᵀ⟩ over all rows: (H + 1, H + 1).
+    log_det
+        Σᵢ log|Σᵢ|, 0 where A is point-estimated.
+
+    Covariances and log_det count with the share of each row that was asked for.
+    """
+
+    second: FloatArray
+    cross: FloatArray
+    everything: FloatArray
+    log_det: float
+
+
+def sums_over_rows(
+    data: Holes, columns: Columns, *, share: float, root: FloatArray | None = None
+) -> Sums:
+    """Update A, and sum up what columns need. With `root`, of data whose columns are divided by it.
+
+    `share` is what covariances count: see `Holes.share`.
+    """
+    H = columns.rank
+    task = _task(_shared(data), columns, share=share, root=root)
+    second, cross, everything, log_det = _added(_parts(_shared(data), task))
+    cross = np.concatenate([cross.T, data.totals[:, None]], axis=1)
+    if root is not None:
+        cross /= root[:, None]
+    log_det = share * float(log_det) if columns.integrated else 0.0
+    return Sums(unpacked(second.T, H + 1), cross, unpacked(everything, H + 1), log_det)
+
+
+def latent(data: Holes, columns: Columns) -> tuple[Array, Array]:
+    """Mean of A for each row (n, H), and the covariance of each pattern (m, H, H), 0 for points.
+
+    Both are where the data are, and in their order.
+    """
+    xp, place = array_namespace(data.values), device(data.values)
+    H, m = columns.rank, data.patterns.shape[0]
+    a = xp.empty((data.shape[0], H), dtype=xp.float64, device=place)
+    cov = xp.empty((m, H, H), dtype=xp.float64, device=place)
+    task = _task(_shared(data), columns, share=1.0, root=None)
+    for block, of_rows, of_patterns in _posteriors(_shared(data), task):
+        a[block.rows, :], cov[block.which, :, :] = at(a, of_rows), at(a, of_patterns)
+    return a, cov if columns.integrated else xp.zeros_like(cov)
+
+
+def log_precision_along(data: Holes, columns: Columns, v: FloatArray) -> float:
+    """Σᵢ log vᵀΣᵢ⁻¹v over all rows."""
+    H, s2 = columns.rank, columns.noise_variance
+    squares = np.einsum("h,jhk,k->j", v, columns.second[:, :H, :H], v)
+    along = data.over_columns(squares) / s2 + v @ (v / columns.prior_a)
+    return float(np.diff(data.starts) @ np.log(along))
+
+
+def second_moments(mean: FloatArray, cov: FloatArray) -> FloatArray:
+    """⟨xxᵀ⟩ of each row."""
+    return cov + mean[:, :, None] * mean[:, None, :]
+
+
+# --- block by block ----------------------------------------------------------------------------
+
+
+class _Task(NamedTuple):
+    """What is done to each block: `outer` has packed ⟨bbᵀ⟩ and ⟨bμ⟩ of each column in its columns,
+    `b` is (p, H); both are where the data are. `ridge` is σ²/cₐ², `share` what covariances count.
+    """
+
+    outer: Array
+    b: Array
+    ridge: FloatArray
+    s2: float
+    share: float
+
+
+class _Part(NamedTuple):
+    """Of some rows: packed `Sums.second` in columns, Σᵢ⟨aᵢ⟩xᵢⱼ (H, p), packed `Sums.everything`,
+    Σᵢ log|Σᵢ|.
+    """
+
+    second: Array
+    cross: Array
+    everything: Array
+    log_det: Array
+
+
+def _task(data: Holes, columns: Columns, *, share: float, root: FloatArray | None) -> _Task:
+    H, s2 = columns.rank, columns.noise_variance
+    moments = columns.second
+    outer = np.concatenate([packed(moments[:, :H, :H]), moments[:, :H, H]], axis=1)
+    b = columns.b[:, :H] if root is None else columns.b[:, :H] / root[:, None]
+    weight = share if columns.integrated else 0.0
+    like = data.values
+    return _Task(
+        at(like, np.ascontiguousarray(outer.T)), at(like, b), s2 / columns.prior_a, s2, weight
+    )
+
+
+def _shared(data: Holes) -> Holes:
+    """torch's tensors on the CPU as the NumPy arrays that share their memory: kernels are there."""
+    if is_torch_array(data.values) and device(data.values).type == "cpu":
+        return replace(data, values=to_numpy(data.values), patterns=to_numpy(data.patterns))
+    return data
+
+
+def _parts(data: Holes, task: _Task) -> Iterator[_Part]:
+    if not is_numpy_array(data.values):
+        return map(partial(_part_on_device, task=task), suited_blocks(data, task.ridge.size))
+    kernel = kernel_for(data.shape[0], len(data.patterns), task.ridge.size)
+    return in_turn(lambda edge: _part(data.block(*edge), task, kernel), data.edges())
+
+
+def _posteriors(data: Holes, task: _Task) -> Iterator[tuple[Block, Array, Array]]:
+    """Means of the rows and covariances of the patterns of each block."""
+    if not is_numpy_array(data.values):
+        for block in suited_blocks(data, task.ridge.size):
+            a, cov, _ = _given_block(block, task)
+            yield block, a, cov
+        return
+    kernel = kernel_for(data.shape[0], len(data.patterns), task.ridge.size)
+
+    def work(edge: tuple[int, int]) -> tuple[Block, Array, Array]:
+        block = data.block(*edge)
+        found = _found(block, task, kernel)
+        return block, found.a, unpacked(found.cov.T, task.ridge.size)
+
+    yield from in_turn(work, data.edges())
+
+
+def _added(parts: Iterator[_Part]) -> _Part:
+    """Their sum, on the host."""
+    second, cross, everything, log_det = next(parts)
+    for part in parts:
+        second += part.second
+        cross += part.cross
+        everything += part.everything
+        log_det = log_det + part.log_det
+    return _Part(*map(to_numpy, (second, cross, everything, log_det)))
+
+
+def _part(block: Block, task: _Task, kernel: Kernel) -> _Part:
+    found = _found(block, task, kernel)
+    return _Part(
+        found.second @ block.mask,
+        found.a.T @ block.values,
+        found.second.sum(axis=1),
+        block.counts @ found.log_dets,
+    )
+
+
+def _found(block: Block, task: _Task, kernel: Kernel) -> Found:
+    gram, pull = _gram_and_pull(block, task)
+    return kernel(gram, pull, block.starts, task.share, task.ridge, task.s2)
+
+
+def _gram_and_pull(block: Block, task: _Task) -> tuple[Array, Array]:
+    """Packed Σⱼ⟨bⱼbⱼᵀ⟩ of each pattern, in columns, and Σⱼ(xᵢⱼ⟨bⱼ⟩ − ⟨bⱼμⱼ⟩) of each row."""
+    xp = array_namespace(block.values)
+    H = task.ridge.size
+    both = xp.matmul(task.outer, block.mask.T)
+    size = both.shape[0] - H
+    drift = both[size:, :].T
+    if block.values.shape[0] > block.counts.size:
+        drift = taken(drift, block.pattern)
+    pull = xp.matmul(block.values, task.b)
+    pull -= drift
+    return both[:size, :], pull
+
+
+def suited_blocks(data: Holes, rank: int) -> Iterator[Block]:
+    """Blocks of the size that suits the place where the data are."""
+    if is_numpy_array(data.values):
+        return data.blocks()
+    of_a_row = 2 * data.shape[1] + 4 * (rank + 1) ** 2
+    return data.blocks(max(DEVICE_BLOCK_BYTES // (8 * of_a_row), BLOCK))
+
+
+# --- on a device -------------------------------------------------------------------------------
+
+
+def _given_block(block: Block, task: _Task) -> tuple[Array, Array, Array]:
+    gram, pull = _gram_and_pull(block, task)
+    return given_gram(gram, pull, block.starts, task.ridge, task.s2)
+
+
+def _part_on_device(block: Block, task: _Task) -> _Part:
+    """The sums over a block by products alone: array libraries have no sums over groups of rows."""
+    xp = array_namespace(block.values)
+    a, cov, log_dets = _given_block(block, task)
+    counts = at(a, block.counts)
+    ones = xp.concat([a, xp.ones_like(block.values[:, :1])], axis=1)
+    k, l = np.triu_indices(task.ridge.size + 1)
+    squares = (taken(ones, k, axis=1) * taken(ones, l, axis=1)).T
+    spread = task.share * counts * _packed_with_zeros(cov).T
+    return _Part(
+        _by_column(squares, spread, block),
+        xp.matmul(a.T, block.values),
+        xp.sum(squares, axis=1) + xp.sum(spread, axis=1),
+        xp.sum(counts * log_dets),
+    )
+
+
+def _packed_with_zeros(cov: Array) -> Array:
+    """Packed covariances of ã, whose last entry is known."""
+    xp = array_namespace(cov)
+    H = cov.shape[-1]
+    known = np.triu_indices(H + 1)[1] == H
+    place = np.where(known, H * (H + 1) // 2, np.cumsum(~known) - 1)
+    zero = xp.zeros((cov.shape[0], 1), dtype=cov.dtype, device=device(cov))
+    return taken(xp.concat([packed(cov), zero], axis=1), place, axis=1)
+
+
+def _by_column(squares: Array, spread: Array, block: Block) -> Array:
+    """Sums over the observed rows of each column: of what rows have, and of what patterns have."""
+    xp = array_namespace(squares)
+    m, p = block.mask.shape
+    if squares.shape[1] == m:
+        return xp.matmul(squares + spread, block.mask)
+    which = block.pattern
+    if m < p:
+        member = at(squares, which[:, None] == np.arange(m))
+        return xp.matmul(xp.matmul(squares, member) + spread, block.mask)
+    return xp.matmul(squares, taken(block.mask, which)) + xp.matmul(spread, block.mask)

@@ -1,0 +1,55 @@
+"""Matrices with holes and fits of them, for the tests of sweeps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from bayespca import inference
+from bayespca.missing.data import observed
+from bayespca.missing.fit import Options, _run
+from bayespca.missing.rows import latent
+from bayespca.missing.vb import columns_of
+from oracles.holes import free_energy
+
+
+def with_holes(n, p, rank, share, *, noise=1.0, seed=0):
+    """Data, and the same with holes."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, rank)) @ rng.normal(size=(rank, p)) + 3 * rng.normal(size=p)
+    X += noise * rng.normal(size=(n, p))
+    return X, np.where(rng.random((n, p)) < share, np.nan, X)
+
+
+def swept(Y, *, max_iter=3000, tol=1e-14, scale=False, **options):
+    """A run to its end: state, model, data and free energy, all at unit scale."""
+    looping = inference.Looping(max_iter=max_iter, tol=tol)
+    asked = Options(scale=scale, looping=looping, **options)
+    data = observed(Y, center=asked.center, scale=scale or asked.per_feature)
+    solved = _run(data, asked)
+    return solved.run, solved.model, data
+
+
+def defined_energy(state, data, model, *, a=None, a_cov=None):
+    """The defined free energy of a state, at its own rows or others."""
+    family = model.factors.family
+    values = data.values if state.psi is None else data.values / np.sqrt(state.psi)
+    X = np.where(data.mask, values, np.nan)
+    if a is None:
+        a, a_cov = rows_of(state, data, model)
+    moments = (a, a_cov, state.b, state.b_cov, state.prior_a, state.prior_b)
+    energy = free_energy(X, *moments, state.noise_variance, family, data.centred)
+    if state.psi is not None:
+        energy += 0.5 * float((data.column_counts - data.centred) @ np.log(state.psi))
+    return energy + state.n_gone * model.factors.gone_energy
+
+
+def rows_of(state, data, model):
+    """Mean and covariance of each row, as the next sweep will find them."""
+    scaled = data
+    if state.psi is not None:
+        scaled = replace(data, values=data.values / np.sqrt(state.psi))
+    columns = columns_of(state, integrated=model.factors.family.integrates_a)
+    a, cov = latent(scaled, columns)
+    return a, cov[data.pattern]
