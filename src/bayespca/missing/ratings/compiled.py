@@ -1,0 +1,151 @@
+"""The loops over ratings; `kernels.by_numpy` says what they compute."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+# Pieces of work to share among threads: many more than these, so that none waits long.
+PIECES = 256
+
+
+def by_loops(
+    starts: NDArray[np.int64],
+    other: NDArray[np.int32],
+    values: FloatArray,
+    given: tuple[FloatArray, FloatArray, FloatArray],
+    prior: FloatArray,
+    s2: float,
+    integrated: bool,
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """One row after another, each by one thread: the same sums for any number of threads."""
+    n, K = starts.size - 1, prior.size
+    # Pieces of about as much work: cells, and one small matrix for each row.
+    work = starts + np.arange(n + 1) * K
+    pieces = np.searchsorted(work, np.linspace(0, work[-1], PIECES + 1)).astype(np.int64)
+    pieces[0], pieces[-1] = 0, n
+    mean = np.zeros((n, K))
+    cov = np.zeros((n if integrated else 0, K * (K + 1) // 2))
+    log_dets, fits = np.zeros(n), np.zeros(n)
+    _rows(starts, other, values, *given, 1 / prior, s2, pieces, mean, cov, log_dets, fits)
+    return mean, cov, log_dets, fits
+
+
+# Inner products may be summed in another order, which lets them use vector instructions.
+@numba.njit(parallel=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+def _rows(  # type: ignore[no-untyped-def]
+    starts, other, values, second, mean_z, drift, ridge, s2, pieces, mean, cov, log_dets, fits
+):
+    K = ridge.size
+    size = K * (K + 1) // 2
+    for piece in numba.prange(pieces.size - 1):
+        G = np.empty(size)
+        r = np.empty(K)
+        L = np.empty((K, K))
+        for i in range(pieces[piece], pieces[piece + 1]):
+            G[:] = 0.0
+            r[:] = 0.0
+            for cell in range(starts[i], starts[i + 1]):
+                j = other[cell]
+                x = values[cell]
+                for q in range(size):
+                    G[q] += second[j, q]
+                for k in range(K):
+                    r[k] += x * mean_z[j, k] - drift[j, k]
+            log_dets[i] = _factorize(L, G, ridge, s2)
+            _solve(L, r, s2, mean[i])
+            if cov.shape[0]:
+                _invert(L, cov[i])
+                fits[i] = _fit(mean[i], cov[i], r, G)
+            else:
+                log_dets[i] = 0.0
+                fits[i] = _point_fit(mean[i], r, G)
+
+
+@numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+def _factorize(L, G, ridge, s2):  # type: ignore[no-untyped-def]
+    """L·Lᵀ = G/σ² + diag(ridge); log|(LLᵀ)⁻¹|. All inner loops run along rows."""
+    K = ridge.size
+    at = 0
+    for h in range(K):
+        for k in range(h, K):
+            L[k, h] = G[at] / s2
+            at += 1
+        L[h, h] += ridge[h]
+    log_det = 0.0
+    for g in range(K):
+        for h in range(g + 1):
+            total = L[g, h]
+            for k in range(h):
+                total -= L[g, k] * L[h, k]
+            L[g, h] = np.sqrt(total) if g == h else total / L[h, h]
+        log_det -= 2 * np.log(L[g, g])
+    return log_det
+
+
+@numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+def _solve(L, r, s2, out):  # type: ignore[no-untyped-def]
+    """(LLᵀ)⁻¹r/σ²"""
+    K = r.size
+    for h in range(K):
+        total = r[h] / s2
+        for k in range(h):
+            total -= L[h, k] * out[k]
+        out[h] = total / L[h, h]
+    for h in range(K - 1, -1, -1):
+        total = out[h]
+        for k in range(h + 1, K):
+            total -= L[k, h] * out[k]
+        out[h] = total / L[h, h]
+
+
+@numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+def _invert(L, packed):  # type: ignore[no-untyped-def]
+    """(LLᵀ)⁻¹, packed; L⁻ᵀ takes the place above the diagonal, its own diagonal that of L's."""
+    K = L.shape[0]
+    for h in range(K):
+        L[h, h] = 1 / L[h, h]
+        for g in range(h + 1, K):
+            total = L[g, h] * L[h, h]
+            for k in range(h + 1, g):
+                total += L[g, k] * L[h, k]
+            L[h, g] = -total / L[g, g]
+    at = 0
+    for h in range(K):
+        for k in range(h, K):
+            total = 0.0
+            for g in range(k, K):
+                total += L[h, g] * L[k, g]
+            packed[at] = total
+            at += 1
+
+
+@numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+def _fit(mean, cov, r, G):  # type: ignore[no-untyped-def]
+    """−2θᵀr + tr⟨θθᵀ⟩G"""
+    total = 0.0
+    at = 0
+    for h in range(r.size):
+        total += mean[h] * (mean[h] * G[at] - 2 * r[h]) + cov[at] * G[at]
+        at += 1
+        for k in range(h + 1, r.size):
+            total += 2 * G[at] * (mean[h] * mean[k] + cov[at])
+            at += 1
+    return total
+
+
+@numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+def _point_fit(mean, r, G):  # type: ignore[no-untyped-def]
+    """−2θᵀr + θᵀGθ"""
+    total = 0.0
+    at = 0
+    for h in range(r.size):
+        total += mean[h] * (mean[h] * G[at] - 2 * r[h])
+        at += 1
+        for k in range(h + 1, r.size):
+            total += 2 * G[at] * mean[h] * mean[k]
+            at += 1
+    return total

@@ -1,0 +1,183 @@
+"""Ratings from beginning to end: start, sweep, add components while all of them are needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca import inference
+from bayespca.spectrum import METHODS, Status
+from bayespca.spectrum.solve import borrowed_noise
+
+from .data import Ratings
+from .kernels import Found, updated
+from .posterior import Factor, Posterior
+from .start import random_start, start, with_one_more
+from .sweeps import Model, State, regressors, step, without_weakest
+
+FloatArray = NDArray[np.float64]
+
+# Components to start with where their number is to be found, and twice that where all are kept.
+FIRST = 16
+# Relative to the size of the data: a component whose learned prior has shrunk to this is gone.
+GONE = 1e-10
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may ask of a fit; names and meanings as in `MatrixFactorization`."""
+
+    method: str = "evb"
+    n_components: int | None = None
+    biases: bool = True
+    noise_variance: float | None = None
+    init: str = "closed"
+    dtype: Any = np.float64
+    looping: inference.Looping = field(default_factory=inference.Looping)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A finished fit; `free_energy` is that of the ratings as given."""
+
+    posterior: Posterior
+    noise_variance: float
+    free_energy: float
+    trace: inference.Trace
+    converged: bool
+    status: Status
+
+
+def fit(data: Ratings, options: Options) -> Fit:
+    """Fit ratings that have been sorted both ways.
+
+    The free energies of the methods that point-estimate have no usable minimum over the noise: they
+    take EVB's.
+    """
+    noise, status = options.noise_variance, Status()
+    if noise is None and options.method != "evb":
+        quiet = replace(options.looping, callback=None, checkpoint=None)
+        noise = fit(data, replace(options, method="evb", looping=quiet)).noise_variance
+        status = status.but(*borrowed_noise(options.method))
+    model = _model(data, replace(options, noise_variance=noise))
+    looping = options.looping
+    if looping.checkpoint is not None:
+        told = replace(options, looping=inference.Looping())
+        cells = data.by_rows
+        mark = inference.fingerprint(cells.starts, cells.other, cells.values, repr(told))
+        looping = replace(looping, mark=mark)
+    most = max(min(data.shape) - 1, 0)
+    most = most if options.n_components is None else min(options.n_components, most)
+    rank = min(FIRST, most) if options.n_components is None else most
+    run = _run(data, model, options, rank, looping)
+    while run.state.rank == rank < most:
+        rank = min(2 * rank, most)
+        more = _run(data, model, options, rank, looping)
+        if model.prunes and more.free_energy >= run.free_energy:
+            break
+        run = more
+    if model.prunes:
+        run = _searched(run, data, model, looping, most)
+    return _finished(run, data, model, options, status)
+
+
+def _searched(
+    run: inference.Run[State], data: Ratings, model: Model, looping: inference.Looping, most: int
+) -> inference.Run[State]:
+    """The best of its neighbours: one component less, or one more, as long as that leads lower."""
+
+    def tried(state: State) -> inference.Run[State]:
+        step_on = partial(step, data=data, model=model)
+        return inference.run(step_on, state, max_iter=looping.max_iter, tol=looping.tol)
+
+    first = run
+    while run.state.rank:
+        less = tried(without_weakest(run.state))
+        if less.free_energy >= run.free_energy:
+            break
+        run = _after(run, less)
+    while first is run and run.state.rank < most:
+        more = tried(with_one_more(run.state, _rows(run.state, data, model).mean, data))
+        if more.free_energy >= run.free_energy or more.state.rank <= run.state.rank:
+            break
+        first = run = _after(run, more)
+    return run
+
+
+def _after(run: inference.Run[State], better: inference.Run[State]) -> inference.Run[State]:
+    """The better run, with a trace that tells what led lower."""
+    led_lower = better.trace.free_energy < run.free_energy
+    return replace(better, trace=run.trace.followed_by(better.trace, led_lower))
+
+
+def _model(data: Ratings, options: Options) -> Model:
+    n, m = data.shape
+    family = METHODS[options.method].prior(m, n, np.inf).family
+    factors = inference.Factors((m, n), family, inference.Prior("learned"), GONE)
+    noise = options.noise_variance
+    return Model(factors, options.biases, None if noise is None else noise / data.unit**2)
+
+
+def _run(
+    data: Ratings, model: Model, options: Options, rank: int, looping: inference.Looping
+) -> inference.Run[State]:
+    def begin(rng: np.random.Generator) -> State:
+        if options.init == "random":
+            return random_start(data, model, rank, rng)
+        return start(data, model, rank)
+
+    return looping.run(
+        partial(step, data=data, model=model),
+        begin,
+        records=[State],
+        # From the closed form there is one start, and nothing random in it.
+        n_init=None if options.init == "random" else 1,
+    )
+
+
+def _finished(
+    run: inference.Run[State], data: Ratings, model: Model, options: Options, status: Status
+) -> Fit:
+    state = run.state
+    rows, s2, dtype = _rows(state, data, model), state.noise_variance, options.dtype
+    posterior = Posterior(
+        rows=Factor(rows.mean.astype(dtype), rows.cov.astype(dtype), state.prior_a),
+        columns=Factor(state.b.astype(dtype), state.b_cov.astype(dtype), state.prior_b),
+        mean=state.location,
+        noise_variance=s2,
+        location=data.location,
+        unit=data.unit,
+        biases=model.biases,
+    )
+    return Fit(
+        posterior=posterior,
+        noise_variance=s2 * data.unit**2,
+        free_energy=_free_energy(run, data, model),
+        trace=run.trace,
+        converged=run.converged,
+        status=status,
+    )
+
+
+def _rows(state: State, data: Ratings, model: Model) -> Found:
+    """The posterior of rows that follows from a state."""
+    given = regressors(state.b, state.b_cov, state.location, biases=model.biases)
+    integrated = model.factors.family.integrates_a
+    return updated(data.by_rows, given, state.prior_a, state.noise_variance, integrated)
+
+
+def _free_energy(run: inference.Run[State], data: Ratings, model: Model) -> float:
+    """In the units of the ratings, without what components leave that have been switched off.
+
+    Both factors have the square root of the unit, biases all of it.
+    """
+    log_unit, family = float(np.log(data.unit)), model.factors.family
+    n, m = data.shape
+    points = (not family.integrates_a) * n + (not family.integrates_b) * m
+    energy = run.free_energy + data.n_cells * log_unit
+    energy -= run.state.n_gone * model.factors.gone_energy
+    return energy + points * log_unit * (0.5 * run.state.rank + model.biases)

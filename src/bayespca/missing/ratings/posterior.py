@@ -1,0 +1,142 @@
+"""What is read from the posterior of a factorization of ratings: predictions with their spread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.missing.packing import unpacked
+
+from .data import Side
+from .kernels import updated
+from .sweeps import regressors
+
+FloatArray = NDArray[np.float64]
+Places = NDArray[np.intp]
+
+# Pairs that are predicted at a time.
+CHUNK = 1 << 15
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """One side: means of its rows (factors, then the bias) (n, K), their covariances, packed, and
+    the prior variances (K,). Where the rows are point-estimated, covariances have no rows.
+    """
+
+    mean: FloatArray
+    cov: FloatArray
+    prior: FloatArray
+
+    def at(self, places: Places) -> tuple[FloatArray, FloatArray]:
+        """Means and covariances (k, K, K) of some rows; −1 stands for one that was never seen."""
+        K = self.prior.size
+        new = places < 0
+        mean = self.mean[places].astype(np.float64)
+        mean[new] = 0.0
+        cov = np.zeros((places.size, K, K))
+        if len(self.cov):
+            cov = unpacked(self.cov[places].astype(np.float64), K)
+        cov[new] = np.diag(self.prior)
+        return mean, cov
+
+    def std(self) -> FloatArray:
+        """Posterior standard deviation of each entry of `mean`."""
+        K = self.prior.size
+        if not len(self.cov):
+            return np.zeros_like(self.mean)
+        i, j = np.triu_indices(K)
+        return np.asarray(np.sqrt(self.cov[:, i == j]))
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """A rating is (m + u + v + aᵀb)·unit + `location` with noise of variance σ²·unit²."""
+
+    rows: Factor
+    columns: Factor
+    mean: float
+    noise_variance: float
+    location: float
+    unit: float
+    biases: bool
+
+    @property
+    def rank(self) -> int:
+        return int(self.rows.prior.size) - self.biases
+
+
+def predict(posterior: Posterior, rows: Places, columns: Places) -> FloatArray:
+    """Posterior mean of the rating of each pair."""
+    out = np.empty(rows.size)
+    for pairs in _chunks(rows.size):
+        a, b = (_means(f, p[pairs]) for f, p in _sides(posterior, rows, columns))
+        out[pairs] = _low(posterior, a, b)
+    return _rated(posterior, out)
+
+
+def predict_and_std(
+    posterior: Posterior, rows: Places, columns: Places, *, noise: bool = True
+) -> tuple[FloatArray, FloatArray]:
+    """The same, and the standard deviation of a rating, or of its mean without `noise`.
+
+    Var = zᵀCθz + yᵀCφy + tr CₐC_b for θ = (a, u), φ = (b, v), z = (b, 1), y = (a, 1).
+    """
+    mean, variance = np.empty(rows.size), np.empty(rows.size)
+    for pairs in _chunks(rows.size):
+        a, a_cov = posterior.rows.at(rows[pairs])
+        b, b_cov = posterior.columns.at(columns[pairs])
+        mean[pairs] = _low(posterior, a, b)
+        variance[pairs] = _variance(posterior, a, a_cov, b, b_cov)
+    if noise:
+        variance += posterior.noise_variance
+    return _rated(posterior, mean), np.sqrt(variance) * posterior.unit
+
+
+def fold_in(posterior: Posterior, side: Side) -> Factor:
+    """Rows that were not there, from their ratings alone: columns stay as they are."""
+    columns = posterior.columns
+    given = regressors(columns.mean, columns.cov, posterior.mean, biases=posterior.biases)
+    prior = posterior.rows.prior
+    integrated = bool(len(posterior.rows.cov)) or not len(posterior.rows.mean)
+    found = updated(side, given, prior, posterior.noise_variance, integrated)
+    return Factor(found.mean, found.cov, prior)
+
+
+def _chunks(n: int) -> list[slice]:
+    return [slice(first, min(first + CHUNK, n)) for first in range(0, n, CHUNK)]
+
+
+def _sides(
+    posterior: Posterior, rows: Places, columns: Places
+) -> tuple[tuple[Factor, Places], tuple[Factor, Places]]:
+    return (posterior.rows, rows), (posterior.columns, columns)
+
+
+def _means(factor: Factor, places: Places) -> FloatArray:
+    mean = factor.mean[places].astype(np.float64)
+    mean[places < 0] = 0.0
+    return np.asarray(mean)
+
+
+def _low(posterior: Posterior, a: FloatArray, b: FloatArray) -> FloatArray:
+    H = posterior.rank
+    low = np.einsum("ih,ih->i", a[:, :H], b[:, :H])
+    return low + a[:, H] + b[:, H] if posterior.biases else low
+
+
+def _variance(
+    posterior: Posterior, a: FloatArray, a_cov: FloatArray, b: FloatArray, b_cov: FloatArray
+) -> FloatArray:
+    H = posterior.rank
+    y, z = a.copy(), b.copy()
+    if posterior.biases:
+        y[:, H], z[:, H] = 1.0, 1.0
+    out = np.einsum("ih,ihk,ik->i", z, a_cov, z) + np.einsum("ih,ihk,ik->i", y, b_cov, y)
+    return np.asarray(out + np.einsum("ihk,ihk->i", a_cov[:, :H, :H], b_cov[:, :H, :H]))
+
+
+def _rated(posterior: Posterior, low: FloatArray) -> FloatArray:
+    return np.asarray((low + posterior.mean) * posterior.unit + posterior.location)

@@ -1,0 +1,252 @@
+"""Ratings: the defined free energy at a minimum, the closed form, the model with dense masks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from bayespca import BayesianPCA, inference, missing
+from bayespca.missing import ratings
+from bayespca.missing.packing import unpacked
+from bayespca.missing.ratings import kernels, sweeps
+from bayespca.missing.ratings.fit import _model
+from bayespca.missing.ratings.start import random_start, start
+from oracles.ratings import free_energy
+
+METHODS = ["evb", "epb", "emap"]
+TIGHT = inference.Looping(max_iter=3000, tol=1e-15)
+
+
+def rated(n=30, m=20, rank=2, share=0.3, *, noise=0.5, seed=0):
+    """Cells of a matrix with biases, and where they are."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, rank)) @ rng.normal(size=(rank, m)) + 3
+    X += rng.normal(size=(n, 1)) + rng.normal(size=m) + noise * rng.normal(size=(n, m))
+    i, j = np.nonzero(rng.random(X.shape) < share)
+    return X, i.astype(np.int32), j.astype(np.int32)
+
+
+def sorted_cells(X, i, j, *, center=True):
+    return ratings.sorted_both_ways(i, j, X[i, j], X.shape, center=center)
+
+
+def swept(data, method="evb", *, biases=True, noise=0.1, tol=1e-13):
+    options = ratings.Options(method, biases=biases, noise_variance=noise)
+    model = _model(data, options)
+    step = partial(sweeps.step, data=data, model=model)
+    return inference.run(step, start(data, model, 3), max_iter=3000, tol=tol), model
+
+
+def defined_energy(state, data, model, *, rows=None):
+    family = model.factors.family
+    if rows is None:
+        rows = rows_of(state, data, model)
+    K = state.b.shape[1]
+    a_cov = unpacked(rows.cov, K) if family.integrates_a else None
+    b_cov = unpacked(state.b_cov, K) if family.integrates_b else None
+    side = data.by_rows
+    i = np.repeat(np.arange(data.shape[0]), side.counts)
+    energy = free_energy(
+        zip(i, side.other, side.values, strict=True),
+        (rows.mean, a_cov, state.prior_a),
+        (state.b, b_cov, state.prior_b),
+        state.location,
+        state.noise_variance,
+        biases=model.biases,
+    )
+    return energy + state.n_gone * model.factors.gone_energy
+
+
+def rows_of(state, data, model):
+    given = sweeps.regressors(state.b, state.b_cov, state.location, biases=model.biases)
+    integrated = model.factors.family.integrates_a
+    return kernels.by_numpy(data.by_rows, given, state.prior_a, state.noise_variance, integrated)
+
+
+@pytest.mark.parametrize("biases", [True, False])
+@pytest.mark.parametrize("method", METHODS)
+def test_the_free_energy_is_the_defined_one(method, biases):
+    """At the end, where rows no longer change."""
+    X, i, j = rated(15, 10, share=0.6)
+    data = sorted_cells(X, i, j, center=biases)
+    run, model = swept(data, method, biases=biases)
+    assert run.free_energy == pytest.approx(defined_energy(run.state, data, model), rel=1e-7)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_it_is_a_minimum(method):
+    """No small change of columns, rows, priors, noise or the mean leads lower."""
+    X, i, j = rated(12, 8, 1, share=0.7)
+    data = sorted_cells(X, i, j)
+    run, model = swept(data, method, noise=None if method == "evb" else 0.1)
+    state, rows = run.state, rows_of(run.state, data, model)
+    assert state.rank == 1
+    base = defined_energy(state, data, model, rows=rows)
+    rng = np.random.default_rng(0)
+    for size in (1e-3, 1e-2):
+        for _ in range(5):
+            draw = partial(rng.normal, scale=size)
+            prior = state.prior_a * np.exp(draw(size=2))
+            other_prior = state.prior_b * np.exp(draw(size=2))
+            prior[0] = other_prior[0]  # those of the components are equal
+            others = [
+                replace(state, b=state.b + draw(size=state.b.shape)),
+                replace(state, b_cov=state.b_cov * np.exp(draw(size=(len(state.b_cov), 1)))),
+                replace(state, prior_a=prior, prior_b=other_prior),
+                replace(state, location=state.location + draw()),
+            ]
+            if model.fixed_noise is None:
+                noise = state.noise_variance * np.exp(draw())
+                others.append(replace(state, noise_variance=noise))
+            for other in others:
+                assert defined_energy(other, data, model, rows=rows) >= base - 1e-9
+            moved = rows._replace(mean=rows.mean + draw(size=rows.mean.shape))
+            assert defined_energy(state, data, model, rows=moved) > base
+
+
+@pytest.mark.parametrize("biases", [True, False])
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("seed", range(4))
+def test_the_free_energy_never_rises(method, biases, seed):
+    """The loop warns where it does, and warnings are errors here."""
+    rng = np.random.default_rng(seed)
+    n, m = rng.integers(3, 40, 2)
+    X, i, j = rated(n, m, 2, rng.choice([0.1, 0.5]), seed=seed)
+    data = sorted_cells(X, i, j, center=biases)
+    model = _model(data, ratings.Options(method, biases=biases, noise_variance=0.2))
+    for begin in (start(data, model, 2), random_start(data, model, 2, rng)):
+        step = partial(sweeps.step, data=data, model=model)
+        run = inference.run(step, begin, max_iter=100, tol=1e-9)
+        energies = run.trace.free_energy
+        assert (np.diff(energies) <= 1e-9 * np.abs(energies[1:])).all()
+
+
+@pytest.mark.parametrize("integrated", [True, False])
+@pytest.mark.parametrize("K", [1, 2, 7])
+def test_compiled_loops_are_numpys(K, integrated):
+    from bayespca.missing.ratings.compiled import by_loops
+
+    X, i, j = rated(40, 25)
+    side = sorted_cells(X, i[i != 7], j[i != 7]).by_rows  # one row is empty
+    rng = np.random.default_rng(0)
+    mean = rng.normal(size=(25, K))
+    cov = np.repeat(0.1 * np.eye(K)[None], 25, axis=0)[:, *np.triu_indices(K)]
+    given = sweeps.regressors(mean, cov, 0.3, biases=K > 1)
+    prior = rng.uniform(0.5, 2, K)
+    expected = kernels.by_numpy(side, given, prior, 0.4, integrated)
+    found = by_loops(side.starts, side.other, side.values, given, prior, 0.4, integrated)
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11)
+
+
+def test_the_number_of_threads_changes_nothing():
+    import numba
+
+    from bayespca.missing.ratings.compiled import by_loops
+
+    X, i, j = rated(300, 50)
+    side = sorted_cells(X, i, j).by_rows
+    rng = np.random.default_rng(0)
+    given = sweeps.regressors(rng.normal(size=(50, 6)), np.zeros((0, 21)), 0.0, biases=True)
+    given_all = (side.starts, side.other, side.values, given, np.ones(6), 0.5, True)
+    before = numba.get_num_threads()
+    try:
+        numba.set_num_threads(1)
+        alone = by_loops(*given_all)
+    finally:
+        numba.set_num_threads(before)
+    for found, expected in zip(by_loops(*given_all), alone, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_all_cells_and_no_biases_are_the_closed_form(method):
+    X, _, _ = rated(40, 15)
+    i, j = (k.astype(np.int32) for k in np.nonzero(np.ones_like(X)))
+    closed = BayesianPCA(method, center=False).fit(X)
+    noise = None if method == "evb" else closed.noise_variance_
+    found = ratings.fit(
+        sorted_cells(X, i, j, center=False),
+        ratings.Options(method, biases=False, noise_variance=noise, looping=TIGHT),
+    )
+    assert found.posterior.rank == closed.n_components_
+    assert found.noise_variance == pytest.approx(closed.noise_variance_, rel=1e-6)
+    assert found.free_energy == pytest.approx(closed.free_energy_, rel=1e-9)
+    low = ratings.posterior.predict(found.posterior, i, j).reshape(X.shape)
+    np.testing.assert_allclose(low, closed.denoise(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_without_biases_it_is_the_model_with_dense_masks(method):
+    X, i, j = rated(40, 15, share=0.7)
+    Y = np.full(X.shape, np.nan)
+    Y[i, j] = X[i, j]
+    to_the_end = inference.Looping(max_iter=400, tol=0.0)
+    dense = missing.fit(Y, missing.Options(method, center=False, looping=to_the_end))
+    noise = None if method == "evb" else dense.noise_variance
+    found = ratings.fit(
+        sorted_cells(X, i, j, center=False),
+        ratings.Options(method, biases=False, noise_variance=noise, looping=to_the_end),
+    )
+    assert found.posterior.rank == len(dense.posterior.components)
+    assert found.free_energy == pytest.approx(dense.free_energy, rel=1e-10)
+    assert found.noise_variance == pytest.approx(dense.noise_variance, rel=1e-8)
+    everywhere = np.nonzero(np.isnan(Y))
+    mean, std = ratings.posterior.predict_and_std(found.posterior, *everywhere)
+    filled, spread = missing.posterior.impute(dense.posterior, Y)
+    # Point estimates are still on their way when the last digit of the free energy has settled.
+    tol = 1e-8 if method == "evb" else 1e-6
+    np.testing.assert_allclose(mean, filled[everywhere], atol=tol)
+    np.testing.assert_allclose(std, spread[everywhere], rtol=tol)
+
+
+def test_units_and_offsets_do_not_matter():
+    X, i, j = rated(80, 60)
+    plain = ratings.fit(sorted_cells(X, i, j), ratings.Options())
+    other = ratings.fit(sorted_cells(1e4 * X + 1e3, i, j), ratings.Options())
+    assert other.posterior.rank == plain.posterior.rank == 2
+    assert other.noise_variance == pytest.approx(1e8 * plain.noise_variance, rel=1e-6)
+    shift = i.size * np.log(1e4)
+    assert other.free_energy == pytest.approx(plain.free_energy + shift, rel=1e-9)
+
+
+@pytest.mark.parametrize("init", ["closed", "random"])
+def test_intervals_hold_and_the_rank_is_found(init):
+    rng = np.random.default_rng(1)
+    X, i, j = rated(300, 200, 3, share=0.15, noise=1.0, seed=3)
+    options = ratings.Options(init=init, looping=inference.Looping(random_state=0, n_init=2))
+    found = ratings.fit(sorted_cells(X, i, j), options)
+    assert found.posterior.rank == 3
+    assert found.noise_variance == pytest.approx(1.0, rel=0.1)
+    there = np.zeros(X.shape, dtype=bool)
+    there[i, j] = True
+    ti, tj = np.nonzero(~there)
+    some = rng.choice(ti.size, 20_000, replace=False)
+    mean, std = ratings.posterior.predict_and_std(found.posterior, ti[some], tj[some])
+    covered = np.mean(np.abs(mean - X[ti[some], tj[some]]) < 1.645 * std)
+    assert covered == pytest.approx(0.90, abs=0.02)
+
+
+def test_rows_that_were_never_seen_have_the_priors_answer():
+    X, i, j = rated(100, 60)
+    found = ratings.fit(sorted_cells(X, i, j), ratings.Options()).posterior
+    new, old = np.array([-1]), np.array([0])
+    mean, std = ratings.posterior.predict_and_std(found, new, new)
+    unit = found.unit
+    expected = found.rows.prior[:-1] @ found.columns.prior[:-1]
+    expected += found.rows.prior[-1] + found.columns.prior[-1] + found.noise_variance
+    assert std[0] == pytest.approx(np.sqrt(expected) * unit, rel=1e-9)
+    assert mean[0] == pytest.approx(found.mean * unit + found.location, rel=1e-12)
+    assert std[0] > ratings.posterior.predict_and_std(found, old, old)[1][0]
+
+
+def test_folding_a_row_in_is_what_the_fit_did_with_it():
+    X, i, j = rated(100, 60)
+    data = sorted_cells(X, i, j)
+    found = ratings.fit(data, ratings.Options(looping=TIGHT)).posterior
+    again = ratings.posterior.fold_in(found, data.by_rows)
+    np.testing.assert_allclose(again.mean, found.rows.mean, atol=1e-9)
+    np.testing.assert_allclose(again.cov, found.rows.cov, atol=1e-9)
