@@ -104,3 +104,63 @@ def test_constructor_parameters_are_left_alone():
     before = model.get_params()
     model.fit(low_rank(50, 6, 2, random_state=0).X)
     assert model.get_params() == before
+
+
+# --- holes -------------------------------------------------------------------------------------
+
+
+def with_holes(share, seed=0, n=400, p=10):
+    """Two components and noise of variance 0.49: the data, and the same with holes."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2)) @ rng.normal(size=(2, p)) * 2 + 0.7 * rng.normal(size=(n, p))
+    return X, np.where(rng.random(X.shape) < share, np.nan, X)
+
+
+@pytest.mark.filterwarnings("ignore::bayespca.estimators.RankWarning")  # rows without any cell
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
+@pytest.mark.parametrize("options", [{}, {"method": "ml", "n_components": 2}])
+def test_holes_do_not_raise_the_noise(options, share):
+    """pca-magic finds 1.07, 2.07 and 3.48 at these shares, where it is 0.49."""
+    found = [BayesianPCA(**options).fit(with_holes(share, s)[1]).noise_variance_ for s in range(4)]
+    assert np.mean(found) == pytest.approx(0.49, rel=0.05)
+
+
+def test_each_pattern_of_holes_has_its_own_covariance():
+    """Tools that share one covariance among all rows give the same spread to every row."""
+    _, Y = with_holes(0.3)
+    Y[0], Y[1] = with_holes(0.0)[0][:2]
+    Y[1, 2:] = np.nan
+    model = BayesianPCA("ml", n_components=2).fit(Y)
+    _, std = model.transform(Y[:2], return_std=True)
+    assert (std[1] > 1.3 * std[0]).all()
+
+
+def test_the_answer_with_holes_does_not_depend_on_the_start():
+    _, Y = with_holes(0.3)
+    options = {"n_components": 2, "solver": "iterative", "tol": 1e-13, "max_iter": 5000}
+    found = [BayesianPCA("ml", random_state=seed, **options).fit(Y) for seed in range(3)]
+    for model in found[1:]:
+        assert model.free_energy_ == pytest.approx(found[0].free_energy_, rel=1e-9)
+        np.testing.assert_allclose(model.impute(Y), found[0].impute(Y), atol=1e-3)
+
+
+def test_the_two_spreads_of_a_filled_cell_have_names_of_their_own():
+    """Intervals from vbpca-py's `variance_`, which has no noise in it, hold half of what is due."""
+    X, Y = with_holes(0.3)
+    model = BayesianPCA().fit(Y)
+    holes = np.isnan(Y)
+    covered = {}
+    for kind in (True, "mean"):
+        filled, std = model.impute(Y, return_std=kind)
+        covered[kind] = np.mean(np.abs(filled - X)[holes] < 1.96 * std[holes])
+    assert covered[True] == pytest.approx(0.95, abs=0.015)
+    assert covered["mean"] < 0.8
+
+
+def test_constant_columns_among_holes():
+    """R's pcaMethods and missMDA stumble over them."""
+    _, Y = with_holes(0.2)
+    Y[:, 3] = np.where(np.isnan(Y[:, 3]), np.nan, 7.0)
+    model = BayesianPCA().fit(Y)
+    assert model.n_components_ == 2
+    np.testing.assert_allclose(model.impute(Y)[:, 3], 7.0, atol=1e-6)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import multivariate_normal
 
-from bayespca import BayesianPCA
+from bayespca import BayesianPCA, VariationalPCA
 from bayespca.datasets import low_rank
 from bayespca.estimators._reading import general
 from bayespca.estimators.pca import RankWarning
@@ -192,14 +192,27 @@ def test_empty_rows_and_columns_are_told_and_have_the_priors_answer():
     with pytest.warns(RankWarning) as told:
         model = BayesianPCA().fit(Y)
     said = [str(item.message) for item in told]
-    assert said[0].startswith("1 row without any value (7")
-    assert said[1].startswith("1 column without any value (5")
+    assert said[0].startswith("1 row (7, counting from 0) without any value")
+    assert said[1].startswith("1 column (5, counting from 0) without any value")
     np.testing.assert_allclose(model.components_[:, 5], 0)
     np.testing.assert_allclose(model.transform(Y)[7], 0, atol=1e-12)
     filled, std = model.impute(Y, return_std=True)
     assert np.isfinite(filled).all()
     others = np.delete(np.delete(std, 5, axis=1), 7, axis=0)
     assert std[:, 5].min() > others.max()
+
+
+@pytest.mark.parametrize("estimator", [BayesianPCA(), VariationalPCA()], ids=str)
+def test_a_column_with_one_value_is_told_and_has_it_for_a_mean(estimator):
+    _, _, Y = simulated()
+    value = Y[4, 3] = 1.25
+    Y[np.arange(len(Y)) != 4, 3] = np.nan
+    with pytest.warns(RankWarning, match=r"1 column \(3, counting from 0\) with a single value"):
+        model = estimator.fit(Y)
+    filled, std = model.impute(Y, return_std=True)
+    np.testing.assert_allclose(filled[:, 3], value, atol=0.05)
+    others = np.delete(std, 3, axis=1)
+    assert np.delete(std[:, 3], 4).min() > np.median(others[others > 0])
 
 
 def test_data_frames_keep_their_names_and_float32_its_type():

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
-from bayespca import BayesianPCA
+from bayespca import BayesianPCA, inference
 from bayespca.missing import vb
 from bayespca.missing.data import observed
-from bayespca.missing.fit import Options, _model, _most
+from bayespca.missing.fit import Options, _model, _most, _searched
 from bayespca.missing.start import fill, start
 
 from .conftest import swept, with_holes
@@ -78,3 +79,29 @@ def test_the_order_of_rows_and_columns_does_not_matter():
     np.testing.assert_allclose(
         mixed.impute(X[rows][:, columns]), plain.impute(X)[rows][:, columns], atol=1e-4
     )
+
+
+def test_components_too_many_do_not_cost_a_sweep_each():
+    """Where the signal is strong, a filled matrix shows many components that are none."""
+    _, Y = with_holes(3000, 100, 10, 0.4, noise=0.5)
+    run, _, _ = swept(Y, tol=1e-8)
+    dropped = int(run.trace.rank[0]) - 10
+    assert run.state.rank == 10
+    assert dropped > 3
+    assert run.n_iter < dropped + 5
+
+
+def test_a_component_that_the_start_has_missed_is_found():
+    _, Y = with_holes(300, 20, 3, 0.3)
+    run, model, data = swept(Y, tol=1e-10)
+    less = vb.without_component(run.state, 1)
+    begun_again = inference.run(
+        partial(vb.step, data=data, model=model), less, max_iter=50, tol=1e-6
+    )
+    assert begun_again.state.rank == 2
+    found = _searched(begun_again, data, model, inference.Looping(tol=1e-10))
+    assert found.run.state.rank == 3
+    assert found.run.free_energy == pytest.approx(run.free_energy, rel=1e-7)
+    assert set(found.energies) >= {2, 3}
+    energies = found.run.trace.free_energy
+    assert (np.diff(energies) <= 1e-9 * np.abs(energies[1:])).all()

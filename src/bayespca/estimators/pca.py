@@ -24,7 +24,10 @@ from ._reading import functions
 Array = Any
 
 # Advice that is worth a warning, besides a place in `status_`.
-WARNED = ("near-rank-bound", "cut-off", "near-rounding", "empty-rows", "empty-columns")
+WARNED = (
+    *("near-rank-bound", "cut-off", "near-rounding"),
+    *("empty-rows", "empty-columns", "single-columns"),
+)
 
 
 class RankWarning(UserWarning):

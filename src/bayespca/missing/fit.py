@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca import inference
-from bayespca.engines import array_namespace, to_numpy
+from bayespca.engines import to_numpy
 from bayespca.spectrum import MAP, METHODS, PB_A, PB_B, VB, Spectrum, Status, solve
 from bayespca.spectrum.priors import LOG_2PI, GivenPrior, Prior
 from bayespca.spectrum.solve import borrowed_noise
 
 from . import posterior as read
 from .data import Holes, observed
-from .places import taken
 from .posterior import Posterior
 from .rows import Columns
-from .start import fill, random_start, start, start_with_all
+from .seen import Seen, seen
+from .start import fill, random_start, start, start_with_all, with_one_more
 from .vb import (
     LEAST_NOISE,
     LEAST_NOISE_ML,
@@ -100,26 +100,14 @@ def fit(X: Array, options: Options) -> Fit:
     Rows and columns without any value take no part: the former have the prior's scores, the latter
     loadings of 0 and no mean.
     """
-    rows, live = _with_values(X)
-    known = X
-    if not rows.all():
-        known = taken(known, np.flatnonzero(rows))
-    if not live.all():
-        known = taken(known, np.flatnonzero(live), axis=1)
+    known = seen(X)
     # With noise of its own for each feature, its unit is arbitrary: that of its spread will do.
     data = observed(
-        known,
+        known.known(X),
         center=options.center,
         scale=options.scale or options.per_feature,
     )
-    return _finished(_run(data, options), data, live, options, X, _status(rows, live))
-
-
-def _with_values(X: Array) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which rows and columns have any value."""
-    xp = array_namespace(X)
-    seen = ~xp.isnan(X)
-    return to_numpy(xp.any(seen, axis=1)), to_numpy(xp.any(seen, axis=0))
+    return _finished(_run(data, options), data, known, options, X)
 
 
 # --- what is to be fitted, and from where ------------------------------------------------------
@@ -127,10 +115,11 @@ def _with_values(X: Array) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
 
 @dataclass(frozen=True)
 class Solved:
-    """A run, what it fitted, and whether its noise is that of EVB."""
+    """A run, what it fitted, free energies by rank, and whether its noise is that of EVB."""
 
     run: inference.Run[State]
     model: Model
+    energies: dict[int, float]
     noise_is_borrowed: bool = False
 
 
@@ -154,7 +143,46 @@ def _run(data: Holes, options: Options) -> Solved:
         # From the closed form there is one start, and nothing random in it.
         n_init=None if options.init == "random" else 1,
     )
-    return Solved(_with_all_that_grow(run, data, model, looping), model, borrowed)
+    if model.prunes:
+        return _searched(run, data, model, looping)
+    return Solved(_with_all_that_grow(run, data, model, looping), model, {}, borrowed)
+
+
+def _searched(
+    run: inference.Run[State], data: Holes, model: Model, looping: inference.Looping
+) -> Solved:
+    """One component more, as long as that leads lower; and one less, for what is to be compared."""
+
+    def tried(state: State) -> inference.Run[State]:
+        return inference.run(
+            partial(step, data=data, model=model),
+            state,
+            max_iter=looping.max_iter,
+            tol=looping.tol,
+            callback=_hopeless(run.free_energy),
+        )
+
+    energies = _seen_energies(run)
+    while run.state.rank < model.most:
+        more = tried(with_one_more(run.state, data))
+        rank = more.state.rank
+        energies[rank] = min(more.free_energy, energies.get(rank, np.inf))
+        if more.free_energy >= run.free_energy or rank <= run.state.rank:
+            break
+        led_lower = more.trace.free_energy < run.free_energy
+        run = replace(more, trace=run.trace.followed_by(more.trace, led_lower))
+    if run.state.rank:
+        less = tried(without_component(run.state, run.state.rank - 1))
+        energies[less.state.rank] = less.free_energy
+    return Solved(run, model, energies)
+
+
+def _seen_energies(run: inference.Run[State]) -> dict[int, float]:
+    """The lowest free energy seen with each rank."""
+    found: dict[int, float] = {}
+    for rank, energy in zip(run.trace.rank.tolist(), run.trace.free_energy.tolist(), strict=True):
+        found[rank] = min(energy, found.get(rank, np.inf))
+    return found
 
 
 def _start(
@@ -267,12 +295,12 @@ def _prior(prior: Prior) -> inference.Prior:
 def _finished(
     solved: Solved,
     data: Holes,
-    live: NDArray[np.bool_],
+    known: Seen,
     options: Options,
     X: Array,
-    status: Status,
 ) -> Fit:
     run, model = solved.run, solved.model
+    status, live = known.status, known.columns
     n, p = X.shape
     state = run.state
     for h in np.flatnonzero(~has_mean(state, data, model))[::-1]:
@@ -289,9 +317,9 @@ def _finished(
     gamma = np.sqrt(M * (variances + posterior.noise_variance))
     return Fit(
         posterior=posterior,
-        spectrum=_spectrum(gamma, (p, M), posterior.noise_variance),
+        spectrum=spectrum_as_if_complete(gamma, (p, M), posterior.noise_variance),
         shrunk_singular_values=np.sqrt(M * variances),
-        rank_posterior=_rank_posterior(run, state.rank, data, model),
+        rank_posterior=_rank_posterior(solved.energies, state.rank),
         n_samples=n,
         free_energy=_free_energy(run, data, model, options),
         noise_variance=noise,
@@ -353,7 +381,9 @@ def _free_energy(run: inference.Run[State], data: Holes, model: Model, options: 
     return energy + model.most * L * log_unit
 
 
-def _spectrum(gamma: FloatArray, shape: tuple[int, int], noise_variance: float) -> Spectrum:
+def spectrum_as_if_complete(
+    gamma: FloatArray, shape: tuple[int, int], noise_variance: float
+) -> Spectrum:
     """The kept components, the others as noise: what a complete matrix would have shown."""
     order = np.sort(gamma)[::-1]
     rest = noise_variance * max(shape) * (min(shape) - gamma.size)
@@ -364,32 +394,12 @@ def _spectrum(gamma: FloatArray, shape: tuple[int, int], noise_variance: float) 
 # --- how sure the rank is ----------------------------------------------------------------------
 
 
-def _rank_posterior(run: inference.Run[State], rank: int, data: Holes, model: Model) -> FloatArray:
+def _rank_posterior(energies: dict[int, float], rank: int) -> FloatArray:
     """exp(−F) of the ranks that were seen, normalised; index = rank.
 
     Only empirical VB's free energies can be compared between ranks.
     """
-    if not model.prunes:
-        return np.append(np.zeros(rank), 1.0)
-    return _probabilities(_energies_by_rank(run, data, model))
-
-
-def _energies_by_rank(run: inference.Run[State], data: Holes, model: Model) -> dict[int, float]:
-    """The lowest free energy seen with each rank, and that with one component less."""
-    found: dict[int, float] = {}
-    for rank, energy in zip(run.trace.rank.tolist(), run.trace.free_energy.tolist(), strict=True):
-        found[rank] = min(energy, found.get(rank, np.inf))
-    rank = run.state.rank
-    if rank:
-        less = inference.run(
-            partial(step, data=data, model=model),
-            without_component(run.state, rank - 1),
-            max_iter=SWEEPS_WITH_LESS,
-            tol=1e-8,
-            callback=_hopeless(run.free_energy),
-        )
-        found[less.state.rank] = less.free_energy
-    return found
+    return _probabilities(energies) if energies else np.append(np.zeros(rank), 1.0)
 
 
 def _hopeless(best: float) -> inference.Callback:
@@ -412,17 +422,3 @@ def _probabilities(energies: dict[int, float]) -> FloatArray:
         out[rank] = -energy
     weights = np.exp(out - out.max())
     return np.asarray(weights / weights.sum())
-
-
-def _status(rows: NDArray[np.bool_], columns: NDArray[np.bool_]) -> Status:
-    status = Status()
-    for what, live in (("row", rows), ("column", columns)):
-        empty = np.flatnonzero(~live)
-        if empty.size:
-            shown = ", ".join(map(str, empty[:5])) + (", …" if empty.size > 5 else "")
-            status = status.but(
-                f"empty-{what}s",
-                f"{empty.size} {what}{'s' * (empty.size > 1)} without any value ({shown}, counting "
-                "from 0): the prior answers for them.",
-            )
-    return status

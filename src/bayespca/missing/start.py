@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,16 +15,18 @@ from bayespca.spectrum import Solution, Spectrum, solve
 from .data import Holes
 from .idle import start_idle
 from .places import at, taken
-from .rows import suited_blocks
-from .vb import LEAST_NOISE, Model, State
+from .rows import latent, suited_blocks
+from .vb import LEAST_NOISE, Model, State, columns_of
 
 # Arrays of any namespace.
 Array = Any
 FloatArray = NDArray[np.float64]
 Solve = Callable[[Spectrum], Solution]
 
-# Times that the filled matrix is factorized and filled again.
+# Times that the filled matrix is factorized and filled again: at least, and as long as its rank
+# falls, which is cheap beside a sweep with components too many.
 ROUNDS = 5
+MOST_ROUNDS = 30
 # Components to start with beyond those found in the filled matrix; the free energy drops them.
 SPARE = 3
 
@@ -51,9 +53,13 @@ def fill(data: Holes, *, most: int, exactly: bool = False, engine: str = "auto")
     shows are taken along; with `exactly`, as many as `most`.
     """
     filled = array_namespace(data.values).asarray(data.values, copy=True)
-    for _ in range(ROUNDS):
+    before = np.inf
+    for number in range(MOST_ROUNDS):
         rank, scores, right = _factors(filled, most, exactly, data.centred, engine)
         squares = _refill(filled, data, scores, right)
+        if number + 1 >= ROUNDS and rank >= before:
+            break
+        before = rank
     noise = max(squares / max(float(data.column_counts.sum()), 1.0), 1e-8)
     return Filled(filled, rank, scores, right, noise)
 
@@ -122,6 +128,35 @@ def start_with_all(
     scores = xp.matmul(X, right.T) - xp.matmul(right, at(X, found.mean))
     noise = max(solution.noise_variance, LEAST_NOISE)
     return _state(data, model, scores, right, noise, per_feature)
+
+
+def with_one_more(state: State, data: Holes) -> State:
+    """One more component: the strongest of what the others leave in the cells that are there.
+
+    Zeros in the holes make it weaker by the share of cells that are there.
+    """
+    n, p = data.shape
+    found = decompose(_rest(state, data), plan=solve, center=data.centred, n_needed=1)
+    gamma = float(found.spectrum.singular_values[0] * found.spectrum.scale)
+    size = max(gamma * np.sqrt(n * p) / float(data.column_counts.sum()), 1e-6)
+    H = state.rank
+    b = np.insert(state.b, H, to_numpy(found.right(1)[0, :]) * np.sqrt(p * size), axis=1)
+    b_cov = np.insert(np.insert(state.b_cov, H, 0.0, axis=1), H, 0.0, axis=2)
+    prior_a, prior_b = (np.append(prior, size) for prior in (state.prior_a, state.prior_b))
+    return replace(state, b=b, b_cov=b_cov, prior_a=prior_a, prior_b=prior_b, energy=np.inf)
+
+
+def _rest(state: State, data: Holes) -> Array:
+    """x − b̃ᵀã in the cells that are there, 0 elsewhere, in the units of the state."""
+    xp, H = array_namespace(data.values), state.rank
+    root = np.ones(data.shape[1]) if state.psi is None else np.sqrt(state.psi)
+    rest = data.values / at(data.values, root)
+    a, _ = latent(replace(data, values=rest), columns_of(state))
+    right, mean = at(a, state.b[:, :H].T), at(a, state.b[:, H])
+    for block in suited_blocks(data, H):
+        left = rest[block.rows, :] - xp.matmul(a[block.rows, :], right) - mean
+        rest[block.rows, :] = xp.where(taken(block.seen, block.pattern), left, 0 * left)
+    return rest
 
 
 def random_start(data: Holes, model: Model, noise: float | None, rng: np.random.Generator) -> State:

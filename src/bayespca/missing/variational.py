@@ -16,9 +16,10 @@ from bayespca.spectrum import Spectrum, Status
 
 from . import hierarchical
 from .data import Holes, observed
-from .fit import _spectrum, _status, _with_values
+from .fit import spectrum_as_if_complete
 from .hierarchical import State
 from .off import Off
+from .seen import seen
 
 FloatArray = NDArray[np.float64]
 
@@ -32,8 +33,8 @@ def fit(
     vary are no features, as for complete data.
     """
     X = np.asarray(X, dtype=np.float64)
-    rows, seen = _with_values(X)
-    features = Features(seen, seen & _constant(X, center=hyper.has_mean))
+    known = seen(X)
+    features = Features(known.columns, known.columns & _constant(X, center=hyper.has_mean))
     inside = X[:, features.live]
     data = observed(inside[~np.isnan(inside).all(axis=1)], center=hyper.has_mean, scale=False)
     unit, (N, d) = float(data.unit[0]), data.shape
@@ -45,7 +46,7 @@ def fit(
         _starts(data, hyper.in_units(unit), q),
         records=[State, Off],
     )
-    return _finished(run, data, features, hyper, X, _status(rows, seen))
+    return _finished(run, data, features, hyper, X, known.status)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,4 +154,4 @@ def _seen_if_complete(
     """The singular values of components, as a complete matrix would have shown them."""
     d, M = (max(size, weights.shape[1], 1) for size in shape)
     gamma = np.sqrt(M * (np.linalg.svd(weights, compute_uv=False) ** 2 + noise_variance))
-    return _spectrum(gamma, (d, M), noise_variance)
+    return spectrum_as_if_complete(gamma, (d, M), noise_variance)

@@ -77,7 +77,7 @@ class State:
     `psi`, each feature has a noise variance of its own: everything else is then of data divided by
     √ψ, whose noise variance is 1, the prior of the loadings included. `idle` is the variance of the
     loadings of each further component, which has no mean; `n_gone` counts those that have become 0;
-    `energy` is the free energy.
+    `energy` is the free energy, and `batch` the number of components to try to do without.
     """
 
     b: FloatArray
@@ -89,6 +89,7 @@ class State:
     idle: FloatArray | None = None
     n_gone: int = 0
     energy: float = np.inf
+    batch: int = 1
 
     @property
     def rank(self) -> int:
@@ -99,8 +100,16 @@ class State:
 
 
 def step(state: State, data: Holes, model: Model) -> tuple[State, Info]:
-    """A sweep, unless it is lost in rounding errors."""
+    """A sweep, unless it is lost in rounding errors.
+
+    After one in which a component was dropped, one with several less is tried as well.
+    """
     new = sweep(state, data, model)
+    if new.rank < state.rank:
+        new = replace(new, batch=max(2, state.batch // 2))
+    if 1 < state.batch <= state.rank:
+        less = sweep(without_weakest(state, state.batch), data, model)
+        new = replace(less, batch=2 * state.batch) if less.energy < new.energy else new
     squares = data.squares if state.psi is None else data.squares / state.psi
     if is_rounding(state.energy, new.energy, float(squares.sum()), 1 / state.noise_variance):
         new = state
@@ -120,7 +129,7 @@ def sweep(state: State, data: Holes, model: Model) -> State:
     energy = parts.free_energy
     if state.psi is not None:
         energy += 0.5 * float((data.column_counts - data.centred) @ np.log(state.psi))
-    return replace(state, energy=energy)
+    return replace(state, energy=energy, batch=1)
 
 
 def columns_of(state: State, *, integrated: bool = True) -> Columns:
@@ -391,6 +400,13 @@ def without_component(state: State, h: int) -> State:
         prior_a=np.delete(state.prior_a, h),
         prior_b=np.delete(state.prior_b, h),
     )
+
+
+def without_weakest(state: State, count: int) -> State:
+    """The state without some of its last components."""
+    for h in range(state.rank - 1, state.rank - 1 - count, -1):
+        state = without_component(state, h)
+    return state
 
 
 def _others(h: int, count: int) -> NDArray[np.intp]:
