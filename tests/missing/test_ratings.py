@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bayespca import BayesianPCA, inference, missing
-from bayespca.missing import ratings
+from bayespca.missing import parallel, ratings
 from bayespca.missing.packing import unpacked
 from bayespca.missing.ratings import kernels, sweeps
 from bayespca.missing.ratings.fit import _model
@@ -142,23 +142,19 @@ def test_compiled_loops_are_numpys(K, integrated):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11)
 
 
-def test_the_number_of_threads_changes_nothing():
-    import numba
-
+@pytest.mark.parametrize("threads", [2, 3])
+def test_the_number_of_threads_changes_nothing(monkeypatch, threads):
     from bayespca.missing.ratings.compiled import by_loops
 
     X, i, j = rated(300, 50)
     side = sorted_cells(X, i, j).by_rows
     rng = np.random.default_rng(0)
     given = sweeps.regressors(rng.normal(size=(50, 6)), np.zeros((0, 21)), 0.0, biases=True)
-    given_all = (side.starts, side.other, side.values, given, np.ones(6), 0.5, True)
-    before = numba.get_num_threads()
-    try:
-        numba.set_num_threads(1)
-        alone = by_loops(*given_all)
-    finally:
-        numba.set_num_threads(before)
-    for found, expected in zip(by_loops(*given_all), alone, strict=True):
+    task = (side.starts, side.other, side.values, given, np.ones(6), 0.5, True)
+    monkeypatch.setattr(parallel, "blas_threads", lambda: 1)
+    alone = by_loops(*task)
+    monkeypatch.setattr(parallel, "blas_threads", lambda: threads)
+    for found, expected in zip(by_loops(*task), alone, strict=True):
         np.testing.assert_array_equal(found, expected)
 
 

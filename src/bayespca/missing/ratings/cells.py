@@ -19,7 +19,8 @@ def weighted_sum(side: Side, a: FloatArray, b: FloatArray) -> float:
     """Σ xᵢⱼaᵢbⱼ over the cells, for numbers a of rows and b of columns."""
     total = 0.0
     for cells, rows in chunks(side):
-        total += float((side.values[cells] * a[rows]) @ b[side.other[cells]])
+        # Not a product of BLAS, whose threads would take the cores from those of the loops.
+        total += float(np.einsum("c,c,c->", side.values[cells], a[rows], b[side.other[cells]]))
     return total
 
 

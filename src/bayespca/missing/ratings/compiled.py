@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import deque
+
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespca.missing.parallel import in_turn
+
 FloatArray = NDArray[np.float64]
 
-# Pieces of work to share among threads: many more than these, so that none waits long.
-PIECES = 256
+# Pieces of work to share among threads: more than these, so that none waits long.
+PIECES = 64
 
 
 def by_loops(
@@ -21,48 +26,57 @@ def by_loops(
     s2: float,
     integrated: bool,
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """One row after another, each by one thread: the same sums for any number of threads."""
+    """One row after another, each by one thread: the same sums for any number of threads.
+
+    Threads are Python's, which numba's would abort if a fit ran in several of them.
+    """
     n, K = starts.size - 1, prior.size
     # Pieces of about as much work: cells, and one small matrix for each row.
     work = starts + np.arange(n + 1) * K
-    pieces = np.searchsorted(work, np.linspace(0, work[-1], PIECES + 1)).astype(np.int64)
-    pieces[0], pieces[-1] = 0, n
+    edges = np.unique(np.searchsorted(work, np.linspace(0, work[-1], PIECES + 1)))
+    edges[-1] = n
+    pieces = [(int(low), int(high)) for low, high in itertools.pairwise(edges)]
     mean = np.zeros((n, K))
     cov = np.zeros((n if integrated else 0, K * (K + 1) // 2))
     log_dets, fits = np.zeros(n), np.zeros(n)
-    _rows(starts, other, values, *given, 1 / prior, s2, pieces, mean, cov, log_dets, fits)
+    ridge = 1 / prior
+
+    def piece(edge: tuple[int, int]) -> None:
+        _rows(starts, other, values, *given, ridge, s2, *edge, mean, cov, log_dets, fits)
+
+    deque(in_turn(piece, pieces), maxlen=0)
     return mean, cov, log_dets, fits
 
 
 # Inner products may be summed in another order, which lets them use vector instructions.
-@numba.njit(parallel=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
 def _rows(  # type: ignore[no-untyped-def]
-    starts, other, values, second, mean_z, drift, ridge, s2, pieces, mean, cov, log_dets, fits
+    starts, other, values, second, mean_z, drift, ridge, s2, low, high, mean, cov, log_dets, fits
 ):
+    """The rows from low to high."""
     K = ridge.size
     size = K * (K + 1) // 2
-    for piece in numba.prange(pieces.size - 1):
-        G = np.empty(size)
-        r = np.empty(K)
-        L = np.empty((K, K))
-        for i in range(pieces[piece], pieces[piece + 1]):
-            G[:] = 0.0
-            r[:] = 0.0
-            for cell in range(starts[i], starts[i + 1]):
-                j = other[cell]
-                x = values[cell]
-                for q in range(size):
-                    G[q] += second[j, q]
-                for k in range(K):
-                    r[k] += x * mean_z[j, k] - drift[j, k]
-            log_dets[i] = _factorize(L, G, ridge, s2)
-            _solve(L, r, s2, mean[i])
-            if cov.shape[0]:
-                _invert(L, cov[i])
-                fits[i] = _fit(mean[i], cov[i], r, G)
-            else:
-                log_dets[i] = 0.0
-                fits[i] = _point_fit(mean[i], r, G)
+    G = np.empty(size)
+    r = np.empty(K)
+    L = np.empty((K, K))
+    for i in range(low, high):
+        G[:] = 0.0
+        r[:] = 0.0
+        for cell in range(starts[i], starts[i + 1]):
+            j = other[cell]
+            x = values[cell]
+            for q in range(size):
+                G[q] += second[j, q]
+            for k in range(K):
+                r[k] += x * mean_z[j, k] - drift[j, k]
+        log_dets[i] = _factorize(L, G, ridge, s2)
+        _solve(L, r, s2, mean[i])
+        if cov.shape[0]:
+            _invert(L, cov[i])
+            fits[i] = _fit(mean[i], cov[i], r, G)
+        else:
+            log_dets[i] = 0.0
+            fits[i] = _point_fit(mean[i], r, G)
 
 
 @numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,16 +23,16 @@ class Side:
     other: Indices
     values: FloatArray
 
-    @property
+    @cached_property
     def counts(self) -> Starts:
         """Cells of each row."""
-        return np.diff(self.starts)
+        return np.asarray(self.starts[1:] - self.starts[:-1])
 
     def sums(self, x: FloatArray) -> FloatArray:
         """Σ of a number for each column over the cells of each row."""
         return _sums(x[self.other], self.starts)
 
-    @property
+    @cached_property
     def totals(self) -> FloatArray:
         """Σ of the values of each row."""
         return _sums(self.values, self.starts)
@@ -62,6 +63,11 @@ class Ratings:
     @property
     def n_cells(self) -> int:
         return int(self.by_rows.values.size)
+
+    @cached_property
+    def squares(self) -> float:
+        """Σx²"""
+        return float(np.sum(self.by_rows.values**2))
 
 
 def sorted_both_ways(

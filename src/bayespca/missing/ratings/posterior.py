@@ -95,13 +95,25 @@ def predict_and_std(
     return _rated(posterior, mean), np.sqrt(variance) * posterior.unit
 
 
+def predict_all(posterior: Posterior, row: int) -> FloatArray:
+    """Posterior mean of the ratings of all columns by one row; −1 for one that was never seen."""
+    H, b = posterior.rank, posterior.columns.mean
+    (a,) = _means(posterior.rows, np.array([row]))
+    low = b[:, :H] @ a[:H]
+    return _rated(posterior, low + a[H] + b[:, H] if posterior.biases else low)
+
+
 def fold_in(posterior: Posterior, side: Side) -> Factor:
     """Rows that were not there, from their ratings alone: columns stay as they are."""
+    used, other = np.unique(side.other, return_inverse=True)
     columns = posterior.columns
-    given = regressors(columns.mean, columns.cov, posterior.mean, biases=posterior.biases)
+    mean = columns.mean[used].astype(np.float64)
+    cov = columns.cov[used].astype(np.float64) if len(columns.cov) else columns.cov
+    given = regressors(mean, cov, posterior.mean, biases=posterior.biases)
     prior = posterior.rows.prior
     integrated = bool(len(posterior.rows.cov)) or not len(posterior.rows.mean)
-    found = updated(side, given, prior, posterior.noise_variance, integrated)
+    cells = Side(side.starts, other.astype(np.int32), side.values)
+    found = updated(cells, given, prior, posterior.noise_variance, integrated)
     return Factor(found.mean, found.cov, prior)
 
 

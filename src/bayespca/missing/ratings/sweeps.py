@@ -107,12 +107,11 @@ def regressors(mean: FloatArray, cov: FloatArray, location: float, *, biases: bo
 
 def _squares(data: Ratings, rows: Found, location: float, *, biases: bool) -> float:
     """Σ⟨(x − u − m)²⟩ over the cells."""
-    total = float(data.by_rows.values @ data.by_rows.values)
     if not biases:
-        return total
+        return data.squares
     u = rows.mean[:, -1] + location
     second = u * u + (rows.cov[:, -1] if len(rows.cov) else 0.0)
-    return total + float(data.by_rows.counts @ second - 2 * data.by_rows.totals @ u)
+    return data.squares + float(data.by_rows.counts @ second - 2 * data.by_rows.totals @ u)
 
 
 @dataclass(frozen=True, eq=False)
