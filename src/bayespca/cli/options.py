@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 if TYPE_CHECKING:
-    from bayespca.estimators import BayesianPCA
+    from bayespca.estimators import BayesianPCA, MatrixFactorization
     from bayespca.io import How
 
 READING, MODEL, OUTPUT = "Reading data", "The model", "Output"
@@ -34,6 +34,14 @@ class Method(StrEnum):
     map = "map"
     ml = "ml"
     laplace = "laplace"
+
+
+class RatingsMethod(StrEnum):
+    """Methods of `MatrixFactorization`."""
+
+    evb = "evb"
+    epb = "epb"
+    emap = "emap"
 
 
 class Noise(StrEnum):
@@ -67,6 +75,26 @@ def _variance(text: str) -> str:
             raise ValueError
     except ValueError:
         raise typer.BadParameter("must be a positive number, auto or 0db.") from None
+    return text
+
+
+def _positive_or_auto(text: str) -> str:
+    try:
+        if text != "auto" and not 0 < float(text) < float("inf"):
+            raise ValueError
+    except ValueError:
+        raise typer.BadParameter("must be a positive number or auto.") from None
+    return text
+
+
+def _bounds(text: str) -> str:
+    try:
+        if text not in ("auto", "none"):
+            low, high = map(float, text.split(","))
+            if not -float("inf") < low < high < float("inf"):
+                raise ValueError
+    except ValueError:
+        raise typer.BadParameter("must be auto, none, or two numbers such as 1,5.") from None
     return text
 
 
@@ -206,6 +234,95 @@ class Fitting:
             noise=self.noise.value,
             engine=self.engine.value,
             random_state=self.seed,
+        )
+
+
+@dataclass(frozen=True)
+class ReadingRatings:
+    """How to read ratings, where that is not recognised."""
+
+    columns: Annotated[
+        str | None,
+        _option(panel=READING, help="Names of the columns: user,item,rating; or counted from 0."),
+    ] = None
+    delimiter: Annotated[
+        str | None,
+        _option(
+            panel=READING,
+            callback=_one_character,
+            help="What separates columns: one character, or tab.",
+        ),
+    ] = None
+    decimal: Annotated[
+        str | None,
+        _option(panel=READING, callback=_one_character, help="The decimal sign of numbers."),
+    ] = None
+    header: Annotated[
+        bool | None,
+        _option("--header/--no-header", panel=READING, help="Whether line 1 names the columns."),
+    ] = None
+
+    def how(self) -> How:
+        from bayespca.io import How
+
+        return How(delimiter=self.delimiter, decimal=self.decimal, header=self.header)
+
+    def names(self) -> list[str] | None:
+        """The columns as they were named."""
+        if self.columns is None:
+            return None
+        return [name.strip() for name in self.columns.split(",")]
+
+
+@dataclass(frozen=True)
+class Factorizing:
+    """What to fit to ratings; as the parameters of `MatrixFactorization`."""
+
+    method: Annotated[
+        RatingsMethod, _option(panel=MODEL, help="Both factors integrated out, one, or none.")
+    ] = RatingsMethod.evb
+    components: Annotated[
+        str,
+        _option(
+            "--components",
+            "--n-components",
+            panel=MODEL,
+            callback=_whole_number_or_auto,
+            help="The largest rank allowed, or auto.",
+        ),
+    ] = "auto"
+    biases: Annotated[
+        bool,
+        _option("--biases/--no-biases", panel=MODEL, help="A bias of each user and each item."),
+    ] = True
+    noise_variance: Annotated[
+        str, _option(panel=MODEL, callback=_positive_or_auto, help="A number or auto.")
+    ] = "auto"
+    bounds: Annotated[
+        str,
+        _option(panel=MODEL, callback=_bounds, help="Of predictions: low,high; auto; or none."),
+    ] = "auto"
+    max_iter: Annotated[int, _option(panel=MODEL, min=1, help="Largest number of sweeps.")] = 500
+    tol: Annotated[
+        float, _option(panel=MODEL, min=0, help="Relative fall of the free energy at the end.")
+    ] = 1e-5
+
+    def model(self) -> MatrixFactorization:
+        from bayespca.estimators import MatrixFactorization
+
+        cap, noise = self.components, self.noise_variance
+        bounds: Any = None if self.bounds == "none" else self.bounds
+        if bounds is not None and bounds != "auto":
+            low, high = map(float, bounds.split(","))
+            bounds = low, high
+        return MatrixFactorization(
+            self.method.value,
+            n_components=cap if cap == "auto" else int(cap),
+            biases=self.biases,
+            noise_variance=noise if noise == "auto" else float(noise),
+            bounds=bounds,
+            max_iter=self.max_iter,
+            tol=self.tol,
         )
 
 

@@ -86,6 +86,19 @@ def print_summary(
     print_notes([*(note.text for note in summary.notes), *(notes or [])])
 
 
+def print_facts(title: str, what: str, facts: dict[str, str]) -> None:
+    """A headline, and a line for each fact."""
+    out = console()
+    out.print(Text.assemble((title, "bold"), f"  {what}"))
+    out.print()
+    grid = Grid.grid(padding=(0, 3))
+    grid.add_column(style="dim")
+    grid.add_column()
+    for name, fact in facts.items():
+        grid.add_row(name, fact)
+    out.print(Padding(grid, (0, 2)))
+
+
 def _headline(summary: Summary) -> Grid:
     grid = Grid.grid(padding=(0, 3))
     grid.add_column(style="dim")

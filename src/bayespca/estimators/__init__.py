@@ -1,6 +1,7 @@
 """scikit-learn classes and one-call functions: validate, call, store."""
 
 from ._posterior import PosteriorReader
+from .factorization import MatrixFactorization
 from .functions import RankReport, denoise, evbmf, rank_report, rank_rules, vbmf
 from .gibbs import GibbsPCA
 from .imputation import BayesianPCAImputer, EntryScores, cross_validate_entries, impute
@@ -14,6 +15,7 @@ __all__ = [
     "BayesianPCAImputer",
     "EntryScores",
     "GibbsPCA",
+    "MatrixFactorization",
     "ModelFileError",
     "PosteriorReader",
     "RankReport",

@@ -24,9 +24,11 @@ from bayespca.io.archive import FlawError, ModelFileError
 from bayespca.io.tree import Decoder, Encoder, Json, Kind, Record, check_kinds, members
 from bayespca.linear import Posterior
 from bayespca.linear.gibbs import Draws
+from bayespca.missing import ratings
 from bayespca.missing.rows import Columns
 from bayespca.spectrum import Advice, Spectrum, Status
 
+from .factorization import MatrixFactorization
 from .gibbs import GibbsPCA
 from .imputation import BayesianPCAImputer
 from .pca import BayesianPCA
@@ -54,6 +56,15 @@ def _is_output_setting(value: Any) -> bool:
         and value.keys() <= {"transform"}
         # Arrays would be compared entry by entry.
         and all(v is None or (isinstance(v, str) and v in known) for v in value.values())
+    )
+
+
+def _is_bounds(value: Any) -> bool:
+    return (
+        isinstance(value, list | tuple)
+        and len(value) == 2
+        and all(isinstance(bound, int | float | np.number) for bound in value)
+        and bool(value[0] <= value[1])
     )
 
 
@@ -99,6 +110,8 @@ MATRICES = Kind("a stack of matrices of numbers", lambda value: _is_array(value,
 STACKS = Kind("stacks of matrices of numbers", lambda value: _is_array(value, 4))
 DIAGNOSTICS = Kind("numbers and vectors by name", _is_diagnostic)
 NAMES = Kind("a vector of strings", lambda value: _is_array(value, 1, "O"))
+IDS = Kind("a vector of numbers or strings", lambda value: _is_array(value, 1, "biufO"))
+BOUNDS = Kind("a tuple of two numbers in order", _is_bounds)
 PRECISION = Kind(
     "float32 or float64",
     lambda value: isinstance(value, np.dtype) and value in (np.dtype("f4"), np.dtype("f8")),
@@ -177,6 +190,37 @@ def _check_draws(draws: Draws) -> None:
     _require(known and positive, "the draws of GibbsDraws are not finite or not positive")
 
 
+def _check_factor(factor: ratings.Factor) -> None:
+    """Sizes, and what predictions need."""
+    n, K = factor.mean.shape
+    sizes = ((n, K * (K + 1) // 2), (0, K * (K + 1) // 2))
+    agree = factor.prior.shape == (K,) and factor.cov.shape in sizes
+    _require(agree, "the arrays of a RatingsFactor are of different sizes")
+    finite = np.isfinite(factor.mean).all() and np.isfinite(factor.cov).all()
+    _require(
+        finite and np.isfinite(factor.prior).all() and (factor.prior > 0).all(),
+        "the moments of a RatingsFactor are not finite or its variances not positive",
+    )
+    with np.errstate(invalid="ignore"):
+        _require((factor.std() >= 0).all(), "the covariances of a RatingsFactor are none")
+
+
+def _check_ratings_posterior(posterior: ratings.Posterior) -> None:
+    sizes = {posterior.rows.prior.size, posterior.columns.prior.size}
+    _require(
+        len(sizes) == 1 and sizes.pop() >= posterior.biases,
+        "the factors of a RatingsPosterior are of different sizes",
+    )
+    _require(
+        0 < posterior.unit < np.inf and 0 < posterior.noise_variance < np.inf,
+        "the unit or the noise variance of a RatingsPosterior is not positive",
+    )
+    _require(
+        np.isfinite(posterior.mean) and np.isfinite(posterior.location),
+        "the mean of a RatingsPosterior is not finite",
+    )
+
+
 def _check_trace(trace: Trace) -> None:
     lengths = {trace.free_energy.size, trace.rank.size}
     lengths |= {trace.noise_variance.size, trace.seconds.size}
@@ -250,6 +294,22 @@ RECORDS: dict[str, Record] = {
         Draws,
         {"W": STACKS, "alpha": MATRICES, "tau": MATRIX, "mu": MATRICES, "log_joint": MATRIX},
         _check_draws,
+    ),
+    "RatingsPosterior": Record(
+        ratings.Posterior,
+        {
+            "rows": _instance(ratings.Factor),
+            "columns": _instance(ratings.Factor),
+            "mean": NUMBER,
+            "noise_variance": NUMBER,
+            "location": NUMBER,
+            "unit": NUMBER,
+            "biases": FLAG,
+        },
+        _check_ratings_posterior,
+    ),
+    "RatingsFactor": Record(
+        ratings.Factor, {"mean": MATRIX, "cov": MATRIX, "prior": VECTOR}, _check_factor
     ),
     "Trace": Record(
         Trace,
@@ -375,6 +435,28 @@ def _check_gibbs_pca(model: Any) -> None:
     _require(names is None or names.shape == (p,), f"it does not name {p} features")
 
 
+def _check_factorization(model: Any) -> None:
+    n, m, H = model.users_.size, model.items_.size, model.n_components_
+    posterior = model.posterior_
+    width = H + posterior.biases
+    sides = ((posterior.rows, n, "user"), (posterior.columns, m, "item"))
+    for factor, size, name in sides:
+        of_factors = (getattr(model, f"{name}_factors_"), getattr(model, f"{name}_factors_std_"))
+        biases = vars(model).get(f"{name}_biases_")
+        _require(
+            factor.mean.shape == (size, width)
+            and {a.shape for a in of_factors} == {(size, H)}
+            and (biases is not None) == posterior.biases
+            and (biases is None or biases.shape == (size,)),
+            f"its arrays are not of the sizes that {size} {name}s with {H} components have",
+        )
+    starts, seen = model.seen_starts_, model.seen_items_
+    agree = starts.shape == (n + 1,) and starts[0] == 0 and starts[-1] == seen.size
+    agree = agree and (np.diff(starts) >= 0).all() and seen.size == model.n_ratings_
+    agree = agree and 0 <= seen.min(initial=0) and seen.max(initial=0) < m
+    _require(agree, "what its users have seen does not belong to its items")
+
+
 # What every PCA holds.
 FITTED_PCA: dict[str, Kind] = {
     "components_": MATRIX,
@@ -452,6 +534,35 @@ ESTIMATORS: dict[str, Layout] = {
         extras={"feature_names_in_": NAMES},
         settings={"_sklearn_output_config": OUTPUT},
         agree=_check_imputer,
+    ),
+    "MatrixFactorization": Layout(
+        MatrixFactorization,
+        parameters={**_parameters(MatrixFactorization), "bounds": _or(PLAIN, BOUNDS)},
+        fitted={
+            "users_": IDS,
+            "items_": IDS,
+            "n_components_": WHOLE,
+            "user_factors_": MATRIX,
+            "item_factors_": MATRIX,
+            "user_factors_std_": MATRIX,
+            "item_factors_std_": MATRIX,
+            "mean_": NUMBER,
+            "noise_variance_": NUMBER,
+            "free_energy_": NUMBER,
+            "n_ratings_": WHOLE,
+            "n_duplicates_": WHOLE,
+            "bounds_": _or(BOUNDS, NOTHING),
+            "seen_starts_": COUNTS,
+            "seen_items_": COUNTS,
+            "trace_": _instance(Trace),
+            "converged_": FLAG,
+            "n_iter_": WHOLE,
+            "status_": _instance(Status),
+            "posterior_": _instance(ratings.Posterior),
+        },
+        extras={"user_biases_": VECTOR, "item_biases_": VECTOR},
+        settings={},
+        agree=_check_factorization,
     ),
     "VariationalPCA": Layout(
         VariationalPCA,

@@ -61,7 +61,7 @@ def of_sample(sample: Sample, how: How, where: str) -> Layout:
     n = sample.n_columns
     names = _checked_names(sample.names, where)
     kinds = [_kind(sample, j) for j in range(n)]
-    forced = _position(names, n, how.id_column, where) if how.id_column else None
+    forced = position(names, n, how.id_column, where) if how.id_column else None
     id_column = forced
     if how.id_column is None and _names_the_rows(sample, names, kinds):
         id_column = 0
@@ -86,7 +86,7 @@ def of_types(
     n, known = len(names), _checked_names(list(names), where)
     id_column: int | None = None
     if how.id_column:
-        id_column = _position(known, n, how.id_column, where)
+        id_column = position(known, n, how.id_column, where)
     elif how.id_column is None:
         stored = [j for j in range(n) if names[j] in row_labels]
         is_first = n > 1 and kinds[0] == "text" and is_id_name(names[0])
@@ -176,19 +176,20 @@ def _checked_names(names: list[str] | None, where: str) -> tuple[str, ...] | Non
 def _positions(
     names: tuple[str, ...] | None, n: int, wanted: Sequence[str], where: str
 ) -> list[int]:
-    return [_position(names, n, name, where) for name in wanted]
+    return [position(names, n, name, where) for name in wanted]
 
 
-def _position(names: tuple[str, ...] | None, n: int, name: str, where: str) -> int:
+def position(names: tuple[str, ...] | None, n: int, name: str, where: str) -> int:
     """Where a column is: by its name, or counting from 0."""
     if names is not None and name in names:
         return names.index(name)
     if name.isdigit() and int(name) < n:
         return int(name)
-    known = "" if names is None else f" Its columns are {_listed(names)}."
+    known = "" if names is None else f" Its columns are {listed(names)}."
     raise ValueError(f"{where} has no column {name!r}.{known}")
 
 
-def _listed(names: Sequence[str], most: int = 8) -> str:
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Names for a sentence, not too many of them."""
     shown = ", ".join(repr(name) for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -48,7 +48,7 @@ def open_text_file(path: Path, how: How) -> File:
 def _read(path: Path, sample: Sample, layout: Layout) -> Table:
     pa, pa_csv = (need(name, f"reading {path}") for name in ("pyarrow", "pyarrow.csv"))
     columns = range(layout.n_columns)
-    options = _options(pa, pa_csv, sample, layout, columns, block_size=None)
+    options = reading_options(pa, pa_csv, sample, layout, columns, block_size=None)
     try:
         table = pa_csv.read_csv(path, **options)
     except (pa.ArrowException, OSError, UnicodeError) as error:
@@ -66,7 +66,7 @@ def _blocks(path: Path, sample: Sample, layout: Layout, block_bytes: int) -> Ite
     longest = max((sum(len(field) + 3 for field in row) for row in sample.rows), default=0)
     # A line must fit into a block. pyarrow reads dozens of blocks ahead, whatever their size.
     size = min(max(min(block_bytes, READ_AHEAD), 64 * longest), 2**31 - 1)
-    options = _options(pa, pa_csv, sample, layout, columns, block_size=size)
+    options = reading_options(pa, pa_csv, sample, layout, columns, block_size=size)
     keys = [str(j) for j in layout.features]
     try:
         with pa_csv.open_csv(path, **options) as batches:
@@ -81,9 +81,10 @@ def _blocks(path: Path, sample: Sample, layout: Layout, block_bytes: int) -> Ite
             raise ValueError(complaint(error, path, sample, layout)) from error
 
 
-def _options(
+def reading_options(
     pa: Any, pa_csv: Any, sample: Sample, layout: Layout, columns: Any, *, block_size: int | None
 ) -> dict[str, Any]:
+    """What pyarrow is told: features are numbers, other columns text, called by position."""
     dialect = sample.dialect
     # Our own names for pyarrow: a file need not have any.
     keys = [str(j) for j in range(layout.n_columns)]
@@ -129,7 +130,7 @@ def complaint(error: BaseException, path: Path, sample: Sample, layout: Layout) 
 def _wrong_value(path: Path, sample: Sample, layout: Layout, value: str) -> str:
     """Where the first feature stands that is not a number."""
     dialect = sample.dialect
-    for line, fields in _data_rows(path, dialect):
+    for line, fields in data_rows(path, dialect):
         for j in layout.features:
             if j < len(fields) and not _is_fine(fields[j], dialect, j in layout.booleans):
                 return (
@@ -149,7 +150,7 @@ def _is_fine(field: str, dialect: Dialect, is_boolean: bool) -> bool:
 
 def _ragged(path: Path, sample: Sample, layout: Layout) -> str | None:
     """The first line with more or fewer fields than the first one."""
-    for line, fields in _data_rows(path, sample.dialect):
+    for line, fields in data_rows(path, sample.dialect):
         if len(fields) != layout.n_columns:
             said = "its header names" if sample.names is not None else "its first line has"
             return (
@@ -160,7 +161,8 @@ def _ragged(path: Path, sample: Sample, layout: Layout) -> str | None:
     return None
 
 
-def _data_rows(path: Path, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
+def data_rows(path: Path, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
+    """Line number and fields of each row below the header, of as many as are searched."""
     with open_text(path, dialect.encoding) as text:
         rows = dialect.rows(text)
         if dialect.has_header:

@@ -1,0 +1,151 @@
+"""Ratings: error and CPU time on MovieLens, against myFM and cmfrec; a sweep over ten million.
+
+The ratings are those of ml-100k in the wheel of recbole (RECBOLE_WHEEL), or in a file
+(RATINGS_FILE) of any format that `bayespca ratings` reads.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+import zipfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from timing import heading, line
+
+from bayespca import MatrixFactorization, io
+
+INSIDE = "recbole/dataset_example/ml-100k/ml-100k.inter"
+Cells = tuple[np.ndarray, np.ndarray, np.ndarray]
+# From cells to learn from and cells to predict, predictions and spread (None where there is none).
+Recommender = Callable[[Cells, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray | None]]
+
+
+def movielens() -> Cells | None:
+    """Users and items numbered from 0, and ratings."""
+    if path := os.environ.get("RATINGS_FILE"):
+        return _numbered(Path(path))
+    wheel = os.environ.get("RECBOLE_WHEEL")
+    if not wheel:
+        return None
+    with TemporaryDirectory() as folder, zipfile.ZipFile(wheel) as archive:
+        return _numbered(Path(archive.extract(INSIDE, folder)))
+
+
+def _numbered(path: Path) -> Cells:
+    table = io.read_ratings(path)
+    users, items = (np.unique(ids, return_inverse=True)[1] for ids in (table.users, table.items))
+    return users, items, np.asarray(table.ratings, dtype=np.float64)
+
+
+def ours(method: str, cells: Cells, users: np.ndarray, items: np.ndarray) -> tuple:
+    model = MatrixFactorization(method).fit_ratings(*cells)
+    print(f"        rank {model.n_components_}, {model.n_iter_} sweeps")
+    return model.predict(users, items, return_std=True)
+
+
+def by_myfm(cells: Cells, users: np.ndarray, items: np.ndarray) -> tuple:
+    import myfm
+    import scipy.sparse as sp
+
+    n, m = cells[0].max() + 1, cells[1].max() + 1
+
+    def one_hot(i: np.ndarray, j: np.ndarray) -> sp.csr_matrix:
+        rows = np.repeat(np.arange(i.size), 2)
+        columns = np.column_stack([np.minimum(i, n - 1), n + np.minimum(j, m - 1)]).ravel()
+        return sp.csr_matrix((np.ones(rows.size), (rows, columns)), shape=(i.size, n + m))
+
+    machine = myfm.MyFMRegressor(rank=10, random_seed=0)
+    groups = [n, m]
+    machine.fit(one_hot(*cells[:2]), cells[2], n_iter=200, group_shapes=groups)
+    return machine.predict(one_hot(users, items)), None
+
+
+def by_cmfrec(cells: Cells, users: np.ndarray, items: np.ndarray) -> tuple:
+    import pandas as pd
+    from cmfrec import CMF
+
+    frame = pd.DataFrame(dict(zip(("UserId", "ItemId", "Rating"), cells, strict=True)))
+    model = CMF(k=10, verbose=False, nthreads=2).fit(frame)
+    return model.predict(users, items), None
+
+
+def five_folds(cells: Cells, recommenders: dict[str, Recommender]) -> None:
+    heading(f"{cells[2].size:,} ratings, five folds: mean RMSE and CPU time of a fold")
+    folds = np.array_split(np.random.default_rng(0).permutation(cells[2].size), 5)
+    seconds = {}
+    for name, recommender in recommenders.items():
+        errors, covered, start = [], [], time.process_time()
+        try:
+            for k, test in enumerate(folds):
+                train = np.concatenate([fold for g, fold in enumerate(folds) if g != k])
+                known = tuple(column[train] for column in cells)
+                mean, std = recommender(known, cells[0][test], cells[1][test])
+                error = np.clip(mean, 1, 5) - cells[2][test]
+                errors.append(np.sqrt(np.mean(error**2)))
+                if std is not None:
+                    covered.append(np.mean(np.abs(error) < 1.645 * std))
+        except ImportError as absent:
+            print(f"    {name}: {absent}")
+            continue
+        seconds[name] = (time.process_time() - start) / 5
+        held = f", 90 % intervals hold {np.mean(covered):.1%}" if covered else ""
+        print(f"    {name}: RMSE {np.mean(errors):.4f}, {seconds[name]:.2f} s{held}")
+    if "myFM" in seconds:
+        line("EVB's CPU over myFM's", f"{seconds['evb'] / seconds['myFM']:.2f}", "≤ 0.5")
+
+
+def ten_million() -> None:
+    """One sweep at rank 10 over 70,000×10,000, against one of cmfrec: alternating least squares."""
+    from bayespca.missing import ratings
+    from bayespca.missing.ratings import start, sweeps
+    from bayespca.missing.ratings.fit import Options, _model
+
+    rng, (n, m, rank) = np.random.default_rng(0), (70_000, 10_000, 10)
+    cells = np.unique(rng.integers(0, n * m, 10_100_000))[:10_000_000]
+    i, j = (cells // m).astype(np.int32), (cells % m).astype(np.int32)
+    A, B = rng.normal(size=(n, rank)), rng.normal(size=(m, rank))
+    x = np.einsum("ch,ch->c", A[i], B[j]) + rng.normal(size=i.size)
+    heading(f"{i.size:,} ratings, {n:,}×{m:,}, rank {rank}: CPU time of a sweep")
+    data = ratings.sorted_both_ways(i, j, x, (n, m), center=True)
+    for method in ("evb", "epb", "emap"):
+        model = _model(data, Options(method, noise_variance=1.0))
+        state, _ = sweeps.step(start.start(data, model, rank), data, model)
+        begin = time.process_time()
+        for _ in range(3):
+            state, _ = sweeps.step(state, data, model)
+        print(f"    {method}: {(time.process_time() - begin) / 3:.2f} s")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    line("peak memory, data included", f"{peak:.1f} GB", "≤ 3")
+    try:
+        import scipy.sparse as sp
+        from cmfrec import CMF
+    except ImportError as absent:
+        print(f"    cmfrec: {absent}")
+        return
+    matrix = sp.coo_matrix((x, (i, j)), shape=(n, m))
+    times = []
+    for sweeps_made in (1, 4):
+        begin = time.process_time()
+        CMF(k=rank, niter=sweeps_made, use_cg=False, verbose=False, nthreads=2).fit(matrix)
+        times.append(time.process_time() - begin)
+    print(f"    cmfrec: {(times[1] - times[0]) / 3:.2f} s")
+
+
+def main() -> None:
+    cells = movielens()
+    if cells is None:
+        print("ratings: set RATINGS_FILE, or RECBOLE_WHEEL to the wheel of recbole")
+    else:
+        mine = {method: partial(ours, method) for method in ("evb", "epb", "emap")}
+        five_folds(cells, {**mine, "myFM": by_myfm, "cmfrec": by_cmfrec})
+    ten_million()
+
+
+if __name__ == "__main__":
+    main()

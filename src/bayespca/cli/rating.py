@@ -1,0 +1,259 @@
+"""`bayespca ratings`: factorize ratings, predict those of pairs, recommend items."""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca import __version__
+from bayespca.estimators import MatrixFactorization
+from bayespca.io import How, RatingColumns, Table, read_pairs, read_ratings, write_table
+
+from . import fitting, screen
+from .progress import progress
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be made of the model, and where it goes; None for what was not asked for."""
+
+    predict: Path | None = None
+    recommend: int | None = None
+    users: str | None = None
+    out: Path | None = None
+    save: Path | None = None
+
+    def check(self) -> None:
+        """Raise before any work is done for what contradicts itself or cannot be written."""
+        if self.predict is not None and self.recommend is not None:
+            raise ValueError("--predict and --recommend write to the same place: give one of them.")
+        if self.users is not None and self.recommend is None:
+            raise ValueError("--users tells whom to recommend to: give --recommend, too.")
+        if self.out is not None and self.predict is None and self.recommend is None:
+            raise ValueError("--out is for predictions: give --predict or --recommend, too.")
+        if self.predict is not None and not self.predict.is_file():
+            raise FileNotFoundError(f"{self.predict} does not exist.")
+        fitting.Outputs(scores=self.out, model=self.save).check()
+
+
+def ratings(
+    data: Path,
+    how: How,
+    columns: Sequence[str] | None,
+    model: MatrixFactorization,
+    wanted: Wanted,
+    *,
+    as_json: bool = False,
+) -> None:
+    """Fit a file of ratings, write what was asked for, and tell what was found."""
+    start = time.perf_counter()
+    wanted.check()
+    with progress(f"reading {data.name}"):
+        given = read_ratings(data, how, columns)
+    # Before the fit, which takes longer than finding a mistake in a small file.
+    pairs = None if wanted.predict is None else _pairs(wanted.predict, columns)
+    with progress("fitting"):
+        model.fit_ratings(given.users, given.items, given.ratings)
+    table = _answers(model, pairs, wanted)
+    written = _write(model, table, wanted)
+    seconds = time.perf_counter() - start
+    if as_json:
+        shown = table if wanted.out is None else None
+        _print_json(data, model, given, shown, written, seconds)
+    elif table is not None and wanted.out is None:
+        _print_csv(table)
+    else:
+        _print(data, model, given, written, seconds)
+
+
+# --- predictions -------------------------------------------------------------------------------
+
+
+def _pairs(path: Path, columns: Sequence[str] | None) -> RatingColumns:
+    """Pairs from a file; named as in the ratings where it has these columns."""
+    try:
+        return read_pairs(path, columns=columns and columns[:2])
+    except ValueError:
+        if columns is None:
+            raise
+        return read_pairs(path)
+
+
+def _answers(
+    model: MatrixFactorization, pairs: RatingColumns | None, wanted: Wanted
+) -> Table | None:
+    if pairs is not None:
+        return _predictions(model, pairs)
+    if wanted.recommend is not None:
+        return _recommendations(model, _users(model, wanted.users), wanted.recommend)
+    return None
+
+
+def _predictions(model: MatrixFactorization, pairs: RatingColumns) -> Table:
+    users, items = _like(pairs.users, model.users_), _like(pairs.items, model.items_)
+    with progress("predicting"):
+        mean, std = model.predict(users, items, return_std=True)
+    return _table(users, items, mean, std)
+
+
+def _recommendations(model: MatrixFactorization, users: NDArray[Any], n: int) -> Table:
+    found = []
+    with progress("recommending", len(users)) as advance:
+        for user in users:
+            found.append(model.recommend(user, n, return_std=True))
+            advance(1)
+    counts = [len(items) for items, _, _ in found]
+    items, mean, std = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return _table(np.repeat(users, counts), items, mean, std)
+
+
+def _table(
+    users: NDArray[Any], items: NDArray[Any], mean: NDArray[Any], std: NDArray[Any]
+) -> Table:
+    return Table(
+        np.stack([mean, std], axis=1),
+        ["prediction", "std"],
+        others={"user": _of_one_kind(users), "item": _of_one_kind(items)},
+        order=["user", "item", "prediction", "std"],
+    )
+
+
+def _of_one_kind(ids: NDArray[Any]) -> NDArray[Any]:
+    """Ids for a column: where some are numbers and some are not, all are text."""
+    if ids.dtype != object:
+        return ids
+    return np.array([str(value) for value in ids.tolist()], dtype=object)
+
+
+def _users(model: MatrixFactorization, told: str | None) -> NDArray[Any]:
+    """Whom to recommend to: all users, those in a file, or those in a list."""
+    if told is None:
+        return model.users_
+    if Path(told).is_file():
+        names = Path(told).read_text(encoding="utf-8-sig").splitlines()
+    else:
+        names = told.split(",")
+    found = [name.strip() for name in names if name.strip()]
+    if not found:
+        raise ValueError(f"there are no users in {told!r}: give ids, or a file with one a line.")
+    return _like(np.array(found, dtype=object), model.users_)
+
+
+def _like(ids: NDArray[Any], known: NDArray[Any]) -> NDArray[Any]:
+    """Ids as those of the fit are: whole numbers or strings. Text that is no number stays."""
+    if known.dtype == object and ids.dtype != object:
+        return np.array([str(value) for value in ids.tolist()], dtype=object)
+    if known.dtype != object and ids.dtype == object:
+        texts = [str(value) for value in ids.tolist()]
+        return np.array([int(text) if _is_whole(text) else text for text in texts], dtype=object)
+    return ids
+
+
+def _is_whole(text: str) -> bool:
+    return re.fullmatch(r"-?[0-9]{1,18}", text, re.ASCII) is not None
+
+
+# --- what is written and shown -----------------------------------------------------------------
+
+
+def _write(model: MatrixFactorization, table: Table | None, wanted: Wanted) -> dict[str, str]:
+    written = {}
+    if wanted.save is not None:
+        model.save(wanted.save)
+        written["model"] = str(wanted.save)
+    if wanted.out is not None and table is not None:
+        write_table(wanted.out, table)
+        written["pairs" if wanted.recommend is None else "items"] = str(wanted.out)
+    return written
+
+
+def _print_csv(table: Table) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(["user", "item", "prediction", "std"])
+    columns = [column.tolist() for column in (*table.others.values(), *table.values.T)]
+    writer.writerows(zip(*columns, strict=True))
+
+
+def _print_json(
+    data: Path,
+    model: MatrixFactorization,
+    given: RatingColumns,
+    table: Table | None,
+    written: dict[str, str],
+    seconds: float,
+) -> None:
+    low, high = model.bounds_ or (None, None)
+    facts: dict[str, Any] = {
+        "file": str(data),
+        "version": __version__,
+        "columns": list(given.names),
+        "method": model.method,
+        "n_users": model.users_.size,
+        "n_items": model.items_.size,
+        "n_ratings": model.n_ratings_,
+        "n_duplicates": model.n_duplicates_,
+        "rank": model.n_components_,
+        "mean": model.mean_,
+        "noise_variance": model.noise_variance_,
+        "lowest": low,
+        "highest": high,
+        "free_energy": model.free_energy_,
+        "converged": model.converged_,
+        "n_iter": model.n_iter_,
+        "notes": _notes(model),
+        "written": written,
+        "seconds": round(seconds, 3),
+        "memory_mb": fitting.peak_memory(),
+    }
+    if table is not None:
+        facts |= {name: column.tolist() for name, column in table.others.items()}
+        facts |= {"prediction": table.values[:, 0], "std": table.values[:, 1]}
+    screen.print_json(facts)
+
+
+def _print(
+    data: Path,
+    model: MatrixFactorization,
+    given: RatingColumns,
+    written: dict[str, str],
+    seconds: float,
+) -> None:
+    sizes = (
+        f"{model.n_ratings_:,} ratings of {model.items_.size:,} items by {model.users_.size:,} "
+        "users"
+    )
+    spread = float(np.sqrt(model.noise_variance_))
+    facts = {
+        "components": f"[bold green]{model.n_components_}[/bold green]",
+        "noise": f"standard deviation {spread:.4g}",
+        "evidence bound": f"{-model.free_energy_:.6g} nats",
+    }
+    if model.biases:
+        facts = {"mean rating": f"{model.mean_:.4g}"} | facts
+    screen.print_facts(data.name, f"{sizes}, {screen.METHOD_NAMES[model.method]}", facts)
+    columns = ", ".join(given.names)
+    screen.print_notes(
+        [f"The columns {columns} were taken for user, item and rating.", *_notes(model)]
+    )
+    memory = fitting.peak_memory()
+    took = f"{seconds:.2f} s" + ("" if memory is None else f", {memory:.0f} MB")
+    screen.print_footer(written, f"{took}, {model.n_iter_} sweeps, bayespca {__version__}")
+
+
+def _notes(model: MatrixFactorization) -> list[str]:
+    notes = [advice.text for advice in model.status_.advice]
+    if not model.converged_:
+        notes.append(
+            f"The free energy still fell after {model.n_iter_} sweeps: raise --max-iter or --tol. "
+            "The result is usable."
+        )
+    return notes

@@ -1,0 +1,201 @@
+"""What users may pass as ratings, and the sentences they get when it will not do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array
+
+from bayespca.engines.arrays import is_sparse
+
+from . import _identifiers, _validation
+
+FloatArray = NDArray[np.float64]
+Indices = NDArray[np.int32]
+
+# Ratings of no more different values than this are on a scale, with a lowest and a highest one.
+SCALE = 101
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Ratings of users and items by their places, each pair once, sorted by users.
+
+    `starts` and `columns` are as in a sparse matrix of rows; `n_duplicates` ratings were merged.
+    """
+
+    users: NDArray[Any]
+    items: NDArray[Any]
+    starts: NDArray[np.int64]
+    columns: Indices
+    values: FloatArray
+    n_duplicates: int
+    bounds: tuple[float, float] | None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.users.size, self.items.size
+
+    @property
+    def rows(self) -> Indices:
+        return np.repeat(np.arange(self.users.size, dtype=np.int32), np.diff(self.starts))
+
+    @property
+    def n_empty(self) -> tuple[int, int]:
+        """Users without ratings, and items without."""
+        per_item = np.bincount(self.columns, minlength=self.items.size)
+        return int(np.sum(np.diff(self.starts) == 0)), int(np.sum(per_item == 0))
+
+
+def from_columns(users: Any, items: Any, ratings: Any, bounds: Any) -> Cells:
+    """Ratings as three columns of one length."""
+    named = {"users": users, "items": items, "ratings": ratings}
+    columns = {name: _flat(_identifiers.column(given, name), name) for name, given in named.items()}
+    sizes = {name: given.size for name, given in columns.items()}
+    if len(set(sizes.values())) > 1:
+        told = ", ".join(f"{name} has {size}" for name, size in sizes.items())
+        raise ValueError(f"users, items and ratings must be of one length: {told}.")
+    values = numbers(columns["ratings"], "ratings", lambda i: f"position {i} (counting from 0)")
+    user_ids, rows = _identifiers.numbered(columns["users"], "users")
+    item_ids, places = _identifiers.numbered(columns["items"], "items")
+    return _merged(rows, places, values, user_ids, item_ids, bounds)
+
+
+def from_matrix(X: Any, bounds: Any) -> Cells:
+    """Ratings as a matrix of users × items: the stored cells, or those that are not NaN."""
+    rows, columns, values, shape = cells_of(X)
+    users, items = _labels(X, shape)
+    return _merged(rows, columns, values, users, items, bounds)
+
+
+def cells_of(X: Any) -> tuple[Indices, Indices, FloatArray, tuple[int, int]]:
+    """Rows, columns and values of the cells of a matrix that are there, and its shape."""
+    if is_sparse(X):
+        cells = X.tocoo()
+        rows, columns = (a.astype(np.int32) for a in (cells.row, cells.col))
+        shape = (int(X.shape[0]), int(X.shape[1]))
+        values = cells.data
+    else:
+        dense = check_array(
+            _validation.unmasked(X), dtype=np.float64, ensure_all_finite=False, input_name="X"
+        )
+        shape = dense.shape
+        rows, columns = (a.astype(np.int32) for a in np.nonzero(~np.isnan(dense)))
+        values = dense[rows, columns]
+    found = numbers(values, "X", lambda i: f"row {rows[i]}, column {columns[i]} (counting from 0)")
+    return rows, columns, found, shape
+
+
+def numbers(values: NDArray[Any], name: str, where: Callable[[int], str]) -> FloatArray:
+    """Finite numbers, or an error with the first place that has none."""
+    if values.dtype.kind not in "biuf":
+        wrong = [i for i, value in enumerate(values) if not isinstance(value, Real)]
+        if wrong:
+            raise ValueError(
+                f"{name} must be numbers, but there is {values[wrong[0]]!r} at {where(wrong[0])}: "
+                "correct it, or leave it out."
+            )
+    found = values.astype(np.float64)
+    lost = np.flatnonzero(~np.isfinite(found))
+    if lost.size:
+        first = int(lost[0])
+        raise ValueError(
+            f"{name} must be finite, but there is {found[first]} at {where(first)}: leave out "
+            "ratings that are not known."
+        )
+    return found
+
+
+def averaged(
+    rows: Indices, columns: Indices, values: FloatArray, shape: tuple[int, int]
+) -> tuple[Any, int]:
+    """A sparse matrix of the means over all ratings of each pair, and how many were merged."""
+    means = sp.coo_array((values, (rows, columns)), shape=shape).tocsr()
+    n_duplicates = values.size - means.nnz
+    if n_duplicates:
+        counts = sp.coo_array((np.ones(values.size), (rows, columns)), shape=shape).tocsr()
+        means.data /= counts.data
+    means.sort_indices()
+    return means, n_duplicates
+
+
+def checked_bounds(bounds: Any) -> Any:
+    """ "auto", None, or two finite numbers in order."""
+    if bounds is None or (isinstance(bounds, str) and bounds == "auto"):
+        return bounds
+    try:
+        low, high = (float(bound) for bound in bounds)
+        is_fine = -np.inf < low < high < np.inf
+    except (TypeError, ValueError):
+        is_fine = False
+    if not is_fine:
+        raise ValueError(
+            f"bounds must be 'auto', None or two numbers (lowest, highest), got {bounds!r}."
+        )
+    return low, high
+
+
+def checked_noise(noise_variance: Any) -> float | None:
+    """The variance of the noise, None for "auto"."""
+    if isinstance(noise_variance, str) and noise_variance == "auto":
+        return None
+    if not isinstance(noise_variance, Real) or not 0 < float(noise_variance) < np.inf:
+        raise ValueError(
+            f"noise_variance must be 'auto' or a positive number, got {noise_variance!r}."
+        )
+    return float(noise_variance)
+
+
+def _flat(values: NDArray[Any], name: str) -> NDArray[Any]:
+    if values.ndim != 1:
+        raise ValueError(f"{name} must be one column, got an array of shape {values.shape}.")
+    return values
+
+
+def _labels(X: Any, shape: tuple[int, int]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Ids of a matrix: the labels of a DataFrame, else the numbers of its rows and columns."""
+    found = []
+    for axis, name, size in zip(("index", "columns"), ("users", "items"), shape, strict=True):
+        labels = getattr(X, axis, None)
+        if is_sparse(X) or labels is None or callable(labels):
+            found.append(np.arange(size))
+            continue
+        column = _identifiers.column(list(labels), name)
+        ids, places = _identifiers.numbered(column, name)
+        if ids.size != size:
+            twice = ids[np.argmax(np.bincount(places) > 1)]
+            raise ValueError(f"X has the label {twice!r} twice among its {name}: rename one.")
+        found.append(column)
+    return found[0], found[1]
+
+
+def _merged(
+    rows: Indices,
+    columns: Indices,
+    values: FloatArray,
+    users: NDArray[Any],
+    items: NDArray[Any],
+    bounds: Any,
+) -> Cells:
+    if not values.size:
+        raise ValueError("there are no ratings: at least one is needed.")
+    if bounds == "auto":
+        bounds = _bounds(values)
+    means, n_duplicates = averaged(rows, columns, values, (users.size, items.size))
+    starts = means.indptr.astype(np.int64)
+    seen = means.indices.astype(np.int32)
+    return Cells(users, items, starts, seen, means.data, n_duplicates, bounds)
+
+
+def _bounds(values: FloatArray) -> tuple[float, float] | None:
+    # Numbers without a scale are seen to have none from a part of them.
+    for part in (values[: 100 * SCALE], values):
+        if np.unique(part).size > SCALE:
+            return None
+    return float(values.min()), float(values.max())

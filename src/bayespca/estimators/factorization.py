@@ -1,0 +1,503 @@
+"""`MatrixFactorization`: ratings of items by users, and how sure each prediction is."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from bayespca import inference
+from bayespca.missing import ratings as model
+from bayespca.missing.ratings.data import Side
+from bayespca.spectrum import Status
+
+from . import _identifiers, _ratings, _validation
+
+FloatArray = NDArray[np.float64]
+Places = NDArray[np.intp]
+
+
+class MatrixFactorization(BaseEstimator):
+    """Factorization of a matrix of ratings that is mostly empty; finds its number of components.
+
+    A rating of item j by user i is
+
+        xᵢⱼ = m + uᵢ + vⱼ + aᵢᵀbⱼ + noise,
+
+    with normal priors on the factors a, b and on the biases u, v, whose variances are learned, one
+    for each component (aistats2014 Eq. 1–3, of the observed cells alone as in Section 4.1). The
+    posterior r(A, u)·r(B, v) is found by sweeps (Eq. 13–16), each user and each item with a
+    covariance of its own, so that a prediction comes with the standard deviation that the number of
+    ratings behind it warrants. A user or an item that was never seen has the prior's answer.
+
+    Parameters
+    ----------
+    method : {"evb", "epb", "emap"}, default="evb"
+        Which factors are integrated out: both, one of them, or none. The free energies of
+        ``"epb"`` and ``"emap"`` have no usable minimum over the noise: they take the noise variance
+        that ``"evb"`` finds.
+    n_components : int or "auto", default="auto"
+        The largest rank allowed.
+    biases : bool, default=True
+        Whether users and items have biases, and all ratings a mean. Without them ratings are aᵀb
+        alone.
+    noise_variance : float or "auto", default="auto"
+    bounds : (low, high), "auto" or None, default="auto"
+        Predictions are clipped to these; ``"auto"`` for the smallest and the largest rating where
+        there are at most 101 different ones, else no bounds.
+    init : {"closed", "random"}, default="closed"
+        Where sweeps start: at a decomposition of the matrix, or at normal draws.
+    dtype : {"float64", "float32"}, default="float64"
+        Of what is stored; float32 takes half the memory.
+    max_iter : int, default=500
+        Largest number of sweeps.
+    tol : float, default=1e-5
+        Relative fall of the free energy at which sweeps end.
+    n_init : int, default=1
+        Number of random starts, with ``init="random"``; the lowest free energy wins.
+    checkpoint : path, optional
+        A file from which a fit that was broken off goes on, as in `BayesianPCA`.
+    random_state : int, Generator or None, default=None
+        Seed of the random starts.
+    verbose : bool, default=False
+        Whether a fit prints a line about what it did.
+
+    Attributes
+    ----------
+    users_, items_ : arrays of shape (n_users,) and (n_items,)
+        Ids in the order of the factors.
+    n_components_ : int
+        Number of components found; 0 is a legal answer.
+    user_factors_, item_factors_ : arrays of shape (n_users, n_components_) and (n_items, …)
+        Posterior means; ``user_factors_ @ item_factors_.T`` plus biases and `mean_` are the
+        predictions, before they are clipped.
+    user_factors_std_, item_factors_std_ : arrays of the same shapes
+        Posterior standard deviations, 0 where a factor is point-estimated.
+    user_biases_, item_biases_ : arrays of shape (n_users,) and (n_items,)
+        In units of ratings; only with `biases`.
+    mean_ : float
+        m; 0 without `biases`.
+    noise_variance_ : float
+        Estimated or given variance of the noise, in units of ratings squared.
+    free_energy_ : float
+        −log of the evidence bound, in nats, all constants included.
+    n_ratings_, n_duplicates_ : int
+        Different pairs of a user and an item, and ratings beyond these, which were averaged.
+    bounds_ : (low, high) or None
+    seen_starts_, seen_items_ : arrays
+        ``seen_items_[seen_starts_[i] : seen_starts_[i + 1]]`` are the places in `items_` of what
+        user i has rated.
+    trace_ : Trace
+        Free energy, rank, noise variance and time of each sweep.
+    status_ : Status
+        Advice in plain words: merged duplicates, users and items without ratings.
+    converged_, n_iter_ : bool, int
+    posterior_ : Posterior
+        The record from which everything is predicted.
+    """
+
+    def __init__(
+        self,
+        method: str = "evb",
+        *,
+        n_components: int | str = "auto",
+        biases: bool = True,
+        noise_variance: float | str = "auto",
+        bounds: tuple[float, float] | str | None = "auto",
+        init: str = "closed",
+        dtype: str = "float64",
+        max_iter: int = 500,
+        tol: float = 1e-5,
+        n_init: int = 1,
+        checkpoint: str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.method = method
+        self.n_components = n_components
+        self.biases = biases
+        self.noise_variance = noise_variance
+        self.bounds = bounds
+        self.init = init
+        self.dtype = dtype
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.checkpoint = checkpoint
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # --- fitting -------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, *, callback: inference.Callback | None = None) -> Self:
+        """Fit a matrix of users × items.
+
+        A sparse matrix, whose stored entries are ratings, zeros among them too, and whose other
+        cells are not known; or an array or DataFrame with NaN in the cells that are not known. Ids
+        are the labels of a DataFrame, else the numbers of rows and columns.
+
+        `callback` is as in `BayesianPCA`. If anything goes wrong the estimator is left as it was.
+        """
+        options = self._options(callback)
+        start, bounds = time.perf_counter(), _ratings.checked_bounds(self.bounds)
+        cells = _ratings.from_matrix(X, bounds)
+        fitted = self._fitted(cells, options)
+        self._store(fitted, cells)
+        self._report(fitted, cells, time.perf_counter() - start)
+        return self
+
+    def fit_ratings(
+        self,
+        users: Any,
+        items: Any,
+        ratings: Any,
+        *,
+        callback: inference.Callback | None = None,
+    ) -> Self:
+        """Fit ratings in three columns of one length: lists, arrays, Series, Arrow columns.
+
+        Ids may be anything that can be a key: numbers, strings, tuples. Ratings of the same item by
+        the same user are averaged, and told by a warning.
+        """
+        options = self._options(callback)
+        start, bounds = time.perf_counter(), _ratings.checked_bounds(self.bounds)
+        cells = _ratings.from_columns(users, items, ratings, bounds)
+        fitted = self._fitted(cells, options)
+        self._store(fitted, cells)
+        self._report(fitted, cells, time.perf_counter() - start)
+        return self
+
+    def _fitted(self, cells: _ratings.Cells, options: model.Options) -> model.Fit:
+        data = model.sorted_both_ways(
+            cells.rows, cells.columns, cells.values, cells.shape, center=options.biases
+        )
+        return model.fit(data, options)
+
+    def _options(self, callback: inference.Callback | None) -> model.Options:
+        _validation.choose("method", self.method, ("evb", "epb", "emap"))
+        _validation.choose("init", self.init, ("closed", "random"))
+        _validation.choose("dtype", self.dtype, ("float64", "float32"))
+        _validation.choose("biases", self.biases, (True, False))
+        _validation.check_looping(self)
+        return model.Options(
+            method=self.method,
+            n_components=_validation.checked_n_components(self.n_components, self.method),
+            biases=bool(self.biases),
+            noise_variance=_ratings.checked_noise(self.noise_variance),
+            init=self.init,
+            dtype=np.dtype(self.dtype).type,
+            looping=inference.Looping(
+                max_iter=self.max_iter,
+                tol=self.tol,
+                n_init=self.n_init,
+                random_state=_validation.seed(self.random_state),
+                callback=callback,
+                checkpoint=self.checkpoint,
+            ),
+        )
+
+    def _store(self, fitted: model.Fit, cells: _ratings.Cells) -> None:
+        """Set every fitted attribute at once, when nothing can fail any more."""
+        posterior = fitted.posterior
+        H, unit = posterior.rank, posterior.unit
+        attributes: dict[str, Any] = {
+            "users_": cells.users,
+            "items_": cells.items,
+            "n_components_": H,
+            "mean_": float(posterior.mean * unit + posterior.location),
+            "noise_variance_": float(fitted.noise_variance),
+            "free_energy_": float(fitted.free_energy),
+            "n_ratings_": int(cells.values.size),
+            "n_duplicates_": int(cells.n_duplicates),
+            "bounds_": cells.bounds,
+            "seen_starts_": cells.starts,
+            "seen_items_": cells.columns,
+            "trace_": fitted.trace,
+            "converged_": fitted.converged,
+            "n_iter_": len(fitted.trace),
+            "status_": _with_facts(fitted.status, cells),
+            "posterior_": posterior,
+        }
+        for name, factor in (("user", posterior.rows), ("item", posterior.columns)):
+            scale = factor.mean.dtype.type(np.sqrt(unit))
+            attributes[f"{name}_factors_"] = factor.mean[:, :H] * scale
+            attributes[f"{name}_factors_std_"] = factor.std()[:, :H] * scale
+            if posterior.biases:
+                biases = factor.mean[:, H] * factor.mean.dtype.type(unit)
+                attributes[f"{name}_biases_"] = biases
+        for name in ("user_biases_", "item_biases_"):
+            self.__dict__.pop(name, None)
+        self.__dict__.update(attributes)
+
+    def _report(self, fitted: model.Fit, cells: _ratings.Cells, seconds: float) -> None:
+        if not fitted.converged:
+            _validation.warn_of_early_end(fitted.trace, "the free energy still fell")
+        if cells.n_duplicates:
+            warnings.warn(_duplicates_sentence(cells.n_duplicates), UserWarning, stacklevel=3)
+        if self.verbose:
+            n, m = cells.shape
+            print(
+                f"bayespca: {cells.values.size} ratings of {m} items by {n} users, {self.method}: "
+                f"rank {self.n_components_}, noise variance {self.noise_variance_:.4g}, free "
+                f"energy {self.free_energy_:.6g}, {len(fitted.trace)} sweeps, {seconds:.2f} s"
+            )
+
+    # --- predictions ---------------------------------------------------------------------------
+
+    def predict(self, users: Any, items: Any, return_std: bool | str = False) -> Any:
+        """Ratings of items by users, clipped to `bounds_`: one of each, or arrays that broadcast.
+
+        With ``return_std=True`` also the standard deviation of a rating, with ``"mean"`` that of
+        its mean, without the noise. Users and items that are not known have the prior's answer. A
+        tuple is one id where ids are tuples, else several.
+        """
+        check_is_fitted(self)
+        _validation.choose("return_std", return_std, (False, True, "mean"))
+        rows = self._places(users, self.users_, "users")
+        columns = self._places(items, self.items_, "items")
+        try:
+            rows, columns = np.broadcast_arrays(rows, columns)
+        except ValueError:
+            raise ValueError(
+                f"users and items must be of one shape, or broadcast to one: got {rows.shape} and "
+                f"{columns.shape}."
+            ) from None
+        return self._predicted(self.posterior_, rows, columns, return_std)
+
+    def recommend(
+        self, user: Any, n: int = 10, exclude_seen: bool = True, return_std: bool | str = False
+    ) -> Any:
+        """The n items with the highest predictions for a user, best first, and these predictions.
+
+        With `return_std` their standard deviations, too, as in `predict`. Without items that the
+        user has rated, unless ``exclude_seen=False``. A user who is not known gets what is liked
+        in general.
+        """
+        check_is_fitted(self)
+        n = _checked_count(n)
+        row = int(self._places(_one(user), self.users_, "users")[0])
+        predicted = model.posterior.predict_all(self.posterior_, row)
+        if exclude_seen and row >= 0:
+            seen = self.seen_items_[self.seen_starts_[row] : self.seen_starts_[row + 1]]
+            predicted[seen] = -np.inf
+            n = min(n, predicted.size - seen.size)
+        best = _largest(predicted, n)
+        found = self._predicted(self.posterior_, np.full(best.size, row), best, return_std)
+        return (self.items_[best], *found) if return_std else (self.items_[best], found)
+
+    def similar_items(self, item: Any, n: int = 10) -> tuple[Any, Any]:
+        """The n items most like one, and how alike they are: cosines of their factors.
+
+        In the metric of the prior of users: the correlation, over users, of what the factors say
+        of two items. 0 for items of which they say nothing.
+        """
+        check_is_fitted(self)
+        n = _checked_count(n)
+        place = int(self._places(_one(item), self.items_, "items")[0])
+        if place < 0:
+            raise ValueError(f"there is no item {item!r} among the {self.items_.size} of the fit.")
+        H, posterior = self.n_components_, self.posterior_
+        B = posterior.columns.mean[:, :H] * np.sqrt(posterior.rows.prior[:H])
+        lengths = np.sqrt(np.einsum("ih,ih->i", B, B))
+        B = B / np.where(lengths > 0, lengths, 1.0)[:, None]
+        cosines = np.clip(B @ B[place], -1.0, 1.0)
+        order = _largest(np.where(np.arange(cosines.size) == place, -np.inf, cosines), n)
+        order = order[order != place]
+        return self.items_[order], cosines[order]
+
+    def predict_new(
+        self, items: Any, ratings: Any, targets: Any = None, return_std: bool | str = False
+    ) -> Any:
+        """What a user who was not there would give to `targets`, from a few ratings of theirs.
+
+        Nothing is fitted again: the user's posterior follows from the items'. Targets are all
+        `items_` by default. Items that are not known tell nothing, and are left out with a warning.
+        """
+        check_is_fitted(self)
+        _validation.choose("return_std", return_std, (False, True, "mean"))
+        columns, values = self._new_cells(items, ratings)
+        posterior = self.posterior_
+        side = Side(
+            np.array([0, columns.size], dtype=np.int64),
+            columns,
+            (values - posterior.location) / posterior.unit,
+        )
+        new = replace(posterior, rows=model.posterior.fold_in(posterior, side))
+        wanted = (
+            np.arange(self.items_.size)
+            if targets is None
+            else self._places(targets, self.items_, "targets")
+        )
+        return self._predicted(new, np.zeros_like(wanted), wanted, return_std)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Minus the root mean square error of predictions: higher is better.
+
+        X is a matrix as in `fit`, its rows and columns in the order of `users_` and `items_`; or an
+        array of pairs (user, item) of shape (k, 2) with y the ratings.
+        """
+        check_is_fitted(self)
+        if y is None:
+            rows, columns, values, shape = _ratings.cells_of(X)
+            if shape != (self.users_.size, self.items_.size):
+                raise ValueError(
+                    f"X is of shape {shape}, but the fit had {self.users_.size} users and "
+                    f"{self.items_.size} items: give pairs and y instead."
+                )
+            found = self._predicted(self.posterior_, rows, columns, False)
+        else:
+            users, items = _pairs(X)
+            given = _identifiers.column(y, "y")
+            values = _ratings.numbers(given, "y", lambda i: f"position {i} (counting from 0)")
+            if len(values) != len(users):
+                raise ValueError(f"X has {len(users)} pairs, but y has {len(values)} ratings.")
+            found = self.predict(users, items)
+        if not values.size:
+            raise ValueError("there are no ratings to compare with: at least one is needed.")
+        return -float(np.sqrt(np.mean((values - found) ** 2)))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model, fitted or not, to a file that `bayespca.load` reads.
+
+        Ids must be numbers or strings. What each user has rated is part of it, the ratings are not.
+        """
+        from .persistence import save
+
+        for name in ("users_", "items_"):
+            _check_storable(name, vars(self).get(name))
+        save(self, path)
+
+    def _places(self, ids: Any, known: NDArray[Any], name: str) -> Places:
+        """Places of one id, as an array without dimensions, or of several."""
+        is_one = not hasattr(ids, "__len__") or isinstance(ids, str | bytes)
+        if isinstance(ids, tuple):
+            is_one = known.dtype == object and any(isinstance(value, tuple) for value in known)
+        if is_one:
+            return _identifiers.places(_identifiers.column([ids], name), known, name).reshape(())
+        return _identifiers.places(_identifiers.column(ids, name), known, name)
+
+    def _predicted(
+        self,
+        posterior: model.Posterior,
+        rows: NDArray[Any],
+        columns: NDArray[Any],
+        return_std: bool | str,
+    ) -> Any:
+        shape = rows.shape
+        rows, columns = (np.ascontiguousarray(a.ravel(), dtype=np.intp) for a in (rows, columns))
+        if not return_std:
+            return self._clipped(model.posterior.predict(posterior, rows, columns), shape)
+        mean, std = model.posterior.predict_and_std(
+            posterior, rows, columns, noise=return_std is True
+        )
+        return self._clipped(mean, shape), std.reshape(shape)[()]
+
+    def _clipped(self, mean: FloatArray, shape: tuple[int, ...]) -> Any:
+        if self.bounds_ is not None:
+            mean = np.clip(mean, *self.bounds_)
+        return mean.reshape(shape)[()]
+
+    def _new_cells(self, items: Any, ratings: Any) -> tuple[NDArray[np.int32], FloatArray]:
+        """Places of the known items among those rated, each once, and their ratings."""
+        given = _identifiers.column(ratings, "ratings")
+        values = _ratings.numbers(given, "ratings", lambda i: f"position {i} (counting from 0)")
+        columns = np.atleast_1d(self._places(items, self.items_, "items"))
+        if columns.shape != values.shape:
+            raise ValueError(
+                f"items and ratings must be of one length: got {columns.size} and {values.size}."
+            )
+        known = columns >= 0
+        if not known.all():
+            warnings.warn(
+                f"{np.sum(~known)} of {known.size} items are not among those of the fit and were "
+                "left out.",
+                UserWarning,
+                stacklevel=3,
+            )
+        there = columns[known].astype(np.int32)
+        shape = (1, self.items_.size)
+        means, _ = _ratings.averaged(np.zeros_like(there), there, values[known], shape)
+        return means.indices.astype(np.int32), means.data
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _with_facts(status: Status, cells: _ratings.Cells) -> Status:
+    """A status that also tells of duplicates, and of rows and columns without ratings."""
+    if cells.n_duplicates:
+        status = status.but("duplicates", _duplicates_sentence(cells.n_duplicates))
+    for code, name, count in zip(
+        ("empty-rows", "empty-columns"), ("users", "items"), cells.n_empty, strict=True
+    ):
+        if count:
+            text = f"{name} without any rating: {count}. The prior answers for them."
+            status = status.but(code, text)
+    return status
+
+
+def _duplicates_sentence(count: int) -> str:
+    return (
+        f"{count} ratings are of pairs (user, item) that were rated before: the ratings of each "
+        "such pair were averaged. Keep one of them if that is not what you want."
+    )
+
+
+def _one(value: Any) -> Any:
+    """One id in a list; a list or an array of them is refused."""
+    if hasattr(value, "__len__") and not isinstance(value, str | bytes | tuple):
+        raise ValueError(f"one id is expected here, got a {type(value).__name__}: call for each.")
+    return [value]
+
+
+def _pairs(X: Any) -> tuple[Any, Any]:
+    """Users and items of an array of pairs."""
+    if hasattr(X, "iloc"):
+        return X.iloc[:, 0], X.iloc[:, 1]
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] == 2:
+        return X[:, 0], X[:, 1]
+    if isinstance(X, list | tuple) and all(len(pair) == 2 for pair in X):
+        return [pair[0] for pair in X], [pair[1] for pair in X]
+    raise ValueError(
+        "with y, X must be pairs (user, item): an array of shape (k, 2), got "
+        f"{getattr(X, 'shape', type(X).__name__)}."
+    )
+
+
+def _checked_count(n: Any) -> int:
+    if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 0:
+        raise ValueError(f"n must be a whole number of at least 0, got {n!r}.")
+    return int(n)
+
+
+def _largest(values: FloatArray, n: int) -> Places:
+    """Places of the n largest values, largest first; of equal ones the first."""
+    n = min(n, values.size)
+    if n < values.size:
+        edge = np.partition(values, values.size - n)[values.size - n] if n else np.inf
+        some = np.flatnonzero(values >= edge)
+    else:
+        some = np.arange(values.size)
+    return np.asarray(some[np.argsort(-values[some], kind="stable")][:n])
+
+
+def _check_storable(name: str, ids: NDArray[Any] | None) -> None:
+    """Raise for ids that have no place in a model file."""
+    if ids is None or ids.dtype != object:
+        return
+    for value in ids:
+        if not isinstance(value, str):
+            raise TypeError(
+                f"cannot save {name}: the id {value!r} is a {type(value).__name__}, and a model "
+                "file holds ids that are all numbers or all strings; name them by strings first."
+            )

@@ -1,0 +1,332 @@
+"""Ratings from files: which columns are users, items and ratings, and these columns.
+
+MovieLens' `u.data`, `ratings.dat` (columns separated by ::) and `ratings.csv`, RecBole's `.inter`,
+and any CSV, TSV, Parquet or Feather file with such columns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .dialect import Sample, open_text, recognise
+from .files import COMPRESSED
+from .layout import How, Layout, listed, position
+from .packages import need
+from .records import first_line
+from .text_files import complaint, data_rows, reading_options
+
+TEXT = (".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".inter")
+ARROW = (".parquet", ".pq", ".feather", ".arrow")
+ROLES = ("user", "item", "rating")
+# How columns are called, by what their names begin with.
+CALLED = {
+    "user": r"user|customer|reviewer|member|viewer|reader|account|visitor|uid|person",
+    "item": r"item|movie|film|product|book|song|track|artist|business|anime|game|asin|isbn|iid",
+    "rating": r"rating|score|value|star|overall|rate|preference",
+}
+# Whole numbers that are written as Python would write them: 007 is another id than 7.
+WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+
+
+@dataclass(frozen=True, eq=False)
+class RatingColumns:
+    """Columns of a file: ids as whole numbers or strings, and ratings; what they are called there.
+
+    `ratings` is None for pairs.
+    """
+
+    users: NDArray[Any]
+    items: NDArray[Any]
+    ratings: NDArray[np.float64] | None
+    names: tuple[str, ...]
+
+
+def read_ratings(
+    path: Path, how: How | None = None, columns: Sequence[str] | None = None
+) -> RatingColumns:
+    """Users, items and ratings; `columns` names them where that is not recognised."""
+    return _read(Path(path), how or How(), columns, ROLES)
+
+
+def read_pairs(
+    path: Path, how: How | None = None, columns: Sequence[str] | None = None
+) -> RatingColumns:
+    """Users and items; other columns are not read."""
+    return _read(Path(path), how or How(), columns, ROLES[:2])
+
+
+def _read(
+    path: Path, how: How, columns: Sequence[str] | None, roles: tuple[str, ...]
+) -> RatingColumns:
+    ending = _checked_ending(path)
+    if columns is not None and len(columns) < len(roles):
+        raise ValueError(
+            f"the columns of {' and '.join(roles)} must be named, got {', '.join(columns)}."
+        )
+    return (_read_text if ending in TEXT else _read_arrow)(path, how, columns, roles)
+
+
+def _checked_ending(path: Path) -> str:
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist.")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a directory: name a file in it.")
+    plain = path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
+    ending = plain.suffix.lower()
+    if ending not in TEXT + ARROW or (plain != path and ending not in TEXT):
+        raise ValueError(
+            f"{path} has the ending {path.suffix!r}, which is not known for ratings: use one of "
+            f"{', '.join(TEXT + ARROW)}."
+        )
+    if not path.stat().st_size:
+        raise ValueError(f"{path} is empty (0 bytes).")
+    return ending
+
+
+# --- which columns -----------------------------------------------------------------------------
+
+
+def _chosen(
+    names: Sequence[str] | None,
+    n_columns: int,
+    columns: Sequence[str] | None,
+    roles: tuple[str, ...],
+    path: Path,
+) -> tuple[int, ...]:
+    """The positions of users, items and ratings."""
+    if columns is not None:
+        known = None if names is None else tuple(names)
+        places = tuple(position(known, n_columns, name, str(path)) for name in columns)
+        return places[: len(roles)]
+    found = _recognised(names or (), roles)
+    if n_columns == len(roles) == len(found) + 1:
+        (left,) = set(range(n_columns)) - set(found.values())
+        found |= {role: left for role in roles if role not in found}
+    if len(found) == len(roles):
+        return tuple(found[role] for role in roles)
+    # Without names, users, items and ratings come first, and perhaps the time of each.
+    is_bare = names is None and len(roles) <= n_columns <= 4
+    if is_bare or (n_columns == len(roles) and not found):
+        return tuple(range(len(roles)))
+    there = f"{n_columns} columns" if names is None else f"the columns {listed(names)}"
+    raise ValueError(
+        f"{path} has {there}, and which of them are {', '.join(roles)} is not clear: name them "
+        "with --columns, or count them from 0."
+    )
+
+
+def _recognised(names: Sequence[str], roles: tuple[str, ...]) -> dict[str, int]:
+    """Positions by role: the first name that begins like one, else the first that has it.
+
+    A user_rating is a rating, and its column no user's.
+    """
+    found: dict[str, int] = {}
+    for role in roles:
+        left = [j for j in range(len(names)) if j not in found.values()]
+        if role != "rating":
+            left.sort(key=lambda j: _has(names[j], "rating"))
+        fits = [j for j in left if _has(names[j], role, at_start=True)]
+        fits += [j for j in left if _has(names[j], role)]
+        if fits:
+            found[role] = fits[0]
+    return found
+
+
+def _has(name: str, role: str, *, at_start: bool = False) -> bool:
+    look = re.match if at_start else re.search
+    return look(CALLED[role], name.strip(), re.IGNORECASE) is not None
+
+
+# --- text --------------------------------------------------------------------------------------
+
+
+def _read_text(
+    path: Path, how: How, columns: Sequence[str] | None, roles: tuple[str, ...]
+) -> RatingColumns:
+    need("pyarrow", f"reading {path}")
+    sample = _sample(path, how)
+    step = 2 if _is_double(sample) else 1
+    # Between two colons there is an empty column.
+    names = None if sample.names is None else [_bare(name) for name in sample.names[::step]]
+    places = _chosen(names, (sample.n_columns + step - 1) // step, columns, roles, path)
+    called = tuple(str(j) if names is None else names[j] for j in places)
+    raw = tuple(step * j for j in places)
+    is_whole = [all(WHOLE.fullmatch(field.strip()) for field in sample.column(j)) for j in raw[:2]]
+    table = _whole_or_text(path, sample, raw, is_whole)
+    return _from_arrow(table, called, roles, path, sample, raw)
+
+
+def _sample(path: Path, how: How) -> Sample:
+    """The first rows; lines that are split at :: are split at each colon."""
+    delimiter = how.delimiter
+    if delimiter is None and _first_line(path).count("::") >= 1:
+        delimiter = ":"
+    return recognise(
+        path,
+        delimiter=delimiter,
+        decimal=how.decimal,
+        header=how.header,
+        missing=how.missing,
+    )
+
+
+def _first_line(path: Path) -> str:
+    try:
+        with open_text(path, "utf-8") as text:
+            return text.readline(10_000)
+    except (OSError, EOFError) as error:
+        raise ValueError(f"{path} cannot be read as text: {first_line(error)}") from error
+
+
+def _is_double(sample: Sample) -> bool:
+    """Whether columns are separated by two colons."""
+    rows = sample.rows or [sample.names or []]
+    return sample.dialect.delimiter == ":" and not any("".join(row[1::2]) for row in rows[:5])
+
+
+def _bare(name: str) -> str:
+    """RecBole writes the type behind a name: user_id:token."""
+    return name.partition(":")[0].strip()
+
+
+def _whole_or_text(path: Path, sample: Sample, places: Sequence[int], is_whole: list[bool]) -> Any:
+    """The table, with ids as text where one further down is no number as the first ones are."""
+    for may_be in ((True, True), (False, True), (True, False)):
+        try:
+            whole = [a and b for a, b in zip(is_whole, may_be, strict=True)]
+            return _arrow_table(path, sample, places, whole)
+        except _NotWholeError:
+            continue
+    return _arrow_table(path, sample, places, [False, False])
+
+
+class _NotWholeError(Exception):
+    """An id is no whole number where the first ones were."""
+
+
+def _arrow_table(path: Path, sample: Sample, places: Sequence[int], is_whole: list[bool]) -> Any:
+    pa, pa_csv = (need(name, f"reading {path}") for name in ("pyarrow", "pyarrow.csv"))
+    layout = _layout(sample, places)
+    options = reading_options(pa, pa_csv, sample, layout, sorted(set(places)), block_size=None)
+    convert = options["convert_options"]
+    types = dict(convert.column_types)
+    types |= {str(j): pa.int64() for j, whole in zip(places[:2], is_whole, strict=True) if whole}
+    convert.column_types = types
+    if not (sample.rows or not sample.dialect.has_header):
+        raise ValueError(f"{path} holds no rows.")
+    try:
+        return pa_csv.read_csv(path, **options)
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        if "int64" in str(error):
+            raise _NotWholeError from error
+        raise ValueError(complaint(error, path, sample, layout)) from error
+
+
+def _layout(sample: Sample, places: Sequence[int]) -> Layout:
+    """A table whose only feature is the rating."""
+    names = None if sample.names is None else tuple(sample.names)
+    aside = dict.fromkeys((j for j in range(sample.n_columns) if j not in places[2:]), "no rating")
+    return Layout(sample.n_columns, names, tuple(places[2:]), None, aside)
+
+
+def _from_arrow(
+    table: Any,
+    called: tuple[str, ...],
+    roles: tuple[str, ...],
+    path: Path,
+    sample: Sample,
+    places: Sequence[int],
+) -> RatingColumns:
+    if not table.num_rows:
+        raise ValueError(f"{path} holds no rows.")
+    columns = [table.column(str(j)) for j in places]
+    for role, name, column in zip(roles, called, columns, strict=True):
+        first = _first_missing(column)
+        if first is not None:
+            raise ValueError(
+                f"{path}, line {_line(path, sample, first)}, column {name!r} has no {role}: fill "
+                "it in, or leave the line out."
+            )
+    return _columns(columns, called)
+
+
+def _first_missing(column: Any) -> int | None:
+    """The first row without a value, or with an empty one."""
+    pc = need("pyarrow.compute", "reading ratings")
+    pa = need("pyarrow", "reading ratings")
+    missing = column.is_null()
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        missing = pc.or_(missing, pc.equal(column.fill_null(""), ""))
+    if pa.types.is_floating(column.type):
+        missing = pc.or_(missing, pc.is_nan(column.fill_null(0.0)))
+    first = pc.index(missing, True).as_py()
+    return None if first < 0 else int(first)
+
+
+def _line(path: Path, sample: Sample, row: int) -> int:
+    for count, (line, _) in enumerate(data_rows(path, sample.dialect)):
+        if count == row:
+            return line
+    return row + 1
+
+
+# --- Parquet and Feather -----------------------------------------------------------------------
+
+
+def _read_arrow(
+    path: Path, how: How, columns: Sequence[str] | None, roles: tuple[str, ...]
+) -> RatingColumns:
+    if how != replace(How(), missing=how.missing):
+        raise ValueError(f"{path}: delimiter, decimal and header mean nothing for {path.suffix}.")
+    pa = need("pyarrow", f"reading {path}")
+    is_parquet = path.suffix.lower() in (".parquet", ".pq")
+    module = need("pyarrow.parquet" if is_parquet else "pyarrow.feather", f"reading {path}")
+    try:
+        read_names = module.read_schema(path) if is_parquet else module.read_table(path).schema
+        places = _chosen(read_names.names, len(read_names.names), columns, roles, path)
+        called = tuple(read_names.names[j] for j in places)
+        table = module.read_table(path, columns=list(called))
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{path} cannot be read: {first_line(error)}") from error
+    if not table.num_rows:
+        raise ValueError(f"{path} holds no rows.")
+    found = [_decoded(table.column(name), pa) for name in called]
+    for role, name, column in zip(roles, called, found, strict=True):
+        first = _first_missing(column)
+        if first is not None:
+            raise ValueError(
+                f"{path}, row {first} (counting from 0), column {name!r} has no {role}: fill it "
+                "in, or leave the row out."
+            )
+    if len(found) == 3 and not _is_number(found[2].type, pa.types):
+        raise ValueError(
+            f"{path}: the column of ratings, {called[2]!r}, holds {found[2].type}, not numbers: "
+            "name another one."
+        )
+    return _columns(found, called)
+
+
+def _decoded(column: Any, pa: Any) -> Any:
+    """Categories as what they stand for."""
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _is_number(kind: Any, types: Any) -> bool:
+    tests = (types.is_floating, types.is_integer, types.is_decimal, types.is_boolean)
+    return any(test(kind) for test in tests)
+
+
+def _columns(columns: list[Any], called: tuple[str, ...]) -> RatingColumns:
+    users, items, *rest = columns
+    ratings = None
+    if rest:
+        pa = need("pyarrow", "reading ratings")
+        ratings = rest[0].cast(pa.float64(), safe=False).to_numpy().astype(np.float64)
+    return RatingColumns(users.to_numpy(), items.to_numpy(), ratings, called)
