@@ -14,7 +14,9 @@ from bayespca.missing.parallel import in_turn
 FloatArray = NDArray[np.float64]
 
 # Pieces of work to share among threads: more than these, so that none waits long.
-PIECES = 64
+PIECES = 32
+# Bytes of the other factor that are worked with at a time: they stay in the cache.
+CACHED = 1 << 20
 
 
 def by_loops(
@@ -55,28 +57,45 @@ def _rows(  # type: ignore[no-untyped-def]
 ):
     """The rows from low to high."""
     K = ridge.size
-    size = K * (K + 1) // 2
-    G = np.empty(size)
-    r = np.empty(K)
+    G = np.zeros((high - low, K * (K + 1) // 2))
+    r = np.zeros((high - low, K))
+    _accumulate(starts, other, values, second, mean_z, drift, low, high, G, r)
     L = np.empty((K, K))
     for i in range(low, high):
-        G[:] = 0.0
-        r[:] = 0.0
-        for cell in range(starts[i], starts[i + 1]):
-            j = other[cell]
-            x = values[cell]
-            for q in range(size):
-                G[q] += second[j, q]
-            for k in range(K):
-                r[k] += x * mean_z[j, k] - drift[j, k]
-        log_dets[i] = _factorize(L, G, ridge, s2)
-        _solve(L, r, s2, mean[i])
+        log_dets[i] = _factorize(L, G[i - low], ridge, s2)
+        _solve(L, r[i - low], s2, mean[i])
         if cov.shape[0]:
             _invert(L, cov[i])
-            fits[i] = _fit(mean[i], cov[i], r, G)
+            fits[i] = _fit(mean[i], cov[i], r[i - low], G[i - low])
         else:
             log_dets[i] = 0.0
-            fits[i] = _point_fit(mean[i], r, G)
+            fits[i] = _point_fit(mean[i], r[i - low], G[i - low])
+
+
+@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+def _accumulate(  # type: ignore[no-untyped-def]
+    starts, other, values, second, mean_z, drift, low, high, G, r
+):
+    """G and r of each row: columns that stay in the cache, for all rows, then the next columns.
+
+    The cells of a row are sorted by columns.
+    """
+    size, K = G.shape[1], r.shape[1]
+    width = max(1, CACHED // (8 * (size + 2 * K)))
+    at = starts[low:high].copy()
+    for first in range(0, second.shape[0], width):
+        limit = first + width
+        for i in range(high - low):
+            cell, end = at[i], starts[low + i + 1]
+            while cell < end and other[cell] < limit:
+                j = other[cell]
+                x = values[cell]
+                for q in range(size):
+                    G[i, q] += second[j, q]
+                for k in range(K):
+                    r[i, k] += x * mean_z[j, k] - drift[j, k]
+                cell += 1
+            at[i] = cell
 
 
 @numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})

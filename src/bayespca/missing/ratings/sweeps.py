@@ -32,6 +32,8 @@ FloatArray = NDArray[np.float64]
 LEAST_NOISE = 1e-12
 # Relative to the size of the data: a point estimate this small is on its way to zero.
 VANISHED = 1e-6
+# Nats that a component hardly ever costs for a row or a column.
+COSTLY = 5.0
 
 
 @dataclass(frozen=True)
@@ -265,7 +267,7 @@ def _with_components_that_pay(
     """Without components that are zero or, under empirical VB, better left out."""
     H = sweep.state.rank
     if model.prunes:
-        if not H:
+        if not H or _is_plain(settled, H - 1, data):
             return settled
         less = _without(settled, H - 1, sweep, data, model)
         return less if less.free_energy(model) < settled.free_energy(model) else settled
@@ -276,6 +278,16 @@ def _with_components_that_pay(
         settled = _without(settled, h, sweep, data, model)
         settled = replace(settled, n_gone=settled.n_gone + 1)
     return settled
+
+
+def _is_plain(settled: Settled, h: int, data: Ratings) -> bool:
+    """Whether a component explains so much that it need not be seen whether it pays.
+
+    What it explains, were cells spread evenly, against more nats than rows and columns could cost.
+    """
+    n, m = data.shape
+    explained = data.n_cells * settled.Sa[h] / n * settled.Sb[h] / m
+    return bool(explained / (2 * settled.noise_variance) > COSTLY * (n + m))
 
 
 def _without(settled: Settled, h: int, sweep: Sweep, data: Ratings, model: Model) -> Settled:
