@@ -209,6 +209,36 @@ def test_units_and_offsets_do_not_matter():
     assert other.free_energy == pytest.approx(plain.free_energy + shift, rel=1e-9)
 
 
+@pytest.mark.parametrize("biases", [True, False])
+def test_nothing_but_noise_has_no_components(biases):
+    """More rows than NumPy is left to do."""
+    rng = np.random.default_rng(0)
+    i, j = (k.astype(np.int32) for k in np.nonzero(rng.random((400, 300)) < 0.05))
+    X = rng.normal(size=(400, 300))
+    found = ratings.fit(sorted_cells(X, i, j, center=biases), ratings.Options(biases=biases))
+    assert found.posterior.rank == 0
+    assert found.noise_variance == pytest.approx(1.0, rel=0.05)
+    mean, std = ratings.posterior.predict_and_std(found.posterior, i[:5], j[:5])
+    np.testing.assert_allclose(mean, 0, atol=0.3)
+    np.testing.assert_allclose(std, 1, atol=0.1)
+
+
+def test_a_factor_too_large_for_the_cache_is_gone_through_in_pieces():
+    from bayespca.missing.ratings import compiled
+
+    rng, (n, m, K) = np.random.default_rng(0), (30, 60_000, 3)
+    i, j = (k.astype(np.int32) for k in np.nonzero(rng.random((n, m)) < 0.001))
+    side = ratings.sorted_both_ways(i, j, rng.normal(size=i.size), (n, m), center=True).by_rows
+    assert m * 8 * (K * (K + 1) // 2 + 2 * K) > 3 * compiled.CACHED
+    given = sweeps.regressors(rng.normal(size=(m, K)), np.zeros((0, 6)), 0.0, biases=True)
+    found = compiled.by_loops(
+        side.starts, side.other, side.values, given, np.ones(K), 0.5, integrated=True
+    )
+    expected = kernels.by_numpy(side, given, np.ones(K), 0.5, integrated=True)
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11)
+
+
 @pytest.mark.parametrize("init", ["closed", "random"])
 def test_intervals_hold_and_the_rank_is_found(init):
     rng = np.random.default_rng(1)

@@ -81,7 +81,7 @@ def _accumulate(  # type: ignore[no-untyped-def]
     The cells of a row are sorted by columns.
     """
     size, K = G.shape[1], r.shape[1]
-    width = max(1, CACHED // (8 * (size + 2 * K)))
+    width = CACHED // (8 * (size + 2 * K) + 1) + 1
     at = starts[low:high].copy()
     for first in range(0, second.shape[0], width):
         limit = first + width
