@@ -589,3 +589,14 @@ def test_what_does_not_belong_together_is_no_file(name, change, message, fitted,
     with pytest.raises(ValueError, match=message):
         model.save(tmp_path / "m")
     assert not (tmp_path / "m").exists()
+
+
+def test_the_trace_can_be_drawn():
+    pytest.importorskip("matplotlib")
+    from bayespca.displays import FreeEnergyDisplay
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2)) @ rng.normal(size=(2, 30)) + 0.3 * rng.normal(size=(40, 30))
+    model = MatrixFactorization().fit(np.where(rng.random(X.shape) < 0.5, np.nan, X))
+    display = FreeEnergyDisplay.from_estimator(model)
+    assert len(display.ax_.lines[0].get_xdata()) == model.n_iter_

@@ -276,3 +276,23 @@ def test_folding_a_row_in_is_what_the_fit_did_with_it():
     again = ratings.posterior.fold_in(found, data.by_rows)
     np.testing.assert_allclose(again.mean, found.rows.mean, atol=1e-9)
     np.testing.assert_allclose(again.cov, found.rows.cov, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_artificial_cf_has_rank_five_from_every_start(seed):
+    """aistats2014 Section 5.2: 2000×5000, rank 5, 99 % missing, from normal draws."""
+    rng = np.random.default_rng(0)
+    A, B = rng.normal(size=(2000, 5)), rng.normal(size=(5000, 5))
+    cells = rng.choice(2000 * 5000, 100_000, replace=False)
+    i, j = (cells // 5000).astype(np.int32), (cells % 5000).astype(np.int32)
+    x = np.einsum("ch,ch->c", A[i], B[j]) + rng.normal(size=i.size)
+    data = ratings.sorted_both_ways(i, j, x, (2000, 5000), center=False)
+    looping = inference.Looping(tol=1e-6, random_state=seed)
+    found = ratings.fit(data, ratings.Options(biases=False, init="random", looping=looping))
+    assert found.posterior.rank == 5
+    assert found.noise_variance == pytest.approx(1.0, rel=0.05)
+    hidden = rng.choice(2000 * 5000, 20_000)
+    i, j = hidden // 5000, hidden % 5000
+    mean, std = ratings.posterior.predict_and_std(found.posterior, i, j)
+    x = np.einsum("ch,ch->c", A[i], B[j]) + rng.normal(size=i.size)
+    assert np.mean(np.abs(mean - x) < 1.645 * std) == pytest.approx(0.90, abs=0.02)
