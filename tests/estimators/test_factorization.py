@@ -476,7 +476,12 @@ def test_the_smallest_data(method, biases):
     for values in ([4.0], [3.0, 3.0, 3.0], [0.0, 0.0, 0.0]):
         n = len(values)
         model = MatrixFactorization(method, biases=biases)
-        model.fit_ratings(["u"] * n, list(range(n)), values)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            model.fit_ratings(["u"] * n, list(range(n)), values)
+        # Without a mean that is taken off, ratings of 3 are no zeros.
+        if biases or not values[0]:
+            assert "All ratings are the same" in str(told[0].message)
         mean, std = model.predict(["u", "nobody"], 0, return_std=True)
         assert np.isfinite(mean).all()
         assert (std > 0).all()

@@ -239,6 +239,9 @@ class MatrixFactorization(BaseEstimator):
     def _report(self, fitted: model.Fit, cells: _ratings.Cells, seconds: float) -> None:
         if not fitted.converged:
             _validation.warn_of_early_end(fitted.trace, "the free energy still fell")
+        for advice in fitted.status.advice:
+            if advice.code == "all-equal":
+                warnings.warn(advice.text, UserWarning, stacklevel=3)
         if cells.n_duplicates:
             warnings.warn(_duplicates_sentence(cells.n_duplicates), UserWarning, stacklevel=3)
         if self.verbose:

@@ -58,7 +58,7 @@ def fit(data: Ratings, options: Options) -> Fit:
     The free energies of the methods that point-estimate have no usable minimum over the noise: they
     take EVB's.
     """
-    noise, status = options.noise_variance, Status()
+    noise, status = options.noise_variance, _status(data)
     if noise is None and options.method != "evb":
         quiet = replace(options.looping, callback=None, checkpoint=None)
         noise = fit(data, replace(options, method="evb", looping=quiet)).noise_variance
@@ -112,6 +112,16 @@ def _after(run: inference.Run[State], better: inference.Run[State]) -> inference
     """The better run, with a trace that tells what led lower."""
     led_lower = better.trace.free_energy < run.free_energy
     return replace(better, trace=run.trace.followed_by(better.trace, led_lower))
+
+
+def _status(data: Ratings) -> Status:
+    if data.squares:
+        return Status()
+    return Status().but(
+        "all-equal",
+        "All ratings are the same: how far others may be from them cannot be told, and predictions "
+        "have no spread.",
+    )
 
 
 def _model(data: Ratings, options: Options) -> Model:
