@@ -9,7 +9,7 @@ import pytest
 
 from bayespca import BayesianPCA
 
-from .conftest import defined_energy, rows_of, swept
+from .sweeping import defined_energy, rows_of, swept
 
 PSI = np.geomspace(0.05, 20, 25)
 

@@ -14,7 +14,7 @@ from bayespca.missing.data import observed
 from bayespca.missing.fit import Options, _model, _most, _searched
 from bayespca.missing.start import fill, start
 
-from .conftest import swept, with_holes
+from .sweeping import swept, with_holes
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_component_that_the_start_has_missed_is_found():
     run, model, data = swept(Y, tol=1e-10)
     less = vb.without_component(run.state, 1)
     begun_again = inference.run(
-        partial(vb.step, data=data, model=model), less, max_iter=50, tol=1e-6
+        partial(vb.step, data=data, model=model), less, max_iter=2000, tol=1e-6
     )
     assert begun_again.state.rank == 2
     found = _searched(begun_again, data, model, inference.Looping(tol=1e-10))

@@ -8,9 +8,7 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import (
-    clone,
-)
+from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
 from bayespca import inference, linear, missing
@@ -202,7 +200,7 @@ class BayesianPCA(PosteriorReader):
 
         Where there is an iteration, `callback` is called after each step with its number, counting
         from 1, and an object with `free_energy`, `rank` and `noise_variance`; if it returns True,
-        the iteration ends.
+        the iteration ends. Steps that only try another number of components are not told.
         """
         start = time.perf_counter()
         options = self._options(callback)

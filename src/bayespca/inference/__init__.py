@@ -4,6 +4,7 @@ from .checkpoint import Checkpoint, fingerprint
 from .factors import Factors, Prior
 from .loop import Callback, FreeEnergyWarning, Info, Keeper, Run, Trace, best_of, run
 from .looping import Looping
+from .search import searched
 
 __all__ = [
     "Callback",
@@ -19,4 +20,5 @@ __all__ = [
     "best_of",
     "fingerprint",
     "run",
+    "searched",
 ]

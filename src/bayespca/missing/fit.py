@@ -37,10 +37,6 @@ from .vb import (
 Array = Any
 FloatArray = NDArray[np.float64]
 
-# Sweeps with one component less, to see how much worse that is.
-SWEEPS_WITH_LESS = 30
-# Nats by which a rank is worse that need not be known more precisely.
-IMPROBABLE = 30.0
 # Prior variance, in units of the data, that leaves a component alone.
 WIDE = 1e12
 # Of the mean square of the data: with less noise than this nothing is left of the digits of a
@@ -151,38 +147,23 @@ def _run(data: Holes, options: Options) -> Solved:
 def _searched(
     run: inference.Run[State], data: Holes, model: Model, looping: inference.Looping
 ) -> Solved:
-    """One component more, as long as that leads lower; and one less, for what is to be compared."""
+    """With one component less or more, if that is better."""
 
-    def tried(state: State) -> inference.Run[State]:
-        return inference.run(
-            partial(step, data=data, model=model),
-            state,
-            max_iter=looping.max_iter,
-            tol=looping.tol,
-            callback=_hopeless(run.free_energy),
-        )
+    def less(state: State) -> State | None:
+        return without_component(state, state.rank - 1) if state.rank else None
 
-    energies = _seen_energies(run)
-    while run.state.rank < model.most:
-        more = tried(with_one_more(run.state, data))
-        rank = more.state.rank
-        energies[rank] = min(more.free_energy, energies.get(rank, np.inf))
-        if more.free_energy >= run.free_energy or rank <= run.state.rank:
-            break
-        led_lower = more.trace.free_energy < run.free_energy
-        run = replace(more, trace=run.trace.followed_by(more.trace, led_lower))
-    if run.state.rank:
-        less = tried(without_component(run.state, run.state.rank - 1))
-        energies[less.state.rank] = less.free_energy
+    def more(state: State) -> State | None:
+        return with_one_more(state, data) if state.rank < model.most else None
+
+    run, energies = inference.searched(
+        run,
+        partial(step, data=data, model=model),
+        less=less,
+        more=more,
+        max_iter=looping.max_iter,
+        tol=looping.tol,
+    )
     return Solved(run, model, energies)
-
-
-def _seen_energies(run: inference.Run[State]) -> dict[int, float]:
-    """The lowest free energy seen with each rank."""
-    found: dict[int, float] = {}
-    for rank, energy in zip(run.trace.rank.tolist(), run.trace.free_energy.tolist(), strict=True):
-        found[rank] = min(energy, found.get(rank, np.inf))
-    return found
 
 
 def _start(
@@ -208,7 +189,12 @@ def _with_all_that_grow(
     run: inference.Run[State], data: Holes, model: Model, looping: inference.Looping
 ) -> inference.Run[State]:
     """Under VB with a given prior: more components, as long as none of them has become idle."""
-    while model.has_idle and run.state.rank < model.most and has_mean(run.state, data, model).all():
+    while (
+        run.converged
+        and model.has_idle
+        and run.state.rank < model.most
+        and has_mean(run.state, data, model).all()
+    ):
         count = min(1 + run.state.rank // 3, model.most - run.state.rank)
         more = inference.run(
             partial(step, data=data, model=model),
@@ -400,19 +386,6 @@ def _rank_posterior(energies: dict[int, float], rank: int) -> FloatArray:
     Only empirical VB's free energies can be compared between ranks.
     """
     return _probabilities(energies) if energies else np.append(np.zeros(rank), 1.0)
-
-
-def _hopeless(best: float) -> inference.Callback:
-    """Ends a run that will not come near a free energy, going by its last step."""
-    seen: list[float] = []
-
-    def callback(number: int, info: inference.Info) -> bool:
-        fall = seen[-1] - info.free_energy if seen else np.inf
-        seen.append(info.free_energy)
-        gap = info.free_energy - best
-        return bool(gap > IMPROBABLE and SWEEPS_WITH_LESS * fall < gap)
-
-    return callback
 
 
 def _probabilities(energies: dict[int, float]) -> FloatArray:

@@ -22,7 +22,6 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from bayespca.engines import decompose
 from bayespca.inference import Info, hierarchy
 from bayespca.inference.hierarchy import START_NOISE, Counts, Hyper
 from bayespca.inference.rounding import ROUNDING, is_rounding
@@ -40,7 +39,7 @@ from .off import (
 from .packing import inverses
 from .rows import Columns, Sums, sums_over_rows
 from .rows import latent as latent_of
-from .start import SPARE, fill
+from .start import all_kept, fill
 
 FloatArray = NDArray[np.float64]
 
@@ -105,27 +104,12 @@ def start(data: Holes, hyper: Hyper, q: int) -> State:
     filled = fill(data, most=q)
     scores, right, noise = filled.scores, filled.right, filled.noise_variance
     if hyper.alpha is not None:
-        scores, right, noise = _under_given_prior(filled.values, data, hyper, q)
+        # A fixed α keeps more columns than a learned one.
+        plan = partial(solve, method="vb", prior_variance=1 / hyper.alpha)
+        scores, right, noise = all_kept(filled, data, plan, most=q)
+        noise = max(noise, LEAST_NOISE)
     size = np.sqrt(np.maximum((scores**2).mean(axis=0), 1e-6))
     return _started((right * size[:, None]).T, noise, data, hyper, q)
-
-
-def _under_given_prior(
-    X: FloatArray, data: Holes, hyper: Hyper, q: int
-) -> tuple[FloatArray, FloatArray, float]:
-    """Scores, directions and noise where α is fixed, which keeps more columns than a learned prior.
-
-    In a filled matrix they are weaker than in a complete one, by the share of cells that are there.
-    """
-    assert hyper.alpha is not None
-    plan = partial(solve, method="vb", prior_variance=1 / hyper.alpha)
-    found = decompose(X, plan=plan, center=data.centred, n_needed=np.iinfo(np.int64).max)
-    solution = plan(found.spectrum)
-    gamma = found.spectrum.singular_values * found.spectrum.scale
-    share = float(data.column_counts.sum()) / data.values.size
-    above = int(np.count_nonzero(gamma**2 > share * solution.threshold**2))
-    right = np.asarray(found.right(min(above + SPARE, q, gamma.size)), dtype=np.float64)
-    return (X - found.mean) @ right.T, right, max(solution.noise_variance, LEAST_NOISE)
 
 
 def random_start(data: Holes, hyper: Hyper, q: int, rng: np.random.Generator) -> State:

@@ -91,9 +91,7 @@ def _factors(
     shrunk = np.append(solution.shrunk_singular_values, np.zeros(rank))[:rank]
     # Spare components enter at a tenth of their strength: enough to grow from.
     weight = np.where(shrunk > 0, shrunk, 0.1 * gamma) / np.where(gamma > 0, gamma, 1)
-    xp = array_namespace(X)
-    scores = xp.matmul(X, right.T) - xp.matmul(right, at(X, found.mean))
-    return rank, scores * at(X, weight), right
+    return rank, _along(X, right, found.mean) * at(X, weight), right
 
 
 def start(data: Holes, model: Model, filled: Filled, *, per_feature: bool = False) -> State:
@@ -110,24 +108,32 @@ def start_with_all(
     per_feature: bool = False,
     engine: str = "auto",
 ) -> State:
-    """All components that a method might keep, at their full strength, from which they shrink.
+    """All components that a method might keep, at their full strength, from which they shrink."""
+    scores, right, noise = all_kept(filled, data, plan, most=model.most, engine=engine)
+    return _state(data, model, scores, right, max(noise, LEAST_NOISE), per_feature)
+
+
+def all_kept(
+    filled: Filled, data: Holes, plan: Solve, *, most: int, engine: str = "auto"
+) -> tuple[Array, Array, float]:
+    """Scores and directions of all components that a plan might keep, and its noise variance.
 
     In a filled matrix they are weaker than in a complete one, by the share of cells that are there.
     """
-    everything = np.iinfo(np.int64).max
-    found = decompose(
-        filled.values, plan=plan, center=data.centred, engine=engine, n_needed=everything
-    )
+    X, everything = filled.values, np.iinfo(np.int64).max
+    found = decompose(X, plan=plan, center=data.centred, engine=engine, n_needed=everything)
     solution = plan(found.spectrum)
     gamma = found.spectrum.singular_values * found.spectrum.scale
     share = float(data.column_counts.sum()) / np.prod(data.shape)
     above = int(np.count_nonzero(gamma**2 > share * solution.threshold**2))
-    rank = min(above + SPARE, model.most, gamma.size)
-    X, xp = filled.values, array_namespace(filled.values)
-    right = at(X, fixed_signs(found.right(rank)))
-    scores = xp.matmul(X, right.T) - xp.matmul(right, at(X, found.mean))
-    noise = max(solution.noise_variance, LEAST_NOISE)
-    return _state(data, model, scores, right, noise, per_feature)
+    right = at(X, fixed_signs(found.right(min(above + SPARE, most, gamma.size))))
+    return _along(X, right, found.mean), right, solution.noise_variance
+
+
+def _along(X: Array, right: Array, mean: Array) -> Array:
+    """(X − mean)·rightᵀ"""
+    xp = array_namespace(X)
+    return xp.matmul(X, right.T) - xp.matmul(right, at(X, mean))
 
 
 def with_one_more(state: State, data: Holes) -> State:

@@ -102,10 +102,10 @@ class State:
 def step(state: State, data: Holes, model: Model) -> tuple[State, Info]:
     """A sweep, unless it is lost in rounding errors.
 
-    After one in which a component was dropped, one with several less is tried as well.
+    After one in which a component did not pay, one with several less is tried as well.
     """
     new = sweep(state, data, model)
-    if new.rank < state.rank:
+    if model.prunes and new.rank < state.rank:
         new = replace(new, batch=max(2, state.batch // 2))
     if 1 < state.batch <= state.rank:
         less = sweep(without_weakest(state, state.batch), data, model)
@@ -310,7 +310,7 @@ def _with_best_psi(state: State, parts: Parts, model: Model) -> tuple[State, Par
         overlap=parts.overlap / phi[:, None, None],
         Sb=(loadings / phi[:, None]).sum(axis=0),
         log_det_b=parts.log_det_b - _integrated_entries(parts, H) * float(np.log(phi).sum()),
-        idle=None if parts.idle is None else parts.idle.rescaled(phi, model.factors),
+        idle=None if parts.idle is None else parts.idle.rescaled(phi),
     )
     b, b_cov = state.b / np.sqrt(phi)[:, None], state.b_cov / phi[:, None, None]
     idle = None if scaled.idle is None else scaled.idle.b

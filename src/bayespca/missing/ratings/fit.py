@@ -74,7 +74,9 @@ def fit(data: Ratings, options: Options) -> Fit:
     most = most if options.n_components is None else min(options.n_components, most)
     rank = min(FIRST, most) if options.n_components is None else most
     run = _run(data, model, options, rank, looping)
-    while run.state.rank == rank < most:
+    # A checkpoint is of the first run: which of several it were of could not be told.
+    looping = replace(looping, checkpoint=None)
+    while run.converged and run.state.rank == rank < most:
         rank = min(2 * rank, most)
         more = _run(data, model, options, rank, looping)
         if model.prunes and more.free_energy >= run.free_energy:
@@ -88,30 +90,25 @@ def fit(data: Ratings, options: Options) -> Fit:
 def _searched(
     run: inference.Run[State], data: Ratings, model: Model, looping: inference.Looping, most: int
 ) -> inference.Run[State]:
-    """The best of its neighbours: one component less, or one more, as long as that leads lower."""
+    """With one component less or more, if that is better."""
 
-    def tried(state: State) -> inference.Run[State]:
-        step_on = partial(step, data=data, model=model)
-        return inference.run(step_on, state, max_iter=looping.max_iter, tol=looping.tol)
+    def less(state: State) -> State | None:
+        return without_weakest(state) if state.rank else None
 
-    first = run
-    while run.state.rank:
-        less = tried(without_weakest(run.state))
-        if less.free_energy >= run.free_energy:
-            break
-        run = _after(run, less)
-    while first is run and run.state.rank < most:
-        more = tried(with_one_more(run.state, _rows(run.state, data, model).mean, data))
-        if more.free_energy >= run.free_energy or more.state.rank <= run.state.rank:
-            break
-        first = run = _after(run, more)
-    return run
+    def more(state: State) -> State | None:
+        if state.rank >= most:
+            return None
+        return with_one_more(state, _rows(state, data, model).mean, data)
 
-
-def _after(run: inference.Run[State], better: inference.Run[State]) -> inference.Run[State]:
-    """The better run, with a trace that tells what led lower."""
-    led_lower = better.trace.free_energy < run.free_energy
-    return replace(better, trace=run.trace.followed_by(better.trace, led_lower))
+    found, _ = inference.searched(
+        run,
+        partial(step, data=data, model=model),
+        less=less,
+        more=more,
+        max_iter=looping.max_iter,
+        tol=looping.tol,
+    )
+    return found
 
 
 def _status(data: Ratings) -> Status:

@@ -1,0 +1,84 @@
+"""After an iteration has settled: whether one component less, or one more, would be better."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from .loop import Callback, Info, Run, Step
+from .loop import run as run_on
+
+S = TypeVar("S")
+
+# Nats by which a rank is worse that need not be known more precisely.
+IMPROBABLE = 30.0
+# Steps like the last one after which a run that is still worse is given up.
+PATIENCE = 30
+
+
+def searched(
+    run: Run[S],
+    step: Step[S],
+    *,
+    less: Callable[[S], S | None],
+    more: Callable[[S], S | None],
+    max_iter: int,
+    tol: float,
+) -> tuple[Run[S], dict[int, float]]:
+    """The run with one component less, else with one more, as long as that leads lower.
+
+    `less` and `more` change the state that a run ended with, None where that cannot be. Also the
+    lowest free energy seen with each rank. A run that was ended before it settled is left alone.
+    """
+    energies: dict[int, float] = {}
+    _note(run, energies)
+
+    def tried(state: S) -> Run[S]:
+        watched = _given_up(run.free_energy)
+        found = run_on(step, state, max_iter=max_iter, tol=tol, callback=watched)
+        _note(found, energies)
+        return found
+
+    begun = run
+    while run.converged and (state := less(run.state)) is not None:
+        found = tried(state)
+        if found.free_energy >= run.free_energy:
+            break
+        run = _followed(run, found)
+    while run.converged and begun is run and (state := more(run.state)) is not None:
+        found = tried(state)
+        if found.free_energy >= run.free_energy or _rank(found) <= _rank(run):
+            break
+        begun = run = _followed(run, found)
+    return run, energies
+
+
+def _rank(run: Run[S]) -> int:
+    return int(run.trace.rank[-1])
+
+
+def _note(run: Run[S], energies: dict[int, float]) -> None:
+    for rank, energy in zip(run.trace.rank.tolist(), run.trace.free_energy.tolist(), strict=True):
+        energies[rank] = min(energy, energies.get(rank, np.inf))
+
+
+def _followed(run: Run[S], better: Run[S]) -> Run[S]:
+    """The better run, with a trace that tells what led lower."""
+    led_lower = better.trace.free_energy < run.free_energy
+    return replace(better, trace=run.trace.followed_by(better.trace, led_lower))
+
+
+def _given_up(best: float) -> Callback:
+    """Ends a run that will not come near a free energy, going by its last step."""
+    seen: list[float] = []
+
+    def callback(number: int, info: Info) -> bool:
+        fall = seen[-1] - info.free_energy if seen else np.inf
+        seen.append(info.free_energy)
+        gap = info.free_energy - best
+        return bool(gap > IMPROBABLE and PATIENCE * fall < gap)
+
+    return callback
