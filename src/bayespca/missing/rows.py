@@ -126,6 +126,16 @@ def latent(data: Holes, columns: Columns) -> tuple[Array, Array]:
     return a, cov if columns.integrated else xp.zeros_like(cov)
 
 
+def latent_means(data: Holes, columns: Columns) -> Array:
+    """Mean of A for each row (n, H), without keeping the covariances."""
+    xp, place = array_namespace(data.values), device(data.values)
+    a = xp.empty((data.shape[0], columns.rank), dtype=xp.float64, device=place)
+    task = _task(_shared(data), columns, share=1.0, root=None)
+    for block, of_rows, _ in _posteriors(_shared(data), task):
+        a[block.rows, :] = at(a, of_rows)
+    return a
+
+
 def log_precision_along(data: Holes, columns: Columns, v: FloatArray) -> float:
     """Σᵢ log vᵀΣᵢ⁻¹v over all rows."""
     H, s2 = columns.rank, columns.noise_variance

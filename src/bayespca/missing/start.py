@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from bayespca.spectrum import Solution, Spectrum, solve
 from .data import Holes
 from .idle import start_idle
 from .places import at, taken
-from .rows import latent, suited_blocks
+from .rows import latent_means, suited_blocks
 from .vb import LEAST_NOISE, Model, State, columns_of
 
 # Arrays of any namespace.
@@ -54,12 +55,14 @@ def fill(data: Holes, *, most: int, exactly: bool = False, engine: str = "auto")
     """
     filled = array_namespace(data.values).asarray(data.values, copy=True)
     before = np.inf
-    for number in range(MOST_ROUNDS):
+    for number in count(1):
         rank, scores, right = _factors(filled, most, exactly, data.centred, engine)
         squares = _refill(filled, data, scores, right)
-        if number + 1 >= ROUNDS and rank >= before:
+        if number >= ROUNDS and (rank >= before or number == MOST_ROUNDS):
             break
         before = rank
+        # They may be nearly as large as the data: they go before the next ones are made.
+        scores = None
     noise = max(squares / max(float(data.column_counts.sum()), 1.0), 1e-8)
     return Filled(filled, rank, scores, right, noise)
 
@@ -91,7 +94,7 @@ def _factors(
     shrunk = np.append(solution.shrunk_singular_values, np.zeros(rank))[:rank]
     # Spare components enter at a tenth of their strength: enough to grow from.
     weight = np.where(shrunk > 0, shrunk, 0.1 * gamma) / np.where(gamma > 0, gamma, 1)
-    return rank, _along(X, right, found.mean) * at(X, weight), right
+    return rank, _along(X, right, found.mean, weight), right
 
 
 def start(data: Holes, model: Model, filled: Filled, *, per_feature: bool = False) -> State:
@@ -127,13 +130,15 @@ def all_kept(
     share = float(data.column_counts.sum()) / np.prod(data.shape)
     above = int(np.count_nonzero(gamma**2 > share * solution.threshold**2))
     right = at(X, fixed_signs(found.right(min(above + SPARE, most, gamma.size))))
-    return _along(X, right, found.mean), right, solution.noise_variance
+    return _along(X, right, found.mean, np.ones(right.shape[0])), right, solution.noise_variance
 
 
-def _along(X: Array, right: Array, mean: Array) -> Array:
-    """(X − mean)·rightᵀ"""
-    xp = array_namespace(X)
-    return xp.matmul(X, right.T) - xp.matmul(right, at(X, mean))
+def _along(X: Array, right: Array, mean: Array, weight: FloatArray) -> Array:
+    """(X − mean)·rightᵀ, times a weight for each direction."""
+    xp, weighted = array_namespace(X), right * at(X, weight)[:, None]
+    scores = xp.matmul(X, weighted.T)
+    scores -= xp.matmul(weighted, at(X, mean))
+    return scores
 
 
 def with_one_more(state: State, data: Holes) -> State:
@@ -157,8 +162,8 @@ def _rest(state: State, data: Holes) -> Array:
     xp, H = array_namespace(data.values), state.rank
     root = np.ones(data.shape[1]) if state.psi is None else np.sqrt(state.psi)
     rest = data.values / at(data.values, root)
-    a, _ = latent(replace(data, values=rest), columns_of(state))
-    right, mean = at(a, state.b[:, :H].T), at(a, state.b[:, H])
+    right, mean = at(rest, state.b[:, :H].T), at(rest, state.b[:, H])
+    a = latent_means(replace(data, values=rest), columns_of(state))
     for block in suited_blocks(data, H):
         left = rest[block.rows, :] - xp.matmul(a[block.rows, :], right) - mean
         rest[block.rows, :] = xp.where(taken(block.seen, block.pattern), left, 0 * left)
