@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.engines import array_namespace, to_numpy
+from bayespca.engines.places import taken
 from bayespca.spectrum import Status
-
-from .places import taken
 
 # Arrays of any namespace.
 Array = Any
