@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from bayespca.estimators import (
         BayesianPCA,
         BayesianPCAImputer,
+        BayesianTucker,
         GibbsPCA,
         MatrixFactorization,
         VariationalPCA,
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
         impute,
         load,
         rank_report,
+        tensor_ranks,
         vbmf,
     )
 
@@ -25,6 +27,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BayesianPCA",
     "BayesianPCAImputer",
+    "BayesianTucker",
     "GibbsPCA",
     "MatrixFactorization",
     "VariationalPCA",
@@ -37,6 +40,7 @@ __all__ = [
     "rank_report",
     "report",
     "spectrum",
+    "tensor_ranks",
     "vbmf",
 ]
 

@@ -8,11 +8,13 @@ from .imputation import BayesianPCAImputer, EntryScores, cross_validate_entries,
 from .pca import BayesianPCA, RankWarning
 from .persistence import ModelFileError, load
 from .summary import Summary, summarize
+from .tucker import BayesianTucker, tensor_ranks
 from .variational import VariationalPCA
 
 __all__ = [
     "BayesianPCA",
     "BayesianPCAImputer",
+    "BayesianTucker",
     "EntryScores",
     "GibbsPCA",
     "MatrixFactorization",
@@ -30,5 +32,6 @@ __all__ = [
     "rank_report",
     "rank_rules",
     "summarize",
+    "tensor_ranks",
     "vbmf",
 ]

@@ -54,7 +54,7 @@ def read_training_data(estimator: Any, X: Any, *, in_memory: bool = False) -> An
         if source.names:
             estimator.feature_names_in_ = np.asarray(source.names, dtype=object)
         return source
-    if _is_foreign_array(X):
+    if is_foreign_array(X):
         X = _checked_foreign(X)
         estimator.n_features_in_ = X.shape[1]
         return X
@@ -119,12 +119,12 @@ def unmasked(X: Any) -> Any:
 
 def as_numpy(X: Any) -> Any:
     """Arrays of other libraries as NumPy's; the rest as it is."""
-    return to_numpy(X) if _is_foreign_array(X) else X
+    return to_numpy(X) if is_foreign_array(X) else X
 
 
 def read_matrix(Y: Any) -> Any:
     """A matrix to factorize: two-dimensional, finite, of floats."""
-    if _is_foreign_array(Y):
+    if is_foreign_array(Y):
         Y = _checked_foreign(Y)
         check_finite(Y)
         return Y
@@ -143,7 +143,7 @@ def read_new_data(estimator: Any, X: Any, method: str) -> Any:
             dtype=[np.float64, np.float32],
             ensure_all_finite="allow-nan" if estimator._reads_holes() else True,
         )
-    if _is_foreign_array(X):
+    if is_foreign_array(X):
         X = _checked_foreign(X)
         if X.shape[1] != estimator.n_features_in_:
             raise ValueError(
@@ -175,7 +175,7 @@ def read_block(estimator: Any, X: Any, *, first: bool) -> Any:
 
 def read_scores(X: Any, n_components: int, like: Array) -> Any:
     """An array of scores with one column per component, in the type of the components."""
-    if not _is_foreign_array(X):
+    if not is_foreign_array(X):
         X = np.asarray(X, dtype=like.dtype if is_numpy_array(like) else None)
     if X.ndim != 2 or X.shape[1] != n_components:
         raise ValueError(
@@ -380,7 +380,7 @@ def _is_blocks(X: Any) -> bool:
     return isinstance(X, str | os.PathLike | np.memmap | Source | Iterator)
 
 
-def _is_foreign_array(X: Any) -> bool:
+def is_foreign_array(X: Any) -> bool:
     """An array that is not NumPy's: torch, CuPy, array-api-strict."""
     return is_array_api_obj(X) and not is_numpy_array(X) and not is_sparse(X)
 

@@ -1,7 +1,7 @@
 """The one loop for everything iterative, and what keeps a run that is broken off."""
 
 from .checkpoint import Checkpoint, fingerprint
-from .factors import Factors, Prior
+from .factors import Factors, Prior, factor_energy
 from .loop import Callback, FreeEnergyWarning, Info, Keeper, Run, Trace, best_of, run
 from .looping import Looping
 from .search import searched
@@ -18,6 +18,7 @@ __all__ = [
     "Run",
     "Trace",
     "best_of",
+    "factor_energy",
     "fingerprint",
     "run",
     "searched",

@@ -47,7 +47,7 @@ class Factors:
     learned: a component that has come there is gone.
     """
 
-    shape: tuple[int, int]
+    shape: tuple[float, float]
     family: Family
     prior: Prior
     least: float
@@ -73,18 +73,19 @@ class Factors:
             return None
         block = np.ix_(staying, staying)
         found = _diagonalising(Saa[block], Sbb[block])
+        is_exact = found is not None and staying.size == H
         if found is None:
-            return None
+            found = _separating(Saa[block], Sbb[block])
         # Those that are about to go are stretched only, which takes them there.
         Sa, Sb = np.diag(Saa).copy(), np.diag(Sbb).copy()
         R, back = np.eye(H), np.eye(H)
         R[block], back[block] = found[0], found[1]
-        Sa[staying], Sb[staying] = 1.0, found[2]
+        Sa[staying], Sb[staying] = found[2], found[3]
         floor = self.least**2
         scales = self._best_scales(np.maximum(Sa, floor), np.maximum(Sb, floor))
         R, back = R * scales, back / scales[:, None]
         # Rounding errors beside components that are about to go can cost more than the turn gains.
-        if staying.size < H and self._turned_cost(Saa, Sbb, R, back) >= self._cost(Saa, Sbb):
+        if not is_exact and not self._turned_cost(Saa, Sbb, R, back) < self._cost(Saa, Sbb):
             return None
         return R, back
 
@@ -125,10 +126,10 @@ class Factors:
 
     def energy_of_a(self, Sa: FloatArray, prior: FloatArray, log_det: float) -> float:
         """Of A with Σᵢlog|Σᵢ| = log_det: KL to the prior, or −log of the prior of a point."""
-        return _factor_energy(Sa, prior, self.shape[1], log_det, self.family.integrates_a)
+        return factor_energy(Sa, prior, self.shape[1], log_det, self.family.integrates_a)
 
     def energy_of_b(self, Sb: FloatArray, prior: FloatArray, log_det: float) -> float:
-        return _factor_energy(Sb, prior, self.shape[0], log_det, self.family.integrates_b)
+        return factor_energy(Sb, prior, self.shape[0], log_det, self.family.integrates_b)
 
     @property
     def gone_energy(self) -> float:
@@ -143,8 +144,8 @@ class Factors:
         return total
 
 
-def _factor_energy(
-    squares: FloatArray, prior: FloatArray, n: int, log_det: float, integrated: bool
+def factor_energy(
+    squares: FloatArray, prior: FloatArray, n: float, log_det: float, integrated: bool
 ) -> float:
     """½Σ(⟨‖·‖²⟩/c² + n log c²), and for n rows their entropy or what normalises a density.
 
@@ -164,10 +165,23 @@ def _staying(Saa: FloatArray, Sbb: FloatArray) -> NDArray[np.intp]:
     return np.flatnonzero((a > SINGULAR * a.max()) & (b > SINGULAR * b.max()))
 
 
+def _separating(
+    Saa: FloatArray, Sbb: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """R with RᵀSaaR diagonal where columns of A are nearly dependent: some of A·R are nearly 0.
+
+    Also R⁻¹, that diagonal, and the one of R⁻¹SbbR⁻ᵀ.
+    """
+    sizes = np.sqrt(np.diag(Saa))
+    _, V = np.linalg.eigh(Saa / np.outer(sizes, sizes))
+    R, back = V / sizes[:, None], V.T * sizes
+    return R, back, np.diag(R.T @ Saa @ R), np.diag(back @ Sbb @ back.T)
+
+
 def _diagonalising(
     Saa: FloatArray, Sbb: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-    """R with RᵀSaaR = I and R⁻¹SbbR⁻ᵀ diagonal, R⁻¹, and that diagonal, largest first."""
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
+    """R with RᵀSaaR = I and R⁻¹SbbR⁻ᵀ diagonal, R⁻¹, and the two diagonals, largest first."""
     try:
         root = np.linalg.cholesky(Saa)
     except np.linalg.LinAlgError:
@@ -177,4 +191,4 @@ def _diagonalising(
         return None
     values, vectors = np.linalg.eigh(root.T @ Sbb @ root)
     values, vectors = values[::-1], vectors[:, ::-1]
-    return np.linalg.inv(root).T @ vectors, vectors.T @ root.T, values
+    return np.linalg.inv(root).T @ vectors, vectors.T @ root.T, np.ones_like(values), values

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-EXTRAS = {"pyarrow": "bayespca[io]", "anndata": "anndata"}
+EXTRAS = {"pyarrow": "bayespca[io]", "anndata": "anndata", "tensorly": "tensorly"}
 
 
 def need(name: str, purpose: str) -> Any:

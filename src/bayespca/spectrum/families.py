@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
+
+Size = TypeVar("Size", int, float)
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,7 @@ class Family:
     integrates_a: bool
     integrates_b: bool
 
-    def sizes(self, L: int, M: int) -> tuple[int, int]:
+    def sizes(self, L: Size, M: Size) -> tuple[Size, Size]:
         """Integrated sizes (l, m): L and M where B and A are integrated out, 0 where not."""
         return (L if self.integrates_b else 0), (M if self.integrates_a else 0)
 

@@ -1,0 +1,417 @@
+"""`BayesianTucker`: Tucker factorization of tensors that finds the size of its core."""
+
+from __future__ import annotations
+
+import copy
+import os
+import time
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from bayespca import inference, tensors
+from bayespca.engines import array_namespace, to_namespace, to_numpy
+from bayespca.io.packages import need
+from bayespca.tensors.modes import times
+
+from . import _matrices, _tensors, _validation
+from ._matrices import Found
+from .pca import BayesianPCA, RankWarning
+
+Array = Any
+FloatArray = NDArray[np.float64]
+Shape = tuple[int, ...]
+
+# Advice that is worth a warning, besides a place in `status_`.
+WARNED = ("empty-slices", "empty-rows", "empty-columns", "near-rank-bound")
+
+
+class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Tucker factorization of a tensor that finds the rank of each mode.
+
+    Y = G ×₁ A₁ ×₂ A₂ … ×_N A_N + noise, with normal priors on the core G and the factors Aₙ whose
+    variances are learned, the same for a column of Aₙ and its slice of the core
+    (aistats2014 Eq. 37–39). Components that the data do not support are dropped where the free
+    energy is lower without them. Holes are allowed, up to 90 % of the cells and more.
+
+    With two modes the core can be taken into a factor: the model is then that of `BayesianPCA`,
+    solved in closed form. Modes of size 1 after the first say nothing and are left alone.
+
+    Parameters
+    ----------
+    method : {"evb", "epb", "emap", "pb"}, default="evb"
+        What is integrated out, and whether the prior is learned.
+
+        * ``"evb"``: core and factors integrated out, priors learned. The one to use.
+        * ``"epb"``: only the core integrated out, priors learned.
+        * ``"emap"``: nothing integrated out, priors learned.
+        * ``"pb"``: only the core integrated out, prior given (pTucker of Chu and Ghahramani
+          2009). A given prior does not choose ranks: those that are free are EVB's.
+
+        For ``"epb"`` and ``"emap"`` the global minimum of the free energy is zero everywhere,
+        whatever the data (aistats2014 Lemma 2): what is found is a local minimum. It exists once
+        the scale that modes can exchange is fixed: here priors of all modes have the same
+        geometric mean.
+    ranks : "auto" or sequence of int or None, default="auto"
+        One entry for each mode: a number fixes its rank, None leaves it free. A component that is
+        asked for and comes to nothing has zeros in the core.
+    noise_variance : float, "auto" or "0db", default="auto"
+        ``"auto"`` is found by ``"evb"`` with the rest, and taken from there by the other methods,
+        whose free energy has no usable minimum over it; ``"0db"`` is half the mean square.
+    prior_variance : float, default=1.0
+        For ``"pb"``: variance of the entries of the core, where those of the factors have 1.
+    center : bool, default=False
+        Whether to take out the mean of the slices along the first mode. As in PCA it costs one
+        slice.
+    solver : {"auto", "gradient"}, default="auto"
+        Sweeps in which each factor is solved for, or for ``"emap"`` without holes one step along
+        the gradient for each (ARD-Tucker of Mørup and Hansen 2009), which takes many more of them.
+    init : {"closed", "random"}, default="closed"
+        Where to start: the closed form of each unfolding, or normal draws.
+    max_iter : int, default=1000
+        Largest number of sweeps.
+    tol : float, default=1e-8
+        Relative fall of the free energy at which they end.
+    n_init : int, default=1
+        Number of random starts; the lowest free energy wins.
+    checkpoint : path, optional
+        A file in which the iteration is kept, as in `BayesianPCA`.
+    random_state : int, Generator or None, default=None
+        Seed of random starts.
+    verbose : bool, default=False
+        Whether `fit` prints a line about what it did.
+
+    Attributes
+    ----------
+    core_ : array of shape `ranks_`
+        Posterior mean of the core that goes with orthonormal factors. Its slices along each mode
+        are orthogonal to each other, largest first: the form of the higher-order SVD.
+    factors_ : list of arrays of shape (size of the mode, its rank)
+        Posterior means, with orthonormal columns.
+    ranks_ : tuple of int
+    noise_variance_ : float
+    free_energy_ : float
+        −log of the evidence bound, in nats, all constants included.
+    mean_ : array of the shape of a slice, 0 unless `center`
+    trace_ : Trace or None
+        Free energy, size of the core (as ``rank``), noise variance and time of each sweep.
+    converged_, n_iter_ : bool, int
+    status_ : Status
+        Advice in plain words.
+    posterior_ : Posterior
+        The record from which everything above is read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayespca import BayesianTucker
+    >>> rng = np.random.default_rng(0)
+    >>> core, factors = rng.normal(size=(2, 3, 2)), [rng.normal(size=(20, r)) for r in (2, 3, 2)]
+    >>> T = np.einsum("abc,ia,jb,kc->ijk", core, *factors) + rng.normal(size=(20, 20, 20))
+    >>> T[rng.random(T.shape) < 0.5] = np.nan
+    >>> model = BayesianTucker().fit(T)
+    >>> model.ranks_
+    (2, 3, 2)
+    >>> filled, std = model.impute(return_std=True)
+    """
+
+    def __init__(
+        self,
+        method: str = "evb",
+        *,
+        ranks: Any = "auto",
+        noise_variance: float | str = "auto",
+        prior_variance: float = 1.0,
+        center: bool = False,
+        solver: str = "auto",
+        init: str = "closed",
+        max_iter: int = 1000,
+        tol: float = 1e-8,
+        n_init: int = 1,
+        checkpoint: str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.method = method
+        self.ranks = ranks
+        self.noise_variance = noise_variance
+        self.prior_variance = prior_variance
+        self.center = center
+        self.solver = solver
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.checkpoint = checkpoint
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # --- fitting -------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        mask: Any = None,
+        callback: inference.Callback | None = None,
+    ) -> Self:
+        """Fit a tensor of two modes or more: NumPy, torch or CuPy, of any real dtype.
+
+        NaN are holes, and so are cells in which `mask`, of the same shape, is 0 (as in TensorLy;
+        what stands there does not matter). `callback` is called after each sweep with its number,
+        counting from 1, and an object with `free_energy`, `rank` (size of the core) and
+        `noise_variance`; if it returns True, the iteration ends.
+        """
+        begin = time.perf_counter()
+        self._check_options()
+        reader = clone(self)
+        T = _tensors.read_tensor(reader, X, mask)
+        ranks = _tensors.checked_ranks(self.ranks, tuple(T.shape))
+        found = self._found(T, ranks, callback)
+        self._store(found, T, reader)
+        self._report(found, time.perf_counter() - begin)
+        return self
+
+    def _check_options(self) -> None:
+        _validation.choose("method", self.method, tuple(tensors.FAMILIES))
+        _validation.choose("solver", self.solver, ("auto", "gradient"))
+        _validation.choose("init", self.init, ("closed", "random"))
+        _validation.check_looping(self)
+        _tensors.check_positive("prior_variance", self.prior_variance)
+        if self.noise_variance not in ("auto", "0db"):
+            _tensors.check_positive("noise_variance", self.noise_variance)
+        if self.solver == "gradient" and self.method != "emap":
+            raise ValueError("solver='gradient' is for method='emap'.")
+
+    def _found(self, T: Array, ranks: tuple[int | None, ...], callback: Any) -> Found:
+        shape = _tensors.squeezed_shape(tuple(T.shape))
+        _tensors.check_model(self, T, shape)
+        asked = _tensors.squeezed(ranks, tuple(T.shape), None)
+        small = array_namespace(T).reshape(T, shape)
+        if len(shape) > 2:
+            return _matrices.of_tensor(tensors.fit(small, self._options(asked, callback)))
+        rank = _tensors.common_rank(asked)
+        model = self._matrix_model(rank)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RankWarning)
+            model.fit(small, callback=callback)
+        return _matrices.of_matrix(model, small, rank)
+
+    def _options(self, ranks: tuple[int | None, ...], callback: Any) -> tensors.Options:
+        return tensors.Options(
+            method=self.method,
+            ranks=ranks,
+            noise_variance=self.noise_variance,
+            prior_variance=self.prior_variance,
+            center=self.center,
+            solver=self.solver,
+            init=self.init,
+            looping=inference.Looping(
+                max_iter=self.max_iter,
+                tol=self.tol,
+                n_init=self.n_init,
+                random_state=_validation.seed(self.random_state),
+                callback=callback,
+                checkpoint=self.checkpoint,
+            ),
+        )
+
+    def _matrix_model(self, rank: int | None) -> BayesianPCA:
+        return BayesianPCA(
+            self.method,
+            n_components="auto" if rank is None else rank,
+            noise_variance=self.noise_variance,
+            prior_variance=self.prior_variance if self.method == "pb" else None,
+            center=self.center,
+            solver="iterative" if self.init == "random" else "auto",
+            max_iter=self.max_iter,
+            tol=self.tol,
+            n_init=self.n_init,
+            checkpoint=self.checkpoint,
+            random_state=self.random_state,
+        )
+
+    def _store(self, found: Found, T: Array, reader: Any) -> None:
+        """Set every fitted attribute at once, when nothing can fail any more."""
+        shape = tuple(T.shape)
+        core = found.core.reshape(_tensors.expanded(found.core.shape, shape))
+        factors = _tensors.expanded(found.factors, shape, np.ones((1, 1)))
+        attributes = {
+            "core_": to_namespace(core, T),
+            "factors_": [to_namespace(U, T) for U in factors],
+            "ranks_": tuple(core.shape),
+            "noise_variance_": found.noise_variance,
+            "free_energy_": found.free_energy,
+            "mean_": to_namespace(found.mean.reshape(shape[1:]), T),
+            "converged_": found.converged,
+            "n_iter_": 0 if found.trace is None else len(found.trace),
+            "trace_": found.trace,
+            "status_": found.status,
+            "posterior_": found.posterior,
+            "_tensor": T,
+        }
+        self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.update(attributes, **_validation.features_of(reader))
+
+    def _report(self, found: Found, seconds: float) -> None:
+        if not found.converged and found.trace is not None:
+            _validation.warn_of_early_end(found.trace, "the free energy still fell")
+        for advice in found.status.advice:
+            if advice.code in WARNED:
+                warnings.warn(advice.text, RankWarning, stacklevel=3)
+        if self.verbose:
+            sizes, ranks = ("×".join(map(str, s)) for s in (self._tensor.shape, self.ranks_))
+            print(
+                f"bayespca: {sizes}, {self.method}: core {ranks}, free energy "
+                f"{found.free_energy:.6g}, {seconds:.2f} s"
+            )
+
+    # --- the tensor and its slices -------------------------------------------------------------
+
+    def reconstruct(self) -> Array:
+        """Posterior mean of the tensor without its noise."""
+        check_is_fitted(self)
+        return times(self.core_, self.factors_) + self.mean_
+
+    def transform(self, X: Any) -> Array:
+        """Rows of the first factor for slices along the first mode, which may have holes.
+
+        Posterior means, so that those of the tensor that was fitted are `factors_[0]`.
+        """
+        check_is_fitted(self)
+        T = self._read_slices(X)
+        return to_namespace(self._scores(T), T)
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Slices along the first mode from rows of the first factor."""
+        check_is_fitted(self)
+        rows = _validation.read_scores(X, self.ranks_[0], self.core_)
+        return times(self.core_, [rows, *self.factors_[1:]]) + self.mean_
+
+    def impute(self, X: Any = None, return_std: bool | str = False) -> Any:
+        """Slices with their holes (NaN) filled by the posterior mean; other cells stay.
+
+        Without X, the tensor that was fitted. With ``return_std=True`` also the standard deviation
+        of what would be measured in each hole, noise included; with ``"mean"`` that of the filled
+        value itself. Cells that are there have standard deviation 0.
+        """
+        check_is_fitted(self)
+        _validation.choose("return_std", return_std, (False, True, "mean"))
+        T = self._read_slices(_tensors.fitted_tensor(self) if X is None else X)
+        filled, std = self._imputed(T, noise=return_std != "mean", spread=bool(return_std))
+        return (filled, std) if return_std else filled
+
+    def _imputed(self, T: Array, *, noise: bool, spread: bool) -> tuple[Array, Array]:
+        xp, small = array_namespace(T), self._squeezed(T)
+        if not isinstance(self.posterior_, tensors.Posterior):
+            pair = _matrices.imputed(self.posterior_, small, noise=noise)
+            filled, std = (xp.reshape(a, T.shape) for a in pair)
+            return filled, std
+        read, holes = tensors.posterior, xp.isnan(small)
+        first = read.scores(self.posterior_, small)
+        low = to_namespace(read.cells(self.posterior_, first), T)
+        filled = xp.reshape(xp.where(holes, low, small), T.shape)
+        if not spread:
+            return filled, None
+        variance = read.variances(self.posterior_, first) + noise * self.noise_variance_
+        std = xp.where(holes, to_namespace(np.sqrt(variance), T), xp.zeros_like(small))
+        return filled, xp.reshape(std, T.shape)
+
+    def _scores(self, T: Array) -> FloatArray:
+        small = self._squeezed(T)
+        if isinstance(self.posterior_, tensors.Posterior):
+            mean = tensors.posterior.scores(self.posterior_, small).mean
+            return np.pad(mean, ((0, 0), (0, self.ranks_[0] - mean.shape[1])))
+        core, right = (to_numpy(a).astype(np.float64) for a in self._matrix())
+        return _matrices.scores(self.posterior_, small, core, right)
+
+    def _matrix(self) -> tuple[Array, Array]:
+        """The core as a matrix, and the factor of the mode that is not of size 1."""
+        right = next((U for U in self.factors_[1:] if U.shape[0] > 1), self.factors_[-1])
+        shape = (self.core_.shape[0], right.shape[1])
+        return array_namespace(self.core_).reshape(self.core_, shape), right
+
+    def _squeezed(self, T: Array) -> Array:
+        return array_namespace(T).reshape(T, (T.shape[0], *self._slice_shape[1:]))
+
+    @property
+    def _slice_shape(self) -> Shape:
+        sizes = tuple(U.shape[0] for U in self.factors_)
+        return _tensors.squeezed_shape(sizes)
+
+    def _read_slices(self, X: Any) -> Array:
+        T = _tensors.read_tensor(self, X, reset=False)
+        _tensors.check_slices(T, tuple(U.shape[0] for U in self.factors_[1:]), type(self).__name__)
+        return T
+
+    # --- elsewhere -----------------------------------------------------------------------------
+
+    def to_tensorly(self) -> Any:
+        """The factorization as a ``TuckerTensor`` of TensorLy, without `mean_`."""
+        check_is_fitted(self)
+        tensorly = need("tensorly", "to_tensorly")
+        core, factors = to_numpy(self.core_), [to_numpy(U) for U in self.factors_]
+        arrays = [tensorly.tensor(a) for a in (core, *factors)]
+        return tensorly.tucker_tensor.TuckerTensor((arrays[0], arrays[1:]))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file that `bayespca.load` reads, without the tensor of the fit.
+
+        The file holds numbers and names, no code. It replaces one of the same name in a single
+        step, and whatever goes wrong, that one stays whole.
+        """
+        from .persistence import save
+
+        save(copy.copy(self), path)
+
+    # --- scikit-learn --------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies, pickles and files do not carry the tensor along."""
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_tensor"}
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.ranks_[0])
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "posterior_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def tensor_ranks(
+    T: Any, method: str = "evb", *, noise_variance: float | str = "auto"
+) -> tuple[int, ...]:
+    """The rank of each mode of a complete tensor, from its unfoldings alone.
+
+    Each unfolding is a matrix, whose rank a closed form gives (aistats2014 Proposition 1 for
+    ``"evb"``): exact, and as quick as a decomposition. This is what layers of networks are
+    compressed with; `BayesianTucker` goes on from there, with all modes together.
+
+    >>> import numpy as np
+    >>> from bayespca import tensor_ranks
+    >>> rng = np.random.default_rng(0)
+    >>> kernel = np.einsum("ia,ja,kl->ijkl", *rng.normal(size=(2, 64, 5)), np.ones((3, 3)))
+    >>> tensor_ranks(kernel + 0.1 * rng.normal(size=kernel.shape))
+    (5, 5, 1, 1)
+    """
+    _validation.choose("method", method, ("evb", "epb", "emap"))
+    if noise_variance not in ("auto", "0db"):
+        _tensors.check_positive("noise_variance", noise_variance)
+    T = _tensors.read_tensor(BayesianTucker(), T)
+    _tensors.check_complete(T)
+    found = tensors.unfoldings(T, method=method, noise_variance=noise_variance)
+    return tuple(unfolding.solution.rank for unfolding in found)

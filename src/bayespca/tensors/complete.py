@@ -1,0 +1,112 @@
+"""A sweep over a tensor without holes: all rows of a factor share one covariance.
+
+    Aₙ:  Σₙ = σ²(⟨G₍ₙ₎(⊗_{m≠n}⟨AₘᵀAₘ⟩)G₍ₙ₎ᵀ⟩ + σ²Cₙ⁻¹)⁻¹,  Âₙ = Y₍ₙ₎(⊗_{m≠n}Âₘ)Ĝ₍ₙ₎ᵀΣₙ/σ²
+    G:   Σ_G = σ²(⊗ₙ⟨AₙᵀAₙ⟩ + σ²⊗ₙCₙ⁻¹)⁻¹,  vec Ĝ = Σ_G vec(Y ×₁ Â₁ᵀ ×₂ Â₂ᵀ …)/σ²
+
+With RₙᵀRₙ = ⟨AₙᵀAₙ⟩, the SVD RₙCₙ^½ = UₙΛₙ^½Vₙᵀ and Qₙ = Cₙ^½Vₙ the second becomes
+
+    Σ_G = (⊗Qₙ)·diag(1/(1 + ∏λₙ/σ²))·(⊗Qₙ)ᵀ
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dgejsv
+
+from bayespca.engines import to_numpy
+from bayespca.engines.places import at
+
+from .data import Cells
+from .modes import in_turn, mode_product, outer, times, unfolded
+from .records import Index, KroneckerCore
+from .tucker import Model, State, with_updated_rows
+
+# Arrays of any namespace.
+Array = Any
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Projected:
+    """What the data say of the core: Y ×₁ Â₁ᵀ ×₂ Â₂ᵀ …, and roots of ⟨AₙᵀAₙ⟩ of each mode."""
+
+    cross: FloatArray
+    roots: tuple[FloatArray, ...]
+
+    @property
+    def seconds(self) -> tuple[FloatArray, ...]:
+        """⟨AₙᵀAₙ⟩ of each mode."""
+        return tuple(root.T @ root for root in self.roots)
+
+    def solved(
+        self, priors: tuple[FloatArray, ...], variance: float, s2: float, *, integrated: bool
+    ) -> KroneckerCore:
+        """The core under its prior, of covariance variance·⊗ₙCₙ."""
+        stds = [np.sqrt(prior) for prior in priors]
+        found = [_graded_svd(root * std) for root, std in zip(self.roots, stds, strict=True)]
+        bases = tuple(std[:, None] * V for std, (_, V) in zip(stds, found, strict=True))
+        values = outer([sizes**2 for sizes, _ in found])
+        spread = variance * s2 / (s2 + variance * values)
+        mean = times(times(self.cross, [Q.T for Q in bases]) * spread / s2, bases)
+        return KroneckerCore(mean, bases, spread if integrated else np.zeros_like(spread))
+
+    def residual(self, core: KroneckerCore, squares: float) -> float:
+        """⟨‖Y − G ×₁ A₁ …‖²⟩"""
+        seconds = self.seconds
+        second = np.vdot(core.second_along(0, seconds), seconds[0])
+        return float(squares - 2 * np.vdot(self.cross, core.mean) + second)
+
+    def kept(self, n: int, keep: Index) -> Self:
+        roots = list(self.roots)
+        roots[n] = roots[n][:, keep]
+        return replace(self, cross=np.take(self.cross, keep, axis=n), roots=tuple(roots))
+
+
+def swept(state: State, data: Cells, model: Model) -> tuple[State, Projected]:
+    """Every factor anew, and what the data then say of the core."""
+
+    def update(state: State, T: Array, n: int) -> State:
+        second = state.core.second_along(n, _seconds(state))
+        cross = to_numpy(unfolded(T, n)) @ unfolded(state.core.mean, n).T
+        return with_updated_rows(state, n, cross, second[None], model)
+
+    N = len(data.shape)
+    state, last = in_turn(state, data.values, range(N), contract=_contracted, update=update)
+    return state, Projected(to_numpy(_contracted(state, last, [N - 1])), _roots(state))
+
+
+def projected(state: State, data: Cells) -> Projected:
+    """What the data say of the core with the factors as they are."""
+    cross = _contracted(state, data.values, range(len(data.shape)))
+    return Projected(to_numpy(cross), _roots(state))
+
+
+def _contracted(state: State, T: Array, modes: Iterable[int]) -> Array:
+    for m in sorted(modes, reverse=True):
+        T = mode_product(T, at(T, state.rows[m].mean.T), m)
+    return T
+
+
+def _roots(state: State) -> tuple[FloatArray, ...]:
+    return tuple(rows.root for rows in state.rows)
+
+
+def _graded_svd(B: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Singular values and right vectors, each precise relative to itself.
+
+    Components on their way to zero make columns smaller than the others by ten orders and more;
+    eigenvalues of BᵀB would be rounding errors of the largest (Jacobi's method, LAPACK's gejsv).
+    """
+    if not B.shape[1]:
+        return np.empty(0), np.empty((0, 0))
+    sizes, _, V, work, _, _ = dgejsv(B, joba=0, jobu=3, jobr=0)
+    return sizes * (work[0] / work[1]), V
+
+
+def _seconds(state: State) -> tuple[FloatArray, ...]:
+    return tuple(rows.second for rows in state.rows)

@@ -1,0 +1,131 @@
+"""A tensor at unit scale, with or without holes, with or without a mean of its slices."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.engines import array_namespace, to_numpy
+from bayespca.engines.arrays import cast
+
+# Arrays of any namespace.
+Array = Any
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Values in float64 where the tensor lives, 0 in holes; `seen` is 1 for a value, 0 for a hole.
+
+    `seen` is None where there are no holes. `unit` and `mean` (a slice of the first mode, or None)
+    were taken out. A mean costs one row of the first mode. With `fills`, holes are latent
+    variables, filled in each sweep, so that the rest of it is that of a tensor without holes.
+    """
+
+    values: Array
+    seen: Array | None
+    squares: float
+    unit: float
+    mean: Array | None
+    fills: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether sweeps are those of a tensor without holes."""
+        return self.seen is None or self.fills
+
+    @property
+    def share(self) -> float:
+        """Of cells with a value."""
+        return 1.0 if self.seen is None else float(array_namespace(self.seen).mean(self.seen))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.values.shape)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Rows of each factor that are free."""
+        first, *others = self.shape
+        return (first - (self.mean is not None), *others)
+
+    @property
+    def counts(self) -> Array:
+        """How many values there are along the first mode, in each place of a slice."""
+        return array_namespace(self.seen).sum(self.seen, axis=0)
+
+    @property
+    def n_cells(self) -> float:
+        """Cells with a value, less those that went to the mean."""
+        if self.seen is None:
+            return float(math.prod(self.sizes))
+        xp, counts = array_namespace(self.seen), self.counts
+        lost = float(xp.sum(cast(counts > 0, xp.float64))) if self.mean is not None else 0.0
+        return float(xp.sum(counts)) - lost
+
+    def filled(self, low: Array) -> Cells:
+        """With other values in the holes."""
+        values = array_namespace(low).where(_as_bool(self.seen), self.values, low)
+        return replace(self, values=values, squares=_sum_of_squares(values))
+
+    def moved(self, shift: Array) -> Cells:
+        """With another mean, by a slice."""
+        values = self.values - self.seen * shift[None, ...]
+        mean = self.mean + shift
+        return replace(self, values=values, squares=_sum_of_squares(values), mean=mean)
+
+
+def cells(T: Array, *, center: bool) -> Cells:
+    """The tensor, NaN in its holes, divided by its size; centred across the first mode if asked."""
+    xp = array_namespace(T)
+    holes = xp.isnan(T)
+    seen = cast(~holes, xp.float64) if bool(xp.any(holes)) else None
+    values = cast(T, xp.float64)
+    if seen is not None:
+        values = xp.where(holes, xp.zeros_like(values), values)
+    # Its squares might not be numbers; so it is brought near 1 before its size is measured.
+    largest = float(xp.max(xp.abs(values))) or 1.0
+    values = values / largest
+    mean = _means(values, seen) if center else None
+    if mean is not None:
+        values = (values - mean) if seen is None else (values - mean) * seen
+    count = float(xp.sum(seen)) if seen is not None else float(math.prod(T.shape))
+    squares = _sum_of_squares(values)
+    unit = math.sqrt(squares / count) or 1.0
+    scaled = None if mean is None else mean / unit
+    return Cells(values / unit, seen, squares / unit**2, unit * largest, scaled)
+
+
+def _as_bool(seen: Array) -> Array:
+    return cast(seen, array_namespace(seen).bool)
+
+
+def _sum_of_squares(values: Array) -> float:
+    return float(array_namespace(values).sum(values * values))
+
+
+def _means(values: Array, seen: Array | None) -> Array:
+    """Mean of the slices along the first mode; where nothing is known of it, the mean of all."""
+    xp = array_namespace(values)
+    if seen is None:
+        return xp.mean(values, axis=0)
+    counts, sums = xp.sum(seen, axis=0), xp.sum(values, axis=0)
+    total = xp.sum(sums) / xp.sum(counts)
+    return xp.where(counts > 0, sums / xp.where(counts > 0, counts, xp.ones_like(counts)), total)
+
+
+def empty_slices(T: Array) -> dict[int, NDArray[np.intp]]:
+    """The places without any value along each mode that has such places."""
+    xp = array_namespace(T)
+    there = ~xp.isnan(T)
+    found = {}
+    for n in range(T.ndim):
+        others = tuple(m for m in range(T.ndim) if m != n)
+        empty = np.flatnonzero(~to_numpy(xp.any(there, axis=others)))
+        if empty.size:
+            found[n] = empty
+    return found

@@ -1,0 +1,86 @@
+"""Tensors along their modes: unfoldings, products with matrices, and the order to take them in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.engines import array_namespace
+from bayespca.engines.places import at
+
+# Arrays of any namespace.
+Array = Any
+FloatArray = NDArray[np.float64]
+S = TypeVar("S")
+C = TypeVar("C")
+
+
+def unfolded(T: Array, n: int) -> Array:
+    """T₍ₙ₎: one row for each place along mode n, the other modes in their order."""
+    xp = array_namespace(T)
+    order = (n, *(m for m in range(T.ndim) if m != n))
+    return xp.reshape(xp.permute_dims(T, order), (T.shape[n], size_without(T.shape, n)))
+
+
+def size_without(shape: Sequence[int], n: int) -> int:
+    """∏_{m≠n} of sizes."""
+    return math.prod(shape[:n]) * math.prod(shape[n + 1 :])
+
+
+def mode_product(T: Array, X: Array, n: int) -> Array:
+    """T ×ₙ X: every column of T along mode n, multiplied by X from the left.
+
+    In the order in which T lies in memory, whatever the mode.
+    """
+    xp, shape = array_namespace(T), tuple(T.shape)
+    left, right = math.prod(shape[:n]), math.prod(shape[n + 1 :])
+    if right == 1:
+        out = xp.matmul(xp.reshape(T, (left, shape[n])), X.T)
+    elif left == 1:
+        out = xp.matmul(X, xp.reshape(T, (shape[n], right)))
+    else:
+        out = xp.matmul(X, xp.reshape(T, (left, shape[n], right)))
+    return xp.reshape(out, (*shape[:n], X.shape[0], *shape[n + 1 :]))
+
+
+def times(T: Array, matrices: Sequence[Array], skip: int | None = None) -> Array:
+    """T ×₁ X₁ ×₂ X₂ …, the mode `skip` left as it is; matrices are brought to where T is."""
+    for n in reversed(range(T.ndim)):
+        if n != skip:
+            T = mode_product(T, at(T, matrices[n]), n)
+    return T
+
+
+def outer(vectors: Sequence[FloatArray]) -> FloatArray:
+    """v₁ ∘ v₂ ∘ …"""
+    out = np.ones(())
+    for vector in vectors:
+        out = out[..., None] * vector
+    return np.asarray(out)
+
+
+def in_turn(
+    state: S,
+    carried: C,
+    modes: Sequence[int],
+    *,
+    contract: Callable[[S, C, Iterable[int]], C],
+    update: Callable[[S, C, int], S],
+) -> tuple[S, C]:
+    """Update mode after mode, each with all the others contracted as they are by then.
+
+    One half of the modes is contracted for the other half, and so on within each: the whole tensor
+    is gone through twice, not once for each mode. Also what the last mode was updated with.
+    """
+    if len(modes) == 1:
+        return update(state, carried, modes[0]), carried
+    half = len(modes) // 2
+    last = carried
+    for mine, others in ((modes[:half], modes[half:]), (modes[half:], modes[:half])):
+        part = contract(state, carried, others)
+        state, last = in_turn(state, part, mine, contract=contract, update=update)
+    return state, last

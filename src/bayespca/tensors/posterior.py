@@ -1,0 +1,171 @@
+"""What is read from a fitted Tucker factorization: scores of slices, cells, their uncertainty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.engines import array_namespace, fixed_signs, to_numpy
+from bayespca.engines.packing import inverses, packed, unpacked
+from bayespca.engines.places import at
+
+from .modes import mode_product, times, unfolded
+from .records import Core, Rows, outer_products
+from .start import LARGEST_CORE
+from .tucker import State
+
+# Arrays of any namespace.
+Array = Any
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Factors with orthonormal columns, and the core that goes with them, in units of the data.
+
+    Slices of the core along each mode are orthogonal to each other, largest first (the form of the
+    higher-order SVD). `precision` (H, H) is that of the prior of rows of the first factor, `mean`
+    the mean of the slices along the first mode, with its variance, both 0 where there is none.
+    """
+
+    factors: tuple[Rows, ...]
+    core: Core
+    precision: FloatArray
+    noise_variance: float
+    mean: FloatArray
+    mean_variance: FloatArray
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        return tuple(rows.rank for rows in self.factors)
+
+
+def of_state(
+    state: State, *, unit: float, mean: FloatArray, mean_variance: FloatArray
+) -> Posterior:
+    """The state in the coordinates of the higher-order SVD, in units of the data."""
+    rows, core, precision = list(state.rows), state.core, np.diag(1 / state.priors[0])
+    for n in range(len(rows)):
+        root = np.linalg.qr(rows[n].mean)[1]
+        rows[n], core = rows[n].turned(np.linalg.inv(root)), core.turned(n, root)
+        precision = root @ precision @ root.T if n == 0 else precision
+    turns = [_turn(core, rows, n) for n in range(len(rows))]
+    for n, R in enumerate(turns):
+        rows[n], core = rows[n].turned(R), core.turned(n, R.T)
+    precision = turns[0].T @ precision @ turns[0]
+    return Posterior(
+        tuple(rows),
+        core.scaled(unit),
+        precision,
+        state.noise_variance * unit**2,
+        mean * unit,
+        mean_variance * unit**2,
+    )
+
+
+def _turn(core: Core, rows: list[Rows], n: int) -> FloatArray:
+    """Left singular vectors of the core along a mode; signs so that the factor has ours."""
+    W = np.linalg.svd(unfolded(core.mean, n), full_matrices=False)[0]
+    # Fewer than there are components where the other modes have too few.
+    W = completed(W, len(W))
+    turned = rows[n].mean @ W
+    signs = np.sign(np.sum(fixed_signs(turned.T) * turned.T, axis=1))
+    return np.asarray(W * np.where(signs == 0, 1.0, signs))
+
+
+# --- slices along the first mode ---------------------------------------------------------------
+
+
+def scores(posterior: Posterior, T: Array) -> Rows:
+    """Rows of the first factor that belong to slices, NaN in their holes.
+
+    Σ = (C⁻¹ + Σ⟨xxᵀ⟩/σ²)⁻¹ and a = ΣΣ⟨x⟩y/σ² over the cells that are there, x = G₍₁₎(⊗_{m>1}aₘ).
+    """
+    xp, others = array_namespace(T), posterior.factors[1:]
+    s2, core = posterior.noise_variance, posterior.core
+    holes = xp.isnan(T)
+    values = at(T, T) - at(T, posterior.mean)
+    values = xp.where(holes, xp.zeros_like(values), values)
+    along = times_others(values, [rows.mean.T for rows in others])
+    cross = to_numpy(unfolded(along, 0)) @ unfolded(core.mean, 0).T
+    if bool(xp.any(holes)):
+        second = _second_with_holes(posterior, at(T, ~holes))
+    else:
+        seconds = tuple(rows.second for rows in posterior.factors)
+        second = core.second_along(0, seconds)[None]
+    # In units of the noise, whose square may be no number.
+    cov, _ = inverses(posterior.precision + second / s2)
+    mean = (cov @ (cross / s2)[:, :, None])[:, :, 0]
+    return Rows(mean, np.broadcast_to(cov, (len(mean), *cov.shape[1:])), float(len(mean)))
+
+
+def _second_with_holes(posterior: Posterior, seen: Array) -> FloatArray:
+    triangles = times_others(
+        seen, [packed(rows.second_of_each).T for rows in posterior.factors[1:]]
+    )
+    moments = unfolded(second_of_core(posterior.core), 0)
+    rank = posterior.ranks[0]
+    found = unpacked(to_numpy(unfolded(triangles, 0)) @ moments.T, rank)
+    return np.asarray(found * (0.5 + 0.5 * np.eye(rank)))
+
+
+def times_others(T: Array, matrices: list[FloatArray]) -> Array:
+    """T ×₂ X₂ ×₃ X₃ …"""
+    for n in reversed(range(1, T.ndim)):
+        T = mode_product(T, at(T, matrices[n - 1]), n)
+    return T
+
+
+def second_of_core(core: Core) -> FloatArray:
+    """⟨ggᵀ⟩ packed along each mode."""
+    if core.mean.size > LARGEST_CORE:
+        raise ValueError(
+            f"A core of {'×'.join(map(str, core.mean.shape))} is too large for slices with holes "
+            f"({core.mean.size:,} entries, at most {LARGEST_CORE:,}); fit with smaller `ranks`."
+        )
+    return core.pairs(mean=True, spread=True)
+
+
+# --- cells -------------------------------------------------------------------------------------
+
+
+def cells(posterior: Posterior, first: Rows) -> FloatArray:
+    """Posterior mean of every cell of slices with these rows of the first factor."""
+    means = [first.mean, *(rows.mean for rows in posterior.factors[1:])]
+    return np.asarray(times(posterior.core.mean, means) + posterior.mean)
+
+
+def variances(posterior: Posterior, first: Rows) -> FloatArray:
+    """Posterior variance of every cell, without noise.
+
+    ⟨(G ×₁ a₁ …)²⟩ − (Ĝ ×₁ â₁ …)² as a sum in which nothing cancels: first the core alone is
+    uncertain, then a₁ given the mean of the core, then a₂ given the means of both, and so on.
+    """
+    rows = [first, *posterior.factors[1:]]
+    seconds = [packed(r.second_of_each) for r in rows]
+    means = [packed(outer_products(r.mean)) for r in rows]
+    spreads = [packed(np.broadcast_to(r.cov, (len(r.mean), r.rank, r.rank))) for r in rows]
+    total = times(posterior.core.pairs(mean=False, spread=True), seconds)
+    of_mean = posterior.core.pairs(mean=True, spread=False)
+    for n in range(len(rows)):
+        total = total + times(of_mean, [*means[:n], spreads[n], *seconds[n + 1 :]])
+    return np.asarray(np.maximum(total, 0.0) + posterior.mean_variance)
+
+
+def padded(posterior: Posterior, ranks: tuple[int, ...]) -> tuple[FloatArray, list[FloatArray]]:
+    """Core and factors with as many components as asked for; those beyond are 0 in the core."""
+    core = np.zeros(ranks)
+    core[tuple(slice(H) for H in posterior.ranks)] = posterior.core.mean
+    pairs = zip(posterior.factors, ranks, strict=True)
+    return core, [completed(rows.mean, rank) for rows, rank in pairs]
+
+
+def completed(U: FloatArray, rank: int) -> FloatArray:
+    """Orthonormal columns, with more of them up to `rank`."""
+    if rank <= U.shape[1]:
+        return U
+    more = np.linalg.qr(np.column_stack([U, np.eye(len(U))]))[0]
+    return np.column_stack([U, more[:, U.shape[1] : rank]])

@@ -1,0 +1,54 @@
+"""The rank of each mode from its unfolding alone: EVB's closed form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.engines import decompose, to_numpy
+from bayespca.spectrum import Solution, Spectrum, solve
+
+from .modes import unfolded
+
+# Arrays of any namespace.
+Array = Any
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Unfolding:
+    """Singular values of an unfolding, what a method makes of them, and its left vectors (M, k)."""
+
+    spectrum: Spectrum
+    solution: Solution
+    left: FloatArray
+
+
+def unfoldings(
+    T: Array,
+    *,
+    method: str = "evb",
+    noise_variance: float | str = "auto",
+    spare: int = 0,
+    needed: tuple[int | None, ...] = (),
+) -> tuple[Unfolding, ...]:
+    """The closed form of every unfolding.
+
+    With the vectors of `spare` components more than it keeps, or of as many as are `needed`.
+    """
+    plan = partial(solve, method=method, noise_variance=noise_variance)
+    counts = needed or (None,) * T.ndim
+    return tuple(_unfolding(unfolded(T, n), plan, spare, count) for n, count in enumerate(counts))
+
+
+def _unfolding(X: Array, plan: Any, spare: int, needed: int | None) -> Unfolding:
+    # The places along the mode are the columns: the vectors that an engine has at hand.
+    found = decompose(X.T, plan=plan, center=False, n_needed=needed or spare, random_state=0)
+    solution = plan(found.spectrum)
+    known = found.spectrum.singular_values.size
+    count = min(solution.rank + spare if needed is None else needed, known)
+    return Unfolding(found.spectrum, solution, to_numpy(found.right(count)).T)

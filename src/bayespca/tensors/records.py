@@ -1,0 +1,193 @@
+"""What the posterior of a Tucker factorization is made of: rows of factors, and the core.
+
+    Y ≈ G ×₁ A₁ ×₂ A₂ … ×_N A_N,  r = r(G)·∏ₙ r(Aₙ)   (aistats2014 Eq. 37–39)
+
+The core's covariance has as many entries as the square of the core. Without holes it is never
+formed: with ⟨AₙᵀAₙ⟩ and the prior of each mode jointly diagonal, so is the covariance, and one
+number for each entry of the core holds all of it. A core of 20×20×20 has 8,000 of them, where a
+covariance would have 64 million, and an update costs a few products along its modes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+# NumPy's linear algebra alone: SciPy's has threads of its own, which would compete with these.
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.engines.packing import packed
+
+from .modes import mode_product, size_without, times, unfolded
+
+FloatArray = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A factor: means of its rows (M, H) and their covariances, (1, H, H) if they share one.
+
+    Covariances count `count` rows in all: one less than there are where one went to the mean. A
+    point-estimated factor has covariance 0.
+    """
+
+    mean: FloatArray
+    cov: FloatArray
+    count: float
+
+    @property
+    def rank(self) -> int:
+        return int(self.mean.shape[1])
+
+    @property
+    def second(self) -> FloatArray:
+        """⟨AᵀA⟩"""
+        return np.asarray(self.mean.T @ self.mean + self.count * self.cov.mean(axis=0))
+
+    @property
+    def root(self) -> FloatArray:
+        """R with RᵀR = ⟨AᵀA⟩, each column as precise as it is large, however they differ."""
+        spread = np.linalg.cholesky(self.cov.mean(axis=0)).T if self.cov.any() else self.mean[:0]
+        stacked = np.vstack([self.mean, np.sqrt(self.count) * spread])
+        return np.asarray(np.linalg.qr(stacked, mode="r"))
+
+    @property
+    def log_det(self) -> float:
+        """Σᵢ log|Σᵢ|"""
+        return self.count * float(np.linalg.slogdet(self.cov)[1].mean())
+
+    @property
+    def second_of_each(self) -> FloatArray:
+        """⟨aaᵀ⟩ of each row (M, H, H)."""
+        share = self.count / len(self.mean)
+        return np.asarray(outer_products(self.mean) + share * self.cov)
+
+    def turned(self, R: FloatArray) -> Rows:
+        """A·R"""
+        return replace(self, mean=self.mean @ R, cov=R.T @ self.cov @ R)
+
+    def kept(self, keep: Index) -> Rows:
+        cov = self.cov[:, keep[:, None], keep]
+        return replace(self, mean=self.mean[:, keep], cov=cov)
+
+
+@dataclass(frozen=True, eq=False)
+class KroneckerCore:
+    """G = g ×₁ Q₁ ×₂ Q₂ …, the entries of g independent with variances `spread`.
+
+    `mean` is that of G; a point-estimated core has spread 0.
+    """
+
+    mean: FloatArray
+    bases: tuple[FloatArray, ...]
+    spread: FloatArray
+
+    @property
+    def log_det(self) -> float:
+        """log|Σ_G|"""
+        shape = self.mean.shape
+        of_bases = sum(
+            size_without(shape, n) * float(np.linalg.slogdet(Q)[1])
+            for n, Q in enumerate(self.bases)
+        )
+        return float(np.log(self.spread).sum()) + 2 * of_bases
+
+    def second_along(self, n: int, weights: tuple[FloatArray, ...]) -> FloatArray:
+        """⟨G₍ₙ₎(⊗_{m≠n} Xₘ)G₍ₙ₎ᵀ⟩ for symmetric Xₘ."""
+        of_mean = unfolded(times(self.mean, weights, skip=n), n) @ unfolded(self.mean, n).T
+        along = [
+            np.einsum("ah,ab,bh->h", Q, X, Q) for Q, X in zip(self.bases, weights, strict=True)
+        ]
+        spread = unfolded(_scaled(self.spread, along, skip=n), n).sum(axis=1)
+        return np.asarray(of_mean + (self.bases[n] * spread) @ self.bases[n].T)
+
+    def squares(self) -> FloatArray:
+        """⟨G²⟩ of each entry."""
+        return np.asarray(self.mean**2 + times(self.spread, [Q**2 for Q in self.bases]))
+
+    def pairs(self, *, mean: bool, spread: bool) -> FloatArray:
+        """⟨ggᵀ⟩, or the part of it that the mean or the spread makes, packed along each mode."""
+        total = _packed_pairs(np.outer(self.mean, self.mean), self.mean.shape) if mean else 0.0
+        if spread:
+            squares = [_packed_sum(outer_products(Q.T)).T for Q in self.bases]
+            total = total + times(self.spread, squares)
+        return np.asarray(total)
+
+    def scaled(self, factor: float) -> KroneckerCore:
+        return replace(self, mean=self.mean * factor, spread=self.spread * factor**2)
+
+    def turned(self, n: int, back: FloatArray) -> KroneckerCore:
+        """G ×ₙ R⁻¹"""
+        bases = tuple(back @ Q if m == n else Q for m, Q in enumerate(self.bases))
+        return replace(self, mean=mode_product(self.mean, back, n), bases=bases)
+
+
+@dataclass(frozen=True, eq=False)
+class DenseCore:
+    """G with its whole covariance Σ_G, entries in their order; `log_det` is log|Σ_G|."""
+
+    mean: FloatArray
+    cov: FloatArray
+    log_det: float
+
+    def second_along(self, n: int, weights: tuple[FloatArray, ...]) -> FloatArray:
+        of_mean = unfolded(times(self.mean, weights, skip=n), n) @ unfolded(self.mean, n).T
+        shape = self.mean.shape
+        pairs = self.cov.reshape(*shape, *shape)
+        for m in reversed(range(len(shape))):
+            if m != n:
+                now = pairs.ndim // 2
+                pairs = np.tensordot(weights[m], pairs, axes=((0, 1), (m, m + now)))
+        return np.asarray(of_mean + pairs)
+
+    def squares(self) -> FloatArray:
+        return np.asarray(self.mean**2 + np.diag(self.cov).reshape(self.mean.shape))
+
+    def pairs(self, *, mean: bool, spread: bool) -> FloatArray:
+        total = np.outer(self.mean, self.mean) * mean + self.cov * spread
+        return _packed_pairs(total, self.mean.shape)
+
+    def scaled(self, factor: float) -> DenseCore:
+        log_det = self.log_det + 2 * self.mean.size * math.log(factor)
+        return DenseCore(self.mean * factor, self.cov * factor**2, log_det)
+
+    def turned(self, n: int, back: FloatArray) -> DenseCore:
+        shape = self.mean.shape
+        pairs = self.cov.reshape(*shape, *shape)
+        pairs = mode_product(mode_product(pairs, back, n), back, n + len(shape))
+        log_det = self.log_det + 2 * size_without(shape, n) * float(np.linalg.slogdet(back)[1])
+        return DenseCore(mode_product(self.mean, back, n), pairs.reshape(self.cov.shape), log_det)
+
+
+Core = KroneckerCore | DenseCore
+
+
+def _scaled(T: FloatArray, vectors: list[FloatArray], skip: int) -> FloatArray:
+    """T times vₘ along each mode but one."""
+    for m, vector in enumerate(vectors):
+        if m != skip:
+            T = T * vector.reshape(-1, *(1,) * (T.ndim - 1 - m))
+    return T
+
+
+def outer_products(vectors: FloatArray) -> FloatArray:
+    """vvᵀ of each row."""
+    return np.asarray(vectors[:, :, None] * vectors[:, None, :])
+
+
+def _packed_pairs(matrix: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    """A matrix over entries of a core, its two indices of each mode packed, both halves summed."""
+    N = len(shape)
+    pairs = matrix.reshape(*shape, *shape).transpose([a for n in range(N) for a in (n, n + N)])
+    for n in range(N):
+        # Two axes of each mode become one, from the first on.
+        pairs = np.moveaxis(_packed_sum(np.moveaxis(pairs, (n, n + 1), (-2, -1))), -1, n)
+    return pairs
+
+
+def _packed_sum(matrices: FloatArray) -> FloatArray:
+    """Packed M + Mᵀ, the diagonal once."""
+    both = matrices + np.swapaxes(matrices, -1, -2)
+    return np.asarray(packed(both * (1 - 0.5 * np.eye(matrices.shape[-1]))))

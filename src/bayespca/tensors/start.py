@@ -1,0 +1,161 @@
+"""Where the iteration starts: the closed form of each unfolding, or normal draws."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.engines import array_namespace, to_numpy
+
+from . import holes
+from .data import Cells
+from .modes import times, unfolded
+from .ranks import unfoldings
+from .records import KroneckerCore, Rows
+from .sweeps import equations_of
+from .tucker import Model, State, replaced, with_core
+
+# Arrays of any namespace.
+Array = Any
+FloatArray = NDArray[np.float64]
+Ranks = tuple[int, ...]
+
+# Components to start with beyond those that an unfolding shows: once the other modes are known to
+# be small, weaker ones can be seen. The free energy drops those that are not needed.
+SPARE = 3
+# Largest core whose covariance is formed where there are holes, and the size from which it is not
+# if this share of the cells is there: then little is lost by filling them.
+LARGEST_CORE = 4096
+LARGE_CORE = 512
+MOSTLY_THERE = 0.7
+# Noise to start with where there are holes, of the mean square.
+LITTLE_NOISE = 0.1
+# Sweeps of the search for a rank-one tensor.
+ROUNDS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Guess:
+    """What the unfoldings show: vectors of each mode, as many as to start with, and the noise."""
+
+    bases: tuple[FloatArray, ...]
+    noise_variance: float
+    fills: bool = False
+
+    @property
+    def ranks(self) -> Ranks:
+        return tuple(U.shape[1] for U in self.bases)
+
+
+def guess(data: Cells, asked: tuple[int | None, ...]) -> Guess:
+    """As many components as asked for, else as each unfolding shows, and some to spare."""
+    if data.seen is None:
+        found = unfoldings(data.values, spare=SPARE, needed=asked)
+        noise = min(unfolding.solution.noise_variance for unfolding in found)
+        return Guess(tuple(unfolding.left for unfolding in found), noise)
+    bases, counts = zip(*(_unbiased(data, n) for n in range(len(data.shape))), strict=True)
+    ranks = [
+        min(count + SPARE, size) if fixed is None else fixed
+        for count, size, fixed in zip(counts, data.shape, asked, strict=True)
+    ]
+    fills = math.prod(ranks) > LARGE_CORE and data.share > MOSTLY_THERE
+    # Where the core has a covariance, the largest of the ranks that are free gives way.
+    free = [n for n, fixed in enumerate(asked) if fixed is None]
+    while not fills and free and math.prod(ranks) > LARGEST_CORE:
+        ranks[max(free, key=lambda n: ranks[n])] -= 1
+    vectors = tuple(U[:, :rank] for U, rank in zip(bases, ranks, strict=True))
+    # Zeros in holes look like noise: too much of it would hide weak components.
+    return Guess(vectors, LITTLE_NOISE, fills)
+
+
+def spectral(data: Cells, model: Model, guess: Guess, noise: float) -> State:
+    """The vectors of the unfoldings, and the core that they give."""
+    return _state(data, model, list(guess.bases), noise)
+
+
+def random(
+    data: Cells, model: Model, ranks: Ranks, noise: float, rng: np.random.Generator
+) -> State:
+    """Factors from normal draws, and the core that they give."""
+    draws = [rng.normal(size=(size, rank)) for size, rank in zip(data.shape, ranks, strict=True)]
+    return _state(data, model, [np.linalg.qr(draw)[0] for draw in draws], noise)
+
+
+def _unbiased(data: Cells, n: int) -> tuple[FloatArray, int]:
+    """Vectors of T₍ₙ₎T₍ₙ₎ᵀ as it would be without holes, strongest first; how many stand out.
+
+    Off the diagonal two cells have to be there, on it one. What noise and holes add is as often
+    negative as positive, so that the least eigenvalue tells how large the largest can be by chance.
+    """
+    X = unfolded(data.values, n)
+    gram = to_numpy(array_namespace(X).matmul(X, X.T)).copy()
+    gram[np.diag_indices_from(gram)] *= data.share
+    values, vectors = np.linalg.eigh(gram)
+    middle = np.median(values)
+    above = int(np.count_nonzero(values - middle > middle - values[0]))
+    return np.asarray(vectors[:, ::-1]), above
+
+
+def _state(data: Cells, model: Model, bases: list[FloatArray], noise: float) -> State:
+    """Factors of unit size, and the core that suits them under a wide prior."""
+    rows = tuple(_points(data, n, U * math.sqrt(data.shape[n])) for n, U in enumerate(bases))
+    shape = tuple(U.shape[1] for U in bases)
+    priors = tuple(np.ones(H) for H in shape)
+    state = State(rows, _no_core(shape), priors, noise, shift=np.zeros(data.shape[1:]))
+    return with_core(state, equations_of(state, data), model)
+
+
+def _points(data: Cells, n: int, mean: FloatArray) -> Rows:
+    H = mean.shape[1]
+    own = 1 if data.is_whole else data.shape[n]
+    return Rows(mean, np.zeros((own, H, H)), float(data.sizes[n]))
+
+
+def _no_core(shape: Ranks) -> KroneckerCore:
+    return KroneckerCore(np.zeros(shape), tuple(np.eye(H) for H in shape), np.zeros(shape))
+
+
+def with_one_more(state: State, data: Cells, model: Model) -> State:
+    """One more component in every mode that may have it: the rank-one tensor nearest to the rest.
+
+    Modes that do not need theirs lose it again.
+    """
+    state, here = holes.moved(state, data)
+    low = holes.low_rank(state, here)
+    left = here.values - (low if here.seen is None else low * here.seen)
+    mean = state.core.mean
+    for n, vector in enumerate(_rank_one(left)):
+        if model.free[n] and state.ranks[n] < data.shape[n]:
+            state = state.with_rows(n, _with_column(state.rows[n], vector))
+            prior = np.append(state.priors[n], state.priors[n].mean())
+            state = replace(state, priors=replaced(state.priors, n, prior))
+            mean = np.pad(mean, [(0, int(m == n)) for m in range(mean.ndim)])
+    core = replace(_no_core(state.ranks), mean=mean)
+    state = replace(state, core=core, energy=np.inf)
+    return with_core(state, equations_of(state, here), model)
+
+
+def _with_column(rows: Rows, vector: FloatArray) -> Rows:
+    """One more column, as large and as uncertain as the others on average."""
+    size = np.sqrt(np.mean(rows.mean**2) * vector.size)
+    cov = np.pad(rows.cov, ((0, 0), (0, 1), (0, 1)))
+    cov[:, -1, -1] = np.trace(rows.cov, axis1=1, axis2=2) / rows.rank
+    return replace(rows, mean=np.column_stack([rows.mean, size * vector]), cov=cov)
+
+
+def _rank_one(T: Array) -> list[FloatArray]:
+    """Unit vectors of the rank-one tensor nearest to T, from the first vector of each unfolding."""
+    xp = array_namespace(T)
+    vectors = []
+    for n in range(T.ndim):
+        X = unfolded(T, n)
+        vectors.append(np.linalg.eigh(to_numpy(xp.matmul(X, X.T)))[1][:, -1])
+    for _ in range(ROUNDS):
+        for n in range(T.ndim):
+            along = to_numpy(times(T, [v[None, :] for v in vectors], skip=n)).ravel()
+            vectors[n] = along / (np.linalg.norm(along) or 1.0)
+    return vectors
