@@ -31,6 +31,7 @@ class Found:
     noise_variance: float
     free_energy: float
     trace: inference.Trace | None
+    n_iter: int
     converged: bool
     status: Status
 
@@ -44,6 +45,7 @@ def of_tensor(fitted: tensors.Fit) -> Found:
         fitted.posterior.noise_variance,
         fitted.free_energy,
         fitted.trace,
+        len(fitted.trace),
         fitted.converged,
         fitted.status,
     )
@@ -67,6 +69,7 @@ def of_matrix(model: BayesianPCA, X: Array, rank: int | None) -> Found:
         float(model.noise_variance_),
         model.free_energy_,
         model.trace_,
+        model.n_iter_,
         model.converged_,
         model.status_,
     )

@@ -36,7 +36,7 @@ def read_tensor(estimator: Any, T: Any, mask: Any = None, *, reset: bool = True)
             ensure_all_finite=False,
         )
     T = with_holes(T, mask)
-    check_values(T)
+    check_values(T, any_value=reset)
     return T
 
 
@@ -67,15 +67,15 @@ def with_holes(T: Array, mask: Any) -> Array:
     return xp.where(there, T, xp.full_like(T, np.nan))
 
 
-def check_values(T: Array) -> None:
-    """Raise for infinities, and where there is no value at all."""
+def check_values(T: Array, *, any_value: bool) -> None:
+    """Raise for infinities, and where there is no value at all if there has to be one."""
     xp = array_namespace(T)
     wrong = xp.isinf(T)
     if bool(xp.any(wrong)):
         place = np.unravel_index(int(np.argmax(to_numpy(wrong))), tuple(T.shape))
         at = ", ".join(str(int(i)) for i in place)
         raise ValueError(f"Input X contains infinity, first at ({at}), counting from 0: remove it.")
-    if bool(xp.all(xp.isnan(T))):
+    if any_value and bool(xp.all(xp.isnan(T))):
         raise ValueError("Input X contains NaN only: there is no value to learn from.")
 
 
@@ -134,7 +134,9 @@ def check_complete(T: Array) -> None:
 def check_model(estimator: Any, T: Array, shape: Shape) -> None:
     """Raise for what a tensor of this shape, or one with holes, cannot have."""
     if estimator.center and shape[0] < 2:
-        raise ValueError("center=True needs two slices or more along the first mode, found one.")
+        raise ValueError(
+            "center=True needs two slices along the first mode, found one (n_samples = 1)."
+        )
     if estimator.solver == "gradient" and len(shape) < 3:
         raise ValueError(
             "solver='gradient' is for three modes or more; a matrix has a closed form."

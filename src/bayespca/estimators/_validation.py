@@ -187,7 +187,7 @@ def read_scores(X: Any, n_components: int, like: Array) -> Any:
 
 def check_same_place(estimator: Any, X: Array, method: str) -> None:
     """Raise unless X is of the library, and on the device, that the estimator was fitted with."""
-    fitted = estimator.components_
+    fitted = estimator.core_ if hasattr(estimator, "core_") else estimator.components_
     here, there = (array_namespace(a).__name__.rpartition(".")[2] for a in (X, fitted))
     if here != there or device(X) != device(fitted):
         raise ValueError(

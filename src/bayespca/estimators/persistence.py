@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bayespca import missing
+from bayespca import missing, tensors
 from bayespca.engines import to_numpy
 from bayespca.engines.streaming import RunningMoments
 from bayespca.inference import Trace
@@ -27,11 +27,14 @@ from bayespca.linear.gibbs import Draws
 from bayespca.missing import ratings
 from bayespca.missing.rows import Columns
 from bayespca.spectrum import Advice, Spectrum, Status
+from bayespca.tensors.records import DenseCore, KroneckerCore, Rows
 
+from ._tensors import squeezed_shape
 from .factorization import MatrixFactorization
 from .gibbs import GibbsPCA
 from .imputation import BayesianPCAImputer
 from .pca import BayesianPCA
+from .tucker import BayesianTucker
 from .variational import VariationalPCA
 
 __all__ = ["ESTIMATORS", "RECORDS", "ModelFileError", "load", "save"]
@@ -47,6 +50,16 @@ def _is_whole(value: Any) -> bool:
 
 def _is_array(value: Any, ndim: int, kinds: str = "f") -> bool:
     return isinstance(value, np.ndarray) and value.ndim == ndim and value.dtype.kind in kinds
+
+
+def _is_floats(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f"
+
+
+def _is_ranks(value: Any) -> bool:
+    if isinstance(value, str):
+        return value == "auto"
+    return isinstance(value, list | tuple) and all(v is None or _is_whole(v) for v in value)
 
 
 def _is_output_setting(value: Any) -> bool:
@@ -108,6 +121,12 @@ COUNTS = Kind("a vector of whole numbers", lambda value: _is_array(value, 1, "iu
 MATRIX = Kind("a matrix of numbers", lambda value: _is_array(value, 2))
 MATRICES = Kind("a stack of matrices of numbers", lambda value: _is_array(value, 3))
 STACKS = Kind("stacks of matrices of numbers", lambda value: _is_array(value, 4))
+TENSOR = Kind("an array of numbers", _is_floats)
+TENSORS = Kind(
+    "a list of matrices of numbers",
+    lambda value: isinstance(value, list) and all(_is_array(item, 2) for item in value),
+)
+RANKS = Kind("'auto', or whole numbers and None", _is_ranks)
 DIAGNOSTICS = Kind("numbers and vectors by name", _is_diagnostic)
 NAMES = Kind("a vector of strings", lambda value: _is_array(value, 1, "O"))
 IDS = Kind("a vector of numbers or strings", lambda value: _is_array(value, 1, "biufO"))
@@ -221,6 +240,52 @@ def _check_ratings_posterior(posterior: ratings.Posterior) -> None:
     )
 
 
+def _check_rows(rows: Rows) -> None:
+    M, H = rows.mean.shape
+    _require(rows.cov.shape in ((1, H, H), (M, H, H)), "the arrays of TuckerRows do not agree")
+    finite = np.isfinite(rows.mean).all() and np.isfinite(rows.cov).all()
+    _require(finite and rows.count > 0, "the moments of TuckerRows are not finite")
+
+
+def _check_kronecker_core(core: KroneckerCore) -> None:
+    shape = core.mean.shape
+    agree = core.spread.shape == shape and len(core.bases) == len(shape) >= 2
+    agree = agree and all(Q.shape == (H, H) for Q, H in zip(core.bases, shape, strict=True))
+    _require(agree, "the arrays of a KroneckerCore are of different sizes")
+    finite = all(np.isfinite(a).all() for a in (core.mean, core.spread, *core.bases))
+    _require(finite and (core.spread >= 0).all(), "the moments of a KroneckerCore are none")
+
+
+def _check_dense_core(core: DenseCore) -> None:
+    size = core.mean.size
+    _require(
+        core.mean.ndim >= 2 and core.cov.shape == (size, size),
+        "the arrays of a DenseCore are of different sizes",
+    )
+    finite = np.isfinite(core.mean).all() and np.isfinite(core.cov).all()
+    _require(finite and (np.diag(core.cov) >= 0).all(), "the moments of a DenseCore are none")
+
+
+def _check_tucker_posterior(posterior: tensors.Posterior) -> None:
+    factors, H = posterior.factors, posterior.precision.shape[0]
+    slices = tuple(len(rows.mean) for rows in factors[1:])
+    _require(
+        len(factors) > 2
+        and posterior.ranks == posterior.core.mean.shape
+        and posterior.precision.shape == (posterior.ranks[0], H)
+        and posterior.mean.shape == posterior.mean_variance.shape == slices,
+        "the arrays of a TuckerPosterior are of different sizes",
+    )
+    finite = (posterior.precision, posterior.mean, posterior.mean_variance)
+    _require(
+        all(np.isfinite(a).all() for a in finite)
+        and (posterior.mean_variance >= 0).all()
+        and (np.linalg.eigvalsh(posterior.precision) > 0).all()
+        and 0 < posterior.noise_variance < np.inf,
+        "the moments of a TuckerPosterior are not finite or its variances not positive",
+    )
+
+
 def _check_trace(trace: Trace) -> None:
     lengths = {trace.free_energy.size, trace.rank.size}
     lengths |= {trace.noise_variance.size, trace.seconds.size}
@@ -310,6 +375,27 @@ RECORDS: dict[str, Record] = {
     ),
     "RatingsFactor": Record(
         ratings.Factor, {"mean": MATRIX, "cov": MATRIX, "prior": VECTOR}, _check_factor
+    ),
+    "TuckerRows": Record(Rows, {"mean": MATRIX, "cov": MATRICES, "count": NUMBER}, _check_rows),
+    "KroneckerCore": Record(
+        KroneckerCore,
+        {"mean": TENSOR, "bases": _tuple_of(MATRIX), "spread": TENSOR},
+        _check_kronecker_core,
+    ),
+    "DenseCore": Record(
+        DenseCore, {"mean": TENSOR, "cov": MATRIX, "log_det": NUMBER}, _check_dense_core
+    ),
+    "TuckerPosterior": Record(
+        tensors.Posterior,
+        {
+            "factors": _tuple_of(_instance(Rows)),
+            "core": _or(_instance(KroneckerCore), _instance(DenseCore)),
+            "precision": MATRIX,
+            "noise_variance": NUMBER,
+            "mean": TENSOR,
+            "mean_variance": TENSOR,
+        },
+        _check_tucker_posterior,
     ),
     "Trace": Record(
         Trace,
@@ -457,6 +543,28 @@ def _check_factorization(model: Any) -> None:
     _require(agree, "what its users have seen does not belong to its items")
 
 
+def _check_tucker(model: Any) -> None:
+    ranks, sizes = model.ranks_, tuple(len(U) for U in model.factors_)
+    _require(
+        model.core_.shape == ranks == tuple(U.shape[1] for U in model.factors_)
+        and model.mean_.shape == sizes[1:]
+        and len(sizes) > 1
+        and model.n_features_in_ == sizes[1],
+        "its core, factors and mean are not of the sizes that its ranks have",
+    )
+    kept = squeezed_shape(sizes)
+    posterior = model.posterior_
+    if isinstance(posterior, tensors.Posterior):
+        inside = tuple(len(rows.mean) for rows in posterior.factors)
+        agree = inside == kept and posterior.ranks[0] <= ranks[0]
+    else:
+        agree = len(kept) == 2 and posterior.components.shape[1] == kept[1]
+        agree = agree and posterior.components.shape[0] <= ranks[0]
+    _require(agree, "its posterior does not belong to its factors")
+    names = vars(model).get("feature_names_in_")
+    _require(names is None or names.shape == (sizes[1],), f"it does not name {sizes[1]} features")
+
+
 # What every PCA holds.
 FITTED_PCA: dict[str, Kind] = {
     "components_": MATRIX,
@@ -563,6 +671,30 @@ ESTIMATORS: dict[str, Layout] = {
         extras={"user_biases_": VECTOR, "item_biases_": VECTOR},
         settings={},
         agree=_check_factorization,
+    ),
+    "BayesianTucker": Layout(
+        BayesianTucker,
+        parameters={**_parameters(BayesianTucker), "ranks": RANKS},
+        fitted={
+            "core_": TENSOR,
+            "factors_": TENSORS,
+            "ranks_": _tuple_of(WHOLE),
+            "noise_variance_": NUMBER,
+            "free_energy_": NUMBER,
+            "mean_": TENSOR,
+            "converged_": FLAG,
+            "n_iter_": WHOLE,
+            "trace_": _or(_instance(Trace), NOTHING),
+            "status_": _instance(Status),
+            "posterior_": Kind(
+                "a posterior of a tensor or a matrix",
+                lambda value: isinstance(value, tensors.Posterior | Posterior | missing.Posterior),
+            ),
+            "n_features_in_": WHOLE,
+        },
+        extras={"feature_names_in_": NAMES},
+        settings={"_sklearn_output_config": OUTPUT},
+        agree=_check_tucker,
     ),
     "VariationalPCA": Layout(
         VariationalPCA,

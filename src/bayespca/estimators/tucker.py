@@ -249,7 +249,7 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             "free_energy_": found.free_energy,
             "mean_": to_namespace(found.mean.reshape(shape[1:]), T),
             "converged_": found.converged,
-            "n_iter_": 0 if found.trace is None else len(found.trace),
+            "n_iter_": found.n_iter,
             "trace_": found.trace,
             "status_": found.status,
             "posterior_": found.posterior,
@@ -284,7 +284,7 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         Posterior means, so that those of the tensor that was fitted are `factors_[0]`.
         """
         check_is_fitted(self)
-        T = self._read_slices(X)
+        T = self._read_slices(X, "transform")
         return to_namespace(self._scores(T), T)
 
     def inverse_transform(self, X: Any) -> Array:
@@ -302,7 +302,7 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """
         check_is_fitted(self)
         _validation.choose("return_std", return_std, (False, True, "mean"))
-        T = self._read_slices(_tensors.fitted_tensor(self) if X is None else X)
+        T = self._read_slices(_tensors.fitted_tensor(self) if X is None else X, "impute")
         filled, std = self._imputed(T, noise=return_std != "mean", spread=bool(return_std))
         return (filled, std) if return_std else filled
 
@@ -344,8 +344,9 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         sizes = tuple(U.shape[0] for U in self.factors_)
         return _tensors.squeezed_shape(sizes)
 
-    def _read_slices(self, X: Any) -> Array:
+    def _read_slices(self, X: Any, method: str) -> Array:
         T = _tensors.read_tensor(self, X, reset=False)
+        _validation.check_same_place(self, T, method)
         _tensors.check_slices(T, tuple(U.shape[0] for U in self.factors_[1:]), type(self).__name__)
         return T
 

@@ -276,13 +276,13 @@ def _without_useless(
 def without_gone(
     state: State, equations: Equations, data: Cells, model: Model
 ) -> tuple[State, Equations]:
-    """Without components that are zero, but for rounding.
+    """Without components that are zero, but for rounding, even those that were asked for.
 
     What is left of them in the free energy of point estimates is kept, as it is then.
     """
-    for n in model.free_modes:
+    for n in range(len(state.rows)):
         gone = np.flatnonzero(_is_gone(state, n, data, model))
-        if not gone.size or (gone.size == state.ranks[n] and not all(model.free)):
+        if not gone.size:
             continue
         before = _energy(state, equations, data, model)
         state, equations = without(state, equations, n, gone, model)

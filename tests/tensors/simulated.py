@@ -1,0 +1,66 @@
+"""Tensors whose truth is known, and states for tests of the sweeps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayespca.inference import Prior
+from bayespca.spectrum import MAP, PB_B, VB
+from bayespca.tensors.data import Cells, cells
+from bayespca.tensors.modes import times
+from bayespca.tensors.records import DenseCore, KroneckerCore
+from bayespca.tensors.start import guess, random, spectral
+from bayespca.tensors.tucker import Model, State
+from oracles.tucker import Moments
+
+FAMILIES = {"evb": VB, "epb": PB_B, "emap": MAP, "pb": PB_B}
+
+
+def artificial(seed, sizes=(30, 40, 50), ranks=(3, 4, 5), snr=1.0):
+    """ArtificialTF of aistats2014 Section 5.3: the tensor, and what it is without its noise."""
+    rng = np.random.default_rng(seed)
+    core = rng.normal(size=ranks)
+    factors = [rng.normal(size=(M, H)) for M, H in zip(sizes, ranks, strict=True)]
+    X = times(core, factors)
+    X /= np.sqrt(np.mean(X**2))
+    return X + rng.normal(size=sizes) / np.sqrt(snr), X
+
+
+def with_holes(T, share, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random(T.shape) < share, np.nan, T)
+
+
+def model_of(data: Cells, method: str, *, free=True, learns_noise=None) -> Model:
+    prior = Prior("given", 0.5) if method == "pb" else Prior("learned")
+    learns = method == "evb" if learns_noise is None else learns_noise
+    return Model(FAMILIES[method], prior, data.sizes, (free,) * len(data.shape), learns)
+
+
+def started(T, method, ranks, *, center=False, seed=0, free=True, closed=False):
+    """Data, model, and a state from normal draws, or from the vectors of the unfoldings."""
+    data = cells(T, center=center)
+    model = model_of(data, method, free=free)
+    if closed:
+        return data, model, spectral(data, model, guess(data, ranks), 0.01)
+    rng = np.random.default_rng(seed)
+    return data, model, random(data, model, ranks, 0.3, rng)
+
+
+def moments_of(state: State) -> Moments:
+    """The state as the oracle has it: a covariance for each row, and that of the whole core."""
+    covs = [
+        np.broadcast_to(rows.cov, (len(rows.mean), rows.rank, rows.rank)) for rows in state.rows
+    ]
+    means = [rows.mean for rows in state.rows]
+    cov = core_covariance(state.core)
+    return Moments(means, covs, state.core.mean, cov, list(state.priors), state.noise_variance)
+
+
+def core_covariance(core: KroneckerCore | DenseCore) -> np.ndarray:
+    if isinstance(core, DenseCore):
+        return core.cov
+    Q = np.ones((1, 1))
+    for basis in core.bases:
+        Q = np.kron(Q, basis)
+    return Q @ np.diag(core.spread.ravel()) @ Q.T
