@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from bayespca.engines import to_namespace, to_numpy
+from bayespca.engines.packing import inverses, packed, unpacked
 from bayespca.missing import posterior as read
 from bayespca.missing import rows
 from bayespca.missing.data import observed
-from bayespca.missing.packing import inverses, packed, unpacked
 
 
 @pytest.fixture(params=["array_api_strict", "torch"])

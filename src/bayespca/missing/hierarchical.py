@@ -22,6 +22,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from bayespca.engines.packing import inverses
 from bayespca.inference import Info, hierarchy
 from bayespca.inference.hierarchy import START_NOISE, Counts, Hyper
 from bayespca.inference.rounding import ROUNDING, is_rounding
@@ -36,7 +37,6 @@ from .off import (
     update_off_latent,
     update_off_weights,
 )
-from .packing import inverses
 from .rows import Columns, Sums, sums_over_rows
 from .rows import latent as latent_of
 from .start import all_kept, fill

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.engines import array_namespace, decompose, fixed_signs, to_numpy
+from bayespca.engines.places import at, taken
 from bayespca.spectrum import Solution, Spectrum, solve
 
 from .data import Holes
 from .idle import start_idle
-from .places import at, taken
 from .rows import latent_means, suited_blocks
 from .vb import LEAST_NOISE, Model, State, columns_of
 

@@ -23,13 +23,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespca.engines.packing import inverses
 from bayespca.inference import Factors, Info
 from bayespca.inference.rounding import is_rounding
 from bayespca.spectrum import VB
 
 from .data import Holes
 from .idle import Idle, update_idle
-from .packing import inverses
 from .rows import Columns, Sums, log_precision_along, second_moments, sums_over_rows
 
 FloatArray = NDArray[np.float64]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.missing.packing import inverses, packed, unpacked
+from bayespca.engines.packing import inverses, packed, unpacked
 
 from .data import Side
 

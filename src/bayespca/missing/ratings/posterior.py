@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.missing.packing import unpacked
+from bayespca.engines.packing import unpacked
 
 from .data import Side
 from .kernels import updated

@@ -9,7 +9,7 @@ import scipy.sparse
 import scipy.sparse.linalg
 from numpy.typing import NDArray
 
-from bayespca.missing.packing import packed, unpacked
+from bayespca.engines.packing import packed, unpacked
 
 from .cells import chunks
 from .data import Ratings

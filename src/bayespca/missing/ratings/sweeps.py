@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespca.engines.packing import packed, unpacked
 from bayespca.inference import Factors, Info
-from bayespca.missing.packing import packed, unpacked
 from bayespca.spectrum import VB
 
 from .cells import sum_of_products, weighted_sum

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bayespca.engines import array_namespace, to_namespace, to_numpy
-from bayespca.engines.arrays import cast, device, is_numpy_array
+from .arrays import array_namespace, cast, device, is_numpy_array, to_namespace, to_numpy
 
 Array = Any
 

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.engines import array_namespace
-
+from .arrays import array_namespace
 from .packing import inverses, packed, unpacked
 from .places import at, taken
 

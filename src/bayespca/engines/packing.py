@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bayespca.engines import array_namespace
-
+from .arrays import array_namespace
 from .places import taken
 
 # Arrays of any namespace.

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.engines import array_namespace, to_numpy
 from bayespca.spectrum import Status
 
+from .arrays import array_namespace, to_numpy
 from .places import taken
 
 # Arrays of any namespace.
