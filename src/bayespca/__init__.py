@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from bayespca.estimators import (
         BayesianPCA,
         BayesianPCAImputer,
+        BernoulliMixture,
         GibbsPCA,
         MatrixFactorization,
         VariationalPCA,
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
         impute,
         load,
         rank_report,
+        select_components,
         vbmf,
     )
 
@@ -25,6 +27,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BayesianPCA",
     "BayesianPCAImputer",
+    "BernoulliMixture",
     "GibbsPCA",
     "MatrixFactorization",
     "VariationalPCA",
@@ -36,6 +39,7 @@ __all__ = [
     "load",
     "rank_report",
     "report",
+    "select_components",
     "spectrum",
     "vbmf",
 ]

@@ -10,6 +10,7 @@ import bayespca
 from bayespca import (
     BayesianPCA,
     BayesianPCAImputer,
+    BernoulliMixture,
     GibbsPCA,
     MatrixFactorization,
     VariationalPCA,
@@ -24,6 +25,8 @@ ESTIMATORS = [
     BayesianPCA(engine="randomized", random_state=0),
     BayesianPCA(solver="iterative", random_state=0),
     BayesianPCAImputer(max_iter=100, tol=1e-6),
+    BernoulliMixture(2, binarize=0.0, random_state=0),
+    BernoulliMixture(2, method="em", binarize=0.0, random_state=0),
     GibbsPCA(2, n_draws=20, n_warmup=20, n_chains=2, random_state=0),
     MatrixFactorization(max_iter=100),
     VariationalPCA(random_state=0),

@@ -43,8 +43,8 @@ class Seen:
         return X
 
     @property
-    def status(self) -> Status:
-        """Advice on rows and columns of which little or nothing is known."""
+    def emptiness(self) -> Status:
+        """Advice on rows and columns of which nothing is known."""
         status = Status()
         for what, counts in (("row", self.in_rows), ("column", self.in_columns)):
             if (empty := np.flatnonzero(counts == 0)).size:
@@ -53,6 +53,12 @@ class Seen:
                     f"{_named(empty, what)} without any value: the prior answers for "
                     f"{'it' if empty.size == 1 else 'them'}.",
                 )
+        return status
+
+    @property
+    def status(self) -> Status:
+        """Advice on rows and columns of which little or nothing is known."""
+        status = self.emptiness
         if (single := np.flatnonzero(self.in_columns == 1)).size and self.in_rows.size > 1:
             status = status.but(
                 "single-columns",

@@ -1,18 +1,22 @@
 """scikit-learn classes and one-call functions: validate, call, store."""
 
 from ._posterior import PosteriorReader
+from .bernoulli import BernoulliMixture
 from .factorization import MatrixFactorization
 from .functions import RankReport, denoise, evbmf, rank_report, rank_rules, vbmf
 from .gibbs import GibbsPCA
 from .imputation import BayesianPCAImputer, EntryScores, cross_validate_entries, impute
 from .pca import BayesianPCA, RankWarning
 from .persistence import ModelFileError, load
+from .selection import ComponentSelection, select_components
 from .summary import Summary, summarize
 from .variational import VariationalPCA
 
 __all__ = [
     "BayesianPCA",
     "BayesianPCAImputer",
+    "BernoulliMixture",
+    "ComponentSelection",
     "EntryScores",
     "GibbsPCA",
     "MatrixFactorization",
@@ -29,6 +33,7 @@ __all__ = [
     "load",
     "rank_report",
     "rank_rules",
+    "select_components",
     "summarize",
     "vbmf",
 ]

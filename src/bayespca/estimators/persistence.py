@@ -26,8 +26,10 @@ from bayespca.linear import Posterior
 from bayespca.linear.gibbs import Draws
 from bayespca.missing import ratings
 from bayespca.missing.rows import Columns
+from bayespca.mixtures import BernoulliClusters
 from bayespca.spectrum import Advice, Spectrum, Status
 
+from .bernoulli import BernoulliMixture
 from .factorization import MatrixFactorization
 from .gibbs import GibbsPCA
 from .imputation import BayesianPCAImputer
@@ -221,6 +223,19 @@ def _check_ratings_posterior(posterior: ratings.Posterior) -> None:
     )
 
 
+def _check_clusters(clusters: BernoulliClusters) -> None:
+    """Sizes, and what densities need."""
+    shape = clusters.means.shape
+    agree = clusters.weights.shape == shape[:1] and clusters.means_std.shape == shape
+    _require(agree and shape[0], "the arrays of BernoulliClusters are empty or of different sizes")
+    weights, means = clusters.weights, clusters.means
+    known = (weights >= 0).all() and 0 < weights.sum() < np.inf
+    _require(
+        known and ((means >= 0) & (means <= 1)).all(),
+        "the weights or the means of BernoulliClusters are no probabilities",
+    )
+
+
 def _check_trace(trace: Trace) -> None:
     lengths = {trace.free_energy.size, trace.rank.size}
     lengths |= {trace.noise_variance.size, trace.seconds.size}
@@ -310,6 +325,11 @@ RECORDS: dict[str, Record] = {
     ),
     "RatingsFactor": Record(
         ratings.Factor, {"mean": MATRIX, "cov": MATRIX, "prior": VECTOR}, _check_factor
+    ),
+    "BernoulliClusters": Record(
+        BernoulliClusters,
+        {"weights": VECTOR, "means": MATRIX, "means_std": MATRIX},
+        _check_clusters,
     ),
     "Trace": Record(
         Trace,
@@ -457,6 +477,17 @@ def _check_factorization(model: Any) -> None:
     _require(agree, "what its users have seen does not belong to its items")
 
 
+def _check_bernoulli_mixture(model: Any) -> None:
+    K, p = model.n_components_, model.n_features_in_
+    clusters, names = model.posterior_, vars(model).get("feature_names_in_")
+    _require(
+        clusters.means.shape == model.means_.shape == model.means_std_.shape == (K, p)
+        and model.weights_.shape == (K,)
+        and (names is None or names.shape == (p,)),
+        f"its arrays are not of the sizes that {K} clusters in {p} features have",
+    )
+
+
 # What every PCA holds.
 FITTED_PCA: dict[str, Kind] = {
     "components_": MATRIX,
@@ -495,6 +526,31 @@ ESTIMATORS: dict[str, Layout] = {
         extras={"feature_names_in_": NAMES, "_seen": _instance(RunningMoments)},
         settings={"_sklearn_output_config": OUTPUT},
         agree=_check_bayesian_pca,
+    ),
+    "BernoulliMixture": Layout(
+        BernoulliMixture,
+        parameters={
+            **_parameters(BernoulliMixture),
+            "weights_init": ANYTHING,
+            "means_init": ANYTHING,
+        },
+        fitted={
+            "weights_": VECTOR,
+            "means_": MATRIX,
+            "means_std_": MATRIX,
+            "n_components_": WHOLE,
+            "free_energy_": NUMBER,
+            "lower_bound_": NUMBER,
+            "trace_": _instance(Trace),
+            "converged_": FLAG,
+            "n_iter_": WHOLE,
+            "status_": _instance(Status),
+            "posterior_": _instance(BernoulliClusters),
+            "n_features_in_": WHOLE,
+        },
+        extras={"feature_names_in_": NAMES},
+        settings={},
+        agree=_check_bernoulli_mixture,
     ),
     "GibbsPCA": Layout(
         GibbsPCA,
