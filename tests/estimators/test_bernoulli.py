@@ -155,8 +155,8 @@ def test_model_files(tmp_path, options):
 @pytest.mark.parametrize(
     ("name", "change", "match"),
     [
-        ("weights_", lambda a: -a, "no probabilities"),
-        ("weights_", lambda a: a[1:], "different sizes"),
+        ("posterior_.weights", lambda a: -a, "no probabilities"),
+        ("posterior_.weights", lambda a: a[1:], "different sizes"),
         ("means_", lambda a: a + 1, "no probabilities"),
         ("means_", lambda a: a * np.nan, "no probabilities"),
         ("means_std_", lambda a: a[:, 1:], "different sizes"),

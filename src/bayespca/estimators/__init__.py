@@ -2,6 +2,7 @@
 
 from ._posterior import PosteriorReader
 from .bernoulli import BernoulliMixture
+from .binary_pca import BinaryPCA
 from .factorization import MatrixFactorization
 from .functions import RankReport, denoise, evbmf, rank_report, rank_rules, vbmf
 from .gibbs import GibbsPCA
@@ -16,6 +17,7 @@ __all__ = [
     "BayesianPCA",
     "BayesianPCAImputer",
     "BernoulliMixture",
+    "BinaryPCA",
     "ComponentSelection",
     "EntryScores",
     "GibbsPCA",
