@@ -84,14 +84,17 @@ def sites(rows: Normals, second: FloatArray, given: Regressors, cells: Cells) ->
     return Sites(omega, tau, cells.without_holes(x * m - log_norm))
 
 
-def rows_from(found: Sites, given: Regressors, prior: FloatArray) -> Normals:
-    """The posterior of rows whose cells are measurements τ/ω with precisions ω."""
+def rows_from(found: Sites, given: Regressors, prior: FloatArray, n_in_all: int) -> Normals:
+    """The posterior of rows whose cells are measurements τ/ω with precisions ω.
+
+    `n_in_all` is the number of rows of all blocks, for which a compiled loop may be worth its time.
+    """
     H, n = prior.size, len(found.omega)
     last = np.triu_indices(H + 1)[1] == H
     both = given.second @ found.omega.T
     pull = found.tau @ given.b[:, :H]
     pull -= both[last][:H].T
-    kernel = kernel_for(n, n, H)
+    kernel = kernel_for(n_in_all, n_in_all, H)
     got = kernel(both[~last], pull, np.arange(n + 1), 1.0, 1 / prior, 1.0)
     return Normals(got.a, np.ascontiguousarray(got.cov.T), got.log_dets)
 

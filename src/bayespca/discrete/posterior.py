@@ -127,10 +127,10 @@ class _Found(NamedTuple):
 
 def _by_block(posterior: BinaryPosterior, data: Cells) -> Iterator[_Found]:
     for rows in data.blocks:
-        yield _settled(posterior, data.part(rows))
+        yield _settled(posterior, data.part(rows), data.shape[0])
 
 
-def _settled(posterior: BinaryPosterior, cells: Cells) -> _Found:
+def _settled(posterior: BinaryPosterior, cells: Cells, n_in_all: int) -> _Found:
     """The posterior of rows given that of columns, from the prior by steps that lead down."""
     given, prior, n = regressors(posterior.columns), posterior.prior, cells.shape[0]
     cov = np.repeat(packed(np.diag(prior))[None, :], n, axis=0)
@@ -138,7 +138,7 @@ def _settled(posterior: BinaryPosterior, cells: Cells) -> _Found:
     found = sites(rows, rows.second_with_one, given, cells)
     energies = rows.energies(prior) - found.log_likelihood.sum(axis=1)
     for _ in range(MOST_STEPS):
-        rows, _, found = improved_rows(rows, found, given, prior, cells)
+        rows, _, found = improved_rows(rows, found, given, prior, cells, n_in_all)
         before, energies = energies, rows.energies(prior) - found.log_likelihood.sum(axis=1)
         if (before - energies <= SETTLED * (1 + np.abs(energies))).all():
             break

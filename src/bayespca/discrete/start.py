@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bayespca.engines import decompose, fixed_signs
 from bayespca.engines.packing import packed
-from bayespca.spectrum import Solution, Spectrum, solve
+from bayespca.spectrum import solve
 
 from .data import Cells
 from .normals import Normals
@@ -17,8 +17,10 @@ from .vb import Model, State, evaluated_all
 
 FloatArray = NDArray[np.float64]
 
-# Components beyond those that the closed form keeps.
+# Components beyond those that the closed form keeps, and how many it may keep, as a multiple of
+# those that it is sure of and some more.
 SPARE = 3
+TIMES, SOME = 3, 10
 # The least prior variance that a component starts with.
 LEAST = 1e-3
 
@@ -27,7 +29,7 @@ def start(data: Cells, model: Model) -> State:
     """Components of (x − x̄)/√(x̄(1 − x̄)), whose noise has variance 1 where z is near its mean."""
     mean, slope = _mean_and_slope(data)
     Y = data.without_holes(data.values - data.shares) / np.sqrt(slope)
-    right, strength = _components(Y, model.most, SPARE)
+    right, strength = _components(Y, model.most)
     return _state(data, (right * strength[:, None] / np.sqrt(slope)).T, mean)
 
 
@@ -43,7 +45,7 @@ def with_one_more(state: State, data: Cells) -> State:
     given = state.columns.mean
     m = state.rows.mean @ given[:, :H].T + given[:, H]
     pull = state.found.tau - state.found.omega * m
-    right, strength = _components(pull / max(float(state.found.omega.mean()), LEAST), 1, 1)
+    right, strength = _components(pull / max(float(state.found.omega.mean()), LEAST), 1)
     b = np.insert(given, H, (right * strength[:, None]).sum(axis=0), axis=1)
     size = max(float(strength.sum()) / np.sqrt(data.shape[1]), LEAST)
     prior = np.append(state.prior, size)
@@ -86,18 +88,18 @@ def _mean_and_slope(data: Cells) -> tuple[FloatArray, FloatArray]:
     return np.log(shares / (1 - shares)), shares * (1 - shares)
 
 
-def _components(Y: FloatArray, most: int, spare: int) -> tuple[FloatArray, FloatArray]:
-    """Directions of those that the closed form keeps at noise of variance 1, and some to spare, and
-    how far rows spread along them.
+def _components(Y: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:
+    """Directions to start with, and how far rows spread along them.
+
+    Noise of variance 1 is right where all z are near their means; where they are not, there is
+    less, and more components are found. There are some to spare, because those that are not needed
+    go, and those that were never there have to be found one after another.
     """
     if not most or not Y.any():
         return np.zeros((0, Y.shape[1])), np.zeros(0)
-    found = decompose(Y, plan=_with_unit_noise, center=True, n_needed=spare)
+    found = decompose(Y, plan=solve, center=True, n_needed=1)
     gamma = found.spectrum.singular_values * found.spectrum.scale
-    kept = _with_unit_noise(found.spectrum).rank + spare
+    strong = solve(found.spectrum, noise_variance=1.0).rank
+    kept = min(solve(found.spectrum).rank, TIMES * strong + SOME) + SPARE
     right = fixed_signs(np.asarray(found.right(min(kept, most, gamma.size))))
     return right, gamma[: len(right)] / np.sqrt(len(Y))
-
-
-def _with_unit_noise(spectrum: Spectrum) -> Solution:
-    return solve(spectrum, noise_variance=1.0)

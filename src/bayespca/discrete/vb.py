@@ -44,6 +44,9 @@ BoolArray = NDArray[np.bool_]
 LEAST_SPREAD = 1e-6
 # How often a step that leads up is halved before it is given up.
 HALVINGS = 6
+# Relative fall of the free energy below which components are tried to do without: before, weak ones
+# may still grow.
+SETTLING = 1e-4
 
 
 @dataclass(frozen=True)
@@ -77,11 +80,12 @@ class State:
 
 
 def step(state: State, data: Cells, model: Model) -> tuple[State, Info]:
-    """Rows, columns, the best coordinates and priors, components that pay."""
-    state = _with_rows_and_columns(state, data)
-    state = with_energy(_settled(state, model), model)
-    state = _without_weakest(state, data, model)
-    return state, Info(state.energy, state.rank, float("nan"))
+    """Rows, columns, the best coordinates and priors; when little changes, components that pay."""
+    new = _settled(_with_rows_and_columns(state, data), model)
+    new = with_energy(new)
+    if state.energy - new.energy < SETTLING * abs(new.energy):
+        new = _without_weakest(new, data, model)
+    return new, Info(new.energy, new.rank, float("nan"))
 
 
 # --- rows and columns --------------------------------------------------------------------------
@@ -92,11 +96,12 @@ def _with_rows_and_columns(state: State, data: Cells) -> State:
     found = Sites(*(np.empty(data.shape) for _ in range(3)))
 
     def work(rows: slice) -> tuple[Normals, FloatArray]:
-        some = improved_rows(
-            state.rows[rows], state.found.at(rows), given, state.prior, data.part(rows)
+        old = state.rows[rows], state.found.at(rows)
+        new, second, like = improved_rows(
+            *old, given, state.prior, data.part(rows), n_in_all=data.shape[0]
         )
-        found.put(rows, some[2])
-        return some[0], columns_precision(some[2], some[0], some[1])
+        found.put(rows, like)
+        return new, columns_precision(like, new, second)
 
     parts = list(in_turn(work, data.blocks))
     rows = _joined([normals for normals, _ in parts])
@@ -109,10 +114,15 @@ def _with_rows_and_columns(state: State, data: Cells) -> State:
 
 
 def improved_rows(
-    rows: Normals, before: Sites, given: Regressors, prior: FloatArray, cells: Cells
+    rows: Normals,
+    before: Sites,
+    given: Regressors,
+    prior: FloatArray,
+    cells: Cells,
+    n_in_all: int,
 ) -> tuple[Normals, FloatArray, Sites]:
     """Rows with a lower free energy, or as they were; packed ⟨ããᵀ⟩, and what cells are like."""
-    new = rows_from(before, given, prior)
+    new = rows_from(before, given, prior, n_in_all)
     second = new.second_with_one
     after = sites(new, second, given, cells)
 
@@ -227,7 +237,7 @@ def _sum_of_second(normals: Normals) -> FloatArray:
 # --- the free energy, and components that go ---------------------------------------------------
 
 
-def with_energy(state: State, model: Model) -> State:
+def with_energy(state: State) -> State:
     """F = −Σ⟨log p(x | z)⟩ + KL(r(A)‖prior) + KL(r(B, μ)‖prior)"""
     of_rows = state.rows.energies(state.prior).sum()
     of_columns = state.columns.energies(np.append(state.prior, state.spread)).sum()
@@ -236,20 +246,21 @@ def with_energy(state: State, model: Model) -> State:
 
 
 def _without_weakest(state: State, data: Cells, model: Model) -> State:
-    """Without the last components if the free energy is lower, computed in full."""
-    count = min(state.batch, state.rank)
-    if not count:
-        return state
-    less = evaluated(without_components(state, count), data, model)
-    if less.energy < state.energy:
-        return replace(less, batch=2 * count)
+    """Without the last components if the free energy is lower, computed in full.
+
+    Twice as many are tried each time that it was.
+    """
+    for count in sorted({min(state.batch, state.rank), min(1, state.rank)}, reverse=True):
+        less = evaluated(without_components(state, count), data, model) if count else state
+        if less.energy < state.energy:
+            return replace(less, batch=2 * count)
     return replace(state, batch=1)
 
 
 def evaluated(state: State, data: Cells, model: Model) -> State:
     """With the cells, the priors and the free energy that belong to its posterior."""
     found = evaluated_all(state.rows, state.columns, data)
-    return with_energy(_with_best_priors(replace(state, found=found), model), model)
+    return with_energy(_with_best_priors(replace(state, found=found), model))
 
 
 def without_components(state: State, count: int) -> State:
