@@ -12,7 +12,7 @@ are in no sum.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -51,6 +51,10 @@ class Sums:
 
     def only(self, which: NDArray[np.intp] | NDArray[np.bool_]) -> Sums:
         return Sums(self.sizes[which], self.ones[which], self.seen[which])
+
+    def paired(self, k: NDArray[np.intp], l: NDArray[np.intp]) -> Sums:
+        """Of pairs of clusters."""
+        return Sums(*(a[k] + a[l] for a in (self.sizes, self.ones, self.seen)))
 
     def merged(self, k: int, l: int) -> Sums:
         """With cluster l as a part of cluster k."""
@@ -128,11 +132,16 @@ class Bayes:
 
     def cost(self, sums: Sums) -> float:
         """−log ∫ p(π, p) exp⟨log likelihood⟩ d(π, p): ratios of normalising constants."""
+        whole = sums.sizes.size * self.concentration
+        of_total = gammaln(whole) - gammaln(whole + sums.sizes.sum())
+        return float(self.cluster_costs(sums).sum() - of_total)
+
+    def cluster_costs(self, sums: Sums) -> FloatArray:
+        """What each cluster has in it."""
         alpha, a, b = self._posterior(sums)
-        K, alpha0 = alpha.size, self.concentration
-        of_weights = gammaln(alpha).sum() - gammaln(alpha.sum())
-        of_weights -= K * gammaln(alpha0) - gammaln(K * alpha0)
-        return -float(of_weights + (betaln(a, b) - betaln(self.ones, self.zeros)).sum())
+        of_weight = gammaln(alpha) - gammaln(self.concentration)
+        of_cells = (betaln(a, b) - betaln(self.ones, self.zeros)).sum(axis=1)
+        return np.asarray(-(of_weight + of_cells))
 
     def averages(self, sums: Sums) -> tuple[FloatArray, FloatArray, FloatArray]:
         alpha, a, b = self._posterior(sums)
@@ -208,21 +217,16 @@ def added(parts: Iterable[Sums]) -> Sums:
     return Sums(sizes, ones, seen)
 
 
-def without_one(state: State, family: Family) -> State | None:
+def without_one(state: State, family: Bayes) -> State | None:
     """With two clusters in one: the two for which the free energy falls most, or rises least, if
     rows belong to one cluster each.
     """
-    K = state.n_clusters
-    pairs = [(k, l) for k in range(K) for l in range(k + 1, K)]
-    if not pairs:
+    sums, (k, l) = state.sums, np.triu_indices(state.n_clusters, 1)
+    if not k.size:
         return None
-
-    def change(pair: tuple[int, int]) -> float:
-        both = state.sums.only(np.array(pair))
-        return family.cost(both.merged(0, 1)) - family.cost(both)
-
-    best = min(pairs, key=change)
-    return replace(state, sums=state.sums.merged(*best), energy=np.inf)
+    of_each, of_pairs = family.cluster_costs(sums), family.cluster_costs(sums.paired(k, l))
+    best = int(np.argmin(of_pairs - of_each[k] - of_each[l]))
+    return State(sums.merged(int(k[best]), int(l[best])))
 
 
 def _of_block(data: Cells, rows: slice, logs: Logs) -> tuple[Sums, float]:

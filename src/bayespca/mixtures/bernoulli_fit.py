@@ -62,7 +62,7 @@ def fit(
         return with_given(begin, data, options.weights_init, options.means_init)
 
     run = options.looping.run(sweep, start)
-    if options.family.drops:
+    if isinstance(options.family, Bayes):
         run, _ = inference.searched(
             run,
             sweep,
