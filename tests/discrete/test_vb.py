@@ -62,6 +62,19 @@ def test_the_free_energy_is_its_definition(holes):
     assert info.free_energy == pytest.approx(wanted, abs=1e-5)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_free_energy_bounds_the_evidence(seed):
+    """A, B and μ integrated out by draws from their priors."""
+    X, _ = table(5, 4, 1, 0.2, strength=4.0, seed=seed)
+    data, model = cells(X), model_of(X, 1)
+    state = random_start(data, model, np.random.default_rng(seed))
+    state = vb.with_energy(vb._settled(vb._with_rows_and_columns(state, data), model))
+    exact, error = oracle.log_evidence(X, state.prior, state.spread)
+    assert error < 0.05
+    assert -state.energy < exact + 2 * error
+    assert -state.energy > exact - 4
+
+
 @given(
     seed=st.integers(0, 10**6),
     holes=st.sampled_from([0.0, 0.4]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
@@ -12,7 +14,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import KFold
 
 from bayespca import BernoulliMixture, select_components
-from bayespca.estimators import ComponentSelection
+from bayespca.estimators import ComponentSelection, bernoulli, binary_pca, selection
 
 
 def blobs(n=240, K=3, p=2, seed=0):
@@ -94,3 +96,10 @@ def test_the_same_seed_gives_the_same_folds():
 def test_mistakes_are_named(model, counts, cv, match):
     with pytest.raises(ValueError, match=match):
         select_components(model, blobs(), counts, cv=cv)
+
+
+@pytest.mark.parametrize("module", [bernoulli, binary_pca, selection])
+def test_examples_in_docstrings(module):
+    found = doctest.testmod(module)
+    assert found.attempted > 0
+    assert found.failed == 0

@@ -84,3 +84,17 @@ def best_normal_bound(x, b, prior):
         options={"xatol": 1e-9, "fatol": 1e-12, "maxiter": 4000},
     )
     return -float(found.fun)
+
+
+def log_evidence(X, prior, spread, n=150_000, seed=0):
+    """log p(X) by draws of A, B and μ from their priors, and its standard error."""
+    rng = np.random.default_rng(seed)
+    (rows, p), root = X.shape, np.sqrt(prior)
+    A = root * rng.normal(size=(n, rows, prior.size))
+    B = root * rng.normal(size=(n, p, prior.size))
+    z = A @ B.transpose(0, 2, 1) + np.sqrt(spread) * rng.normal(size=(n, 1, p))
+    there = ~np.isnan(X)
+    logs = (X * z - np.logaddexp(0.0, z))[:, there].sum(axis=1)
+    weights = np.exp(logs - logs.max())
+    error = weights.std() / weights.mean() / np.sqrt(n)
+    return float(logs.max() + np.log(weights.mean())), float(error)

@@ -64,7 +64,8 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     rank_posterior_ : array
         exp(−free energy) of the ranks that were seen, normalised; index = rank.
     free_energy_ : float
-        −log of the evidence bound, in nats, all constants included.
+        −log of a bound on the evidence, in which logits are taken as normal; in nats, all constants
+        included.
     trace_ : Trace
         Free energy, rank and time of each sweep.
     status_ : Status
