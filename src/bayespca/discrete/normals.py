@@ -68,7 +68,7 @@ class Normals:
 
     def changed(self, change: FloatArray) -> Normals:
         """Of change·x."""
-        cov = packed(change @ self.matrices @ change.T)
+        cov = packed(_turned(_turned(self.matrices, change), change))
         log_det = 2 * float(np.linalg.slogdet(change)[1])
         return Normals(self.mean @ change.T, cov, self.log_dets + log_det)
 
@@ -88,6 +88,13 @@ def from_precisions(precisions: FloatArray, pull: FloatArray) -> Normals:
     """N(Σ·pull, Σ) of each row, Σ⁻¹ in `precisions`."""
     cov, log_dets = inverses(precisions)
     return Normals(_times(cov, pull), packed(cov), log_dets)
+
+
+def _turned(matrices: FloatArray, change: FloatArray) -> FloatArray:
+    """change·Mᵀ of each matrix M, by one product."""
+    n, rows, width = matrices.shape
+    product = matrices.reshape(n * rows, width) @ change.T
+    return np.swapaxes(product.reshape(n, rows, len(change)), 1, 2)
 
 
 def _times(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
