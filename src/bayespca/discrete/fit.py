@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bayespca import inference
 from bayespca.engines.packing import packed
-from bayespca.engines.seen import Seen
+from bayespca.engines.seen import Seen, seen_in
 from bayespca.spectrum import VB, Status
 
 from .data import BoolArray, Cells
@@ -51,7 +51,7 @@ def fit(ones: BoolArray, seen: BoolArray | None, options: Options) -> Fit:
 
     Rows and columns without any value take no part: for both the prior answers.
     """
-    known = _counted(ones, seen)
+    known = seen_in(seen, ones.shape)
     data = _taking_part(ones, seen, known)
     n, p = data.shape
     most = max(min(n, p) - 1, 0)
@@ -64,7 +64,7 @@ def fit(ones: BoolArray, seen: BoolArray | None, options: Options) -> Fit:
     return Fit(
         posterior=from_factors(state.rows, columns, state.prior),
         free_energy=run.free_energy,
-        rank_posterior=_probabilities(energies),
+        rank_posterior=inference.rank_probabilities(energies),
         trace=run.trace,
         converged=run.converged,
         status=known.emptiness,
@@ -103,13 +103,6 @@ def _searched(
     )
 
 
-def _counted(ones: BoolArray, seen: BoolArray | None) -> Seen:
-    n, p = ones.shape
-    if seen is None:
-        return Seen(np.full(n, p), np.full(p, n))
-    return Seen(seen.sum(axis=1), seen.sum(axis=0))
-
-
 def _taking_part(ones: BoolArray, seen: BoolArray | None, known: Seen) -> Cells:
     if known.rows.all() and known.columns.all():
         return Cells(ones, seen)
@@ -127,11 +120,3 @@ def _for_all_columns(state: State, live: BoolArray) -> Normals:
     mean[live], cov[live] = state.columns.mean, state.columns.cov
     log_dets[live] = state.columns.log_dets
     return Normals(mean, cov, log_dets)
-
-
-def _probabilities(energies: dict[int, float]) -> FloatArray:
-    """exp(−F) of the ranks that were seen, normalised; index = rank."""
-    found = np.full(max(energies) + 1, np.inf)
-    found[list(energies)] = list(energies.values())
-    weights = np.exp(found.min() - found)
-    return np.asarray(weights / weights.sum())

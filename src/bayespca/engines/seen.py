@@ -75,6 +75,13 @@ def seen(X: Array) -> Seen:
     return Seen(to_numpy(xp.sum(there, axis=1)), to_numpy(xp.sum(there, axis=0)))
 
 
+def seen_in(mask: NDArray[np.bool_] | None, shape: tuple[int, int]) -> Seen:
+    """Count the cells of a mask; None where all are there."""
+    if mask is None:
+        return Seen(np.full(shape[0], shape[1]), np.full(shape[1], shape[0]))
+    return Seen(mask.sum(axis=1), mask.sum(axis=0))
+
+
 def _named(places: NDArray[np.intp], what: str) -> str:
     shown = ", ".join(map(str, places[:5])) + (", …" if places.size > 5 else "")
     return f"{places.size} {what}{'s' * (places.size > 1)} ({shown}, counting from 0)"

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayespca import inference
 from bayespca.mixtures import bernoulli_fit as model
 from bayespca.mixtures import bernoulli_posterior as read
+from bayespca.mixtures.bernoulli import Bayes, Family, MaximumLikelihood
 from bayespca.mixtures.bernoulli_start import STARTS
 
 from . import _binary, _validation
@@ -184,7 +185,7 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
             ),
         )
 
-    def _family(self, K: int) -> Any:
+    def _family(self, K: int) -> Family:
         names = ("weight_concentration_prior", "ones_prior", "zeros_prior")
         given = {name: getattr(self, name) for name in names}
         for name, value in given.items():
@@ -196,9 +197,9 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
             if value is not None and not (isinstance(value, Real) and 0 < float(value) < np.inf):
                 raise ValueError(f"{name} must be None or a positive number, got {value!r}.")
         if self.method == "em":
-            return model.MaximumLikelihood()
+            return MaximumLikelihood()
         defaults = (1 / K, 1.0, 1.0)
-        return model.Bayes(
+        return Bayes(
             *(
                 default if value is None else float(value)
                 for value, default in zip(given.values(), defaults, strict=True)

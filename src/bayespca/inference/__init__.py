@@ -4,7 +4,7 @@ from .checkpoint import Checkpoint, fingerprint
 from .factors import Factors, Prior
 from .loop import Callback, FreeEnergyWarning, Info, Keeper, Run, Trace, best_of, run
 from .looping import Looping
-from .search import searched
+from .search import rank_probabilities, searched
 
 __all__ = [
     "Callback",
@@ -19,6 +19,7 @@ __all__ = [
     "Trace",
     "best_of",
     "fingerprint",
+    "rank_probabilities",
     "run",
     "searched",
 ]

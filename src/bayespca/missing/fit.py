@@ -385,13 +385,4 @@ def _rank_posterior(energies: dict[int, float], rank: int) -> FloatArray:
 
     Only empirical VB's free energies can be compared between ranks.
     """
-    return _probabilities(energies) if energies else np.append(np.zeros(rank), 1.0)
-
-
-def _probabilities(energies: dict[int, float]) -> FloatArray:
-    """exp(−F), normalised; index = rank. Ranks that were never tried have probability 0."""
-    out = np.full(max(energies) + 1, -np.inf)
-    for rank, energy in energies.items():
-        out[rank] = -energy
-    weights = np.exp(out - out.max())
-    return np.asarray(weights / weights.sum())
+    return inference.rank_probabilities(energies) if energies else np.append(np.zeros(rank), 1.0)

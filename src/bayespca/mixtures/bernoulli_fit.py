@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca import inference
-from bayespca.engines.seen import Seen
+from bayespca.engines.seen import Seen, seen_in
 from bayespca.spectrum import Status
 
-from .bernoulli import Bayes, Family, MaximumLikelihood, State, step, without_one
+from .bernoulli import Bayes, Family, State, step, without_one
 from .bernoulli_data import BoolArray, Cells
 from .bernoulli_posterior import BernoulliClusters
 from .bernoulli_start import STARTS, with_given
@@ -53,7 +53,7 @@ def fit(
 
     Rows without any value, or without weight, take no part.
     """
-    known = _counted(ones, seen)
+    known = seen_in(seen, ones.shape)
     data = _taking_part(ones, seen, weights, known)
     sweep = partial(step, data=data, family=options.family)
 
@@ -75,13 +75,6 @@ def fit(
     return Fit(posterior, run.free_energy, run.trace, run.converged, known.emptiness)
 
 
-def _counted(ones: BoolArray, seen: BoolArray | None) -> Seen:
-    n, p = ones.shape
-    if seen is None:
-        return Seen(np.full(n, p), np.full(p, n))
-    return Seen(seen.sum(axis=1), seen.sum(axis=0))
-
-
 def _taking_part(
     ones: BoolArray, seen: BoolArray | None, weights: FloatArray | None, known: Seen
 ) -> Cells:
@@ -93,6 +86,3 @@ def _taking_part(
         None if seen is None else seen[rows],
         None if weights is None else weights[rows],
     )
-
-
-__all__ = ["Bayes", "Fit", "MaximumLikelihood", "Options", "fit"]
