@@ -13,6 +13,8 @@ from sklearn.exceptions import NotFittedError
 from bayespca import displays
 from bayespca.displays import (
     BiplotDisplay,
+    ClustersDisplay,
+    ComponentSelectionDisplay,
     FreeEnergyDisplay,
     HintonDisplay,
     MissingnessDisplay,
@@ -23,7 +25,21 @@ from bayespca.displays import (
     canvas,
     readings,
 )
-from bayespca.estimators import BayesianPCA
+from bayespca.estimators import BayesianPCA, BernoulliMixture, ComponentSelection
+
+
+def draw_clusters(m, p, X, **at):
+    """Of a model that is fitted where the other one is."""
+    mixture = BernoulliMixture(2, binarize=1.0, random_state=0)
+    mixture = mixture.fit(X) if hasattr(m, "components_") else mixture
+    return ClustersDisplay.from_estimator(mixture, X, **at)
+
+
+def draw_selection(m, p, X, **at):
+    scores = np.array([[-3.0, -3.2], [-2.0, -2.4], [-1.9, -2.4]])
+    found = ComponentSelection(np.array([1, 2, 3]), scores)
+    return ComponentSelectionDisplay.from_selection(found, **at)
+
 
 DRAW = {
     "ScreeDisplay": lambda m, p, X, **at: ScreeDisplay.from_estimator(m, **at),
@@ -34,6 +50,8 @@ DRAW = {
     "BiplotDisplay": lambda m, p, X, **at: BiplotDisplay.from_estimator(m, X, **at),
     "FreeEnergyDisplay": lambda m, p, X, **at: FreeEnergyDisplay.from_estimator(p, **at),
     "MissingnessDisplay": lambda m, p, X, **at: MissingnessDisplay.from_data(X, **at),
+    "ClustersDisplay": draw_clusters,
+    "ComponentSelectionDisplay": draw_selection,
 }
 
 
@@ -72,7 +90,9 @@ class TestContract:
             display.ax_ = None
 
 
-@pytest.mark.parametrize("name", sorted(set(DRAW) - {"MissingnessDisplay"}))
+@pytest.mark.parametrize(
+    "name", sorted(set(DRAW) - {"MissingnessDisplay", "ComponentSelectionDisplay"})
+)
 def test_unfitted_estimators_are_refused(name, X):
     empty = BayesianPCA()
     with pytest.raises(NotFittedError):
@@ -83,6 +103,11 @@ def test_unfitted_estimators_are_refused(name, X):
 def test_rank_0_has_nothing_to_show(name, noise):
     with pytest.raises(ValueError, match="the model found rank 0, so there are no"):
         DRAW[name](noise, noise, np.zeros((3, 100)))
+
+
+def test_clusters_need_a_mixture(model, X):
+    with pytest.raises(ValueError, match="BayesianPCA has no clusters of zeros and ones"):
+        ClustersDisplay.from_estimator(model, X)
 
 
 def test_models_without_a_spectrum_are_refused(model):

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from bayespca import BayesianPCA, inference, missing
+from bayespca.engines import parallel
 from bayespca.engines.packing import unpacked
-from bayespca.missing import parallel, ratings
+from bayespca.missing import ratings
 from bayespca.missing.ratings import kernels, sweeps
 from bayespca.missing.ratings.fit import _model
 from bayespca.missing.ratings.start import random_start, start

@@ -6,6 +6,7 @@ is drawn, not before.
 """
 
 from .biplot import BiplotDisplay
+from .clusters import ClustersDisplay
 from .density import SpectrumDensityDisplay
 from .free_energy import FreeEnergyDisplay
 from .hinton import HintonDisplay
@@ -13,9 +14,12 @@ from .missingness import MissingnessDisplay
 from .rank import RankPosteriorDisplay
 from .scores import ScoresDisplay
 from .scree import ScreeDisplay
+from .selection import ComponentSelectionDisplay
 
 __all__ = [
     "BiplotDisplay",
+    "ClustersDisplay",
+    "ComponentSelectionDisplay",
     "FreeEnergyDisplay",
     "HintonDisplay",
     "MissingnessDisplay",

@@ -1,12 +1,15 @@
 """scikit-learn classes and one-call functions: validate, call, store."""
 
 from ._posterior import PosteriorReader
+from .bernoulli import BernoulliMixture
+from .binary_pca import BinaryPCA
 from .factorization import MatrixFactorization
 from .functions import RankReport, denoise, evbmf, rank_report, rank_rules, vbmf
 from .gibbs import GibbsPCA
 from .imputation import BayesianPCAImputer, EntryScores, cross_validate_entries, impute
 from .pca import BayesianPCA, RankWarning
 from .persistence import ModelFileError, load
+from .selection import ComponentSelection, select_components
 from .summary import Summary, summarize
 from .tucker import BayesianTucker, tensor_ranks
 from .variational import VariationalPCA
@@ -15,6 +18,9 @@ __all__ = [
     "BayesianPCA",
     "BayesianPCAImputer",
     "BayesianTucker",
+    "BernoulliMixture",
+    "BinaryPCA",
+    "ComponentSelection",
     "EntryScores",
     "GibbsPCA",
     "MatrixFactorization",
@@ -31,6 +37,7 @@ __all__ = [
     "load",
     "rank_report",
     "rank_rules",
+    "select_components",
     "summarize",
     "tensor_ranks",
     "vbmf",

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from bayespca import missing, tensors
+from bayespca.discrete import BinaryPosterior
 from bayespca.engines import to_numpy
 from bayespca.engines.streaming import RunningMoments
 from bayespca.inference import Trace
@@ -26,10 +27,13 @@ from bayespca.linear import Posterior
 from bayespca.linear.gibbs import Draws
 from bayespca.missing import ratings
 from bayespca.missing.rows import Columns
+from bayespca.mixtures import BernoulliClusters
 from bayespca.spectrum import Advice, Spectrum, Status
 from bayespca.tensors.records import DenseCore, KroneckerCore, Rows
 
 from ._tensors import squeezed_shape
+from .bernoulli import BernoulliMixture
+from .binary_pca import BinaryPCA
 from .factorization import MatrixFactorization
 from .gibbs import GibbsPCA
 from .imputation import BayesianPCAImputer
@@ -286,6 +290,37 @@ def _check_tucker_posterior(posterior: tensors.Posterior) -> None:
     )
 
 
+def _check_clusters(clusters: BernoulliClusters) -> None:
+    """Sizes, and what densities need."""
+    shape = clusters.means.shape
+    agree = clusters.weights.shape == shape[:1] and clusters.means_std.shape == shape
+    _require(agree and shape[0], "the arrays of BernoulliClusters are empty or of different sizes")
+    weights, means = clusters.weights, clusters.means
+    known = (weights >= 0).all() and 0 < weights.sum() < np.inf
+    _require(
+        known and ((means >= 0) & (means <= 1)).all(),
+        "the weights or the means of BernoulliClusters are no probabilities",
+    )
+
+
+def _check_binary_posterior(posterior: BinaryPosterior) -> None:
+    """Sizes, and what solving for scores needs."""
+    k, p = posterior.components.shape
+    agree = posterior.b.shape == (p, k + 1) and posterior.b_cov.shape == (p, k + 1, k + 1)
+    agree &= posterior.prior.shape == posterior.latent_variance.shape == (k,)
+    agree &= posterior.basis.shape == (k, k)
+    _require(agree, "the arrays of a BinaryPosterior are of different sizes")
+    moments = (posterior.b, posterior.b_cov, posterior.basis, posterior.prior)
+    finite = all(np.isfinite(a).all() for a in moments)
+    _require(
+        finite and (posterior.prior > 0).all() and (posterior.latent_variance >= 0).all(),
+        "the moments of a BinaryPosterior are not finite or its variances not positive",
+    )
+    variances = np.linalg.eigvalsh(posterior.b_cov)
+    slack = 1e-6 * np.abs(variances).max(initial=0.0)
+    _require((variances >= -slack).all(), "the covariances of a BinaryPosterior are none")
+
+
 def _check_trace(trace: Trace) -> None:
     lengths = {trace.free_energy.size, trace.rank.size}
     lengths |= {trace.noise_variance.size, trace.seconds.size}
@@ -396,6 +431,23 @@ RECORDS: dict[str, Record] = {
             "mean_variance": TENSOR,
         },
         _check_tucker_posterior,
+    ),
+    "BernoulliClusters": Record(
+        BernoulliClusters,
+        {"weights": VECTOR, "means": MATRIX, "means_std": MATRIX},
+        _check_clusters,
+    ),
+    "BinaryPosterior": Record(
+        BinaryPosterior,
+        {
+            "b": MATRIX,
+            "b_cov": MATRICES,
+            "prior": VECTOR,
+            "components": MATRIX,
+            "basis": MATRIX,
+            "latent_variance": VECTOR,
+        },
+        _check_binary_posterior,
     ),
     "Trace": Record(
         Trace,
@@ -565,6 +617,31 @@ def _check_tucker(model: Any) -> None:
     _require(names is None or names.shape == (sizes[1],), f"it does not name {sizes[1]} features")
 
 
+def _check_bernoulli_mixture(model: Any) -> None:
+    K, p = model.n_components_, model.n_features_in_
+    clusters, names = model.posterior_, vars(model).get("feature_names_in_")
+    _require(
+        clusters.means.shape == model.means_.shape == model.means_std_.shape == (K, p)
+        and model.weights_.shape == (K,)
+        and (names is None or names.shape == (p,)),
+        f"its arrays are not of the sizes that {K} clusters in {p} features have",
+    )
+
+
+def _check_binary_pca(model: Any) -> None:
+    k, p = model.n_components_, model.n_features_in_
+    names = vars(model).get("feature_names_in_")
+    _require(
+        model.components_.shape == model.components_std_.shape == (k, p)
+        and model.posterior_.components.shape == (k, p)
+        and model.mean_.shape == (p,)
+        and model.explained_variance_.shape == (k,)
+        and k < model.rank_posterior_.size
+        and (names is None or names.shape == (p,)),
+        f"its arrays are not of the sizes that {k} components in {p} features have",
+    )
+
+
 # What every PCA holds.
 FITTED_PCA: dict[str, Kind] = {
     "components_": MATRIX,
@@ -603,6 +680,54 @@ ESTIMATORS: dict[str, Layout] = {
         extras={"feature_names_in_": NAMES, "_seen": _instance(RunningMoments)},
         settings={"_sklearn_output_config": OUTPUT},
         agree=_check_bayesian_pca,
+    ),
+    "BernoulliMixture": Layout(
+        BernoulliMixture,
+        parameters={
+            **_parameters(BernoulliMixture),
+            "weights_init": ANYTHING,
+            "means_init": ANYTHING,
+        },
+        fitted={
+            "weights_": VECTOR,
+            "means_": MATRIX,
+            "means_std_": MATRIX,
+            "n_components_": WHOLE,
+            "free_energy_": NUMBER,
+            "lower_bound_": NUMBER,
+            "trace_": _instance(Trace),
+            "converged_": FLAG,
+            "n_iter_": WHOLE,
+            "status_": _instance(Status),
+            "posterior_": _instance(BernoulliClusters),
+            "n_features_in_": WHOLE,
+        },
+        extras={"feature_names_in_": NAMES},
+        settings={},
+        agree=_check_bernoulli_mixture,
+    ),
+    "BinaryPCA": Layout(
+        BinaryPCA,
+        parameters=_parameters(BinaryPCA),
+        fitted={
+            "components_": MATRIX,
+            "components_std_": MATRIX,
+            "mean_": VECTOR,
+            "explained_variance_": VECTOR,
+            "n_components_": WHOLE,
+            "n_samples_": WHOLE,
+            "rank_posterior_": VECTOR,
+            "free_energy_": NUMBER,
+            "trace_": _instance(Trace),
+            "converged_": FLAG,
+            "n_iter_": WHOLE,
+            "status_": _instance(Status),
+            "posterior_": _instance(BinaryPosterior),
+            "n_features_in_": WHOLE,
+        },
+        extras={"feature_names_in_": NAMES},
+        settings={"_sklearn_output_config": OUTPUT},
+        agree=_check_binary_pca,
     ),
     "GibbsPCA": Layout(
         GibbsPCA,

@@ -4,7 +4,7 @@ from .checkpoint import Checkpoint, fingerprint
 from .factors import Factors, Prior, factor_energy
 from .loop import Callback, FreeEnergyWarning, Info, Keeper, Run, Trace, best_of, run
 from .looping import Looping
-from .search import searched
+from .search import rank_probabilities, searched
 
 __all__ = [
     "Callback",
@@ -20,6 +20,7 @@ __all__ = [
     "best_of",
     "factor_energy",
     "fingerprint",
+    "rank_probabilities",
     "run",
     "searched",
 ]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .loop import Callback, Info, Run, Step
 from .loop import run as run_on
@@ -54,6 +55,15 @@ def searched(
             break
         begun = run = _followed(run, found)
     return run, energies
+
+
+def rank_probabilities(energies: dict[int, float]) -> NDArray[np.float64]:
+    """exp(−F), normalised; index = rank. Ranks that were never tried have probability 0."""
+    out = np.full(max(energies) + 1, -np.inf)
+    for rank, energy in energies.items():
+        out[rank] = -energy
+    weights = np.exp(out - out.max())
+    return np.asarray(weights / weights.sum())
 
 
 def _rank(run: Run[S]) -> int:

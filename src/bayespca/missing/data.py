@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from bayespca.engines import array_namespace, to_numpy
 from bayespca.engines.arrays import cast, device, is_numpy_array, row_blocks
+from bayespca.engines.kernels import pattern_of_rows
+from bayespca.engines.parallel import in_turn
 from bayespca.engines.places import at, taken
-
-from .kernels import pattern_of_rows
-from .parallel import in_turn
 
 # Arrays of any namespace.
 Array = Any

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bayespca import inference
 from bayespca.engines import to_numpy
+from bayespca.engines.seen import Seen, seen
 from bayespca.spectrum import MAP, METHODS, PB_A, PB_B, VB, Spectrum, Status, solve
 from bayespca.spectrum.priors import LOG_2PI, GivenPrior, Prior
 from bayespca.spectrum.solve import borrowed_noise
@@ -19,7 +20,6 @@ from . import posterior as read
 from .data import Holes, observed
 from .posterior import Posterior
 from .rows import Columns
-from .seen import Seen, seen
 from .start import fill, random_start, start, start_with_all, with_one_more
 from .vb import (
     LEAST_NOISE,
@@ -385,13 +385,4 @@ def _rank_posterior(energies: dict[int, float], rank: int) -> FloatArray:
 
     Only empirical VB's free energies can be compared between ranks.
     """
-    return _probabilities(energies) if energies else np.append(np.zeros(rank), 1.0)
-
-
-def _probabilities(energies: dict[int, float]) -> FloatArray:
-    """exp(−F), normalised; index = rank. Ranks that were never tried have probability 0."""
-    out = np.full(max(energies) + 1, -np.inf)
-    for rank, energy in energies.items():
-        out[rank] = -energy
-    weights = np.exp(out - out.max())
-    return np.asarray(weights / weights.sum())
+    return inference.rank_probabilities(energies) if energies else np.append(np.zeros(rank), 1.0)

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from bayespca.engines import array_namespace, to_namespace, to_numpy
 from bayespca.engines.arrays import cast, device, numpy_dtype
+from bayespca.engines.kernels import given_gram
 from bayespca.engines.packing import packed, unpacked
 from bayespca.engines.places import at, taken
 
 from .data import Block, Holes, new_rows
-from .kernels import given_gram
 from .rows import Columns, latent, suited_blocks
 
 # Arrays of any namespace.

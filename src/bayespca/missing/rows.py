@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 from bayespca.engines import array_namespace, to_numpy
 from bayespca.engines.arrays import device, is_numpy_array
+from bayespca.engines.kernels import Found, Kernel, given_gram, kernel_for
 from bayespca.engines.packing import packed, unpacked
+from bayespca.engines.parallel import in_turn
 from bayespca.engines.places import at, taken
 
 from .data import BLOCK, Block, Holes
-from .kernels import Found, Kernel, given_gram, kernel_for
-from .parallel import in_turn
 
 # Arrays of any namespace.
 Array = Any

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca import inference
+from bayespca.engines.seen import seen
 from bayespca.inference import hierarchy
 from bayespca.inference.hierarchy import Fit, Hyper
 from bayespca.spectrum import Spectrum, Status
@@ -19,7 +20,6 @@ from .data import Holes, observed
 from .fit import spectrum_as_if_complete
 from .hierarchical import State
 from .off import Off
-from .seen import seen
 
 FloatArray = NDArray[np.float64]
 

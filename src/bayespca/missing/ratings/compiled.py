@@ -9,7 +9,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.missing.parallel import in_turn
+from bayespca.engines.parallel import in_turn
 
 FloatArray = NDArray[np.float64]
 

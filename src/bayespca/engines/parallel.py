@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
 
-from bayespca.engines.threads import blas_threads, one_blas_thread
+from .threads import blas_threads, one_blas_thread
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

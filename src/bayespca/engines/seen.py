@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.engines import array_namespace, to_numpy
-from bayespca.engines.places import taken
 from bayespca.spectrum import Status
+
+from .arrays import array_namespace, to_numpy
+from .places import taken
 
 # Arrays of any namespace.
 Array = Any
@@ -42,8 +43,8 @@ class Seen:
         return X
 
     @property
-    def status(self) -> Status:
-        """Advice on rows and columns of which little or nothing is known."""
+    def emptiness(self) -> Status:
+        """Advice on rows and columns of which nothing is known."""
         status = Status()
         for what, counts in (("row", self.in_rows), ("column", self.in_columns)):
             if (empty := np.flatnonzero(counts == 0)).size:
@@ -52,6 +53,12 @@ class Seen:
                     f"{_named(empty, what)} without any value: the prior answers for "
                     f"{'it' if empty.size == 1 else 'them'}.",
                 )
+        return status
+
+    @property
+    def status(self) -> Status:
+        """Advice on rows and columns of which little or nothing is known."""
+        status = self.emptiness
         if (single := np.flatnonzero(self.in_columns == 1)).size and self.in_rows.size > 1:
             status = status.but(
                 "single-columns",
@@ -66,6 +73,13 @@ def seen(X: Array) -> Seen:
     xp = array_namespace(X)
     there = xp.astype(~xp.isnan(X), xp.int64)
     return Seen(to_numpy(xp.sum(there, axis=1)), to_numpy(xp.sum(there, axis=0)))
+
+
+def seen_in(mask: NDArray[np.bool_] | None, shape: tuple[int, int]) -> Seen:
+    """Count the cells of a mask; None where all are there."""
+    if mask is None:
+        return Seen(np.full(shape[0], shape[1]), np.full(shape[1], shape[0]))
+    return Seen(mask.sum(axis=1), mask.sum(axis=0))
 
 
 def _named(places: NDArray[np.intp], what: str) -> str:

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.engines import array_namespace
-from bayespca.engines.packing import inverses, packed, unpacked
-from bayespca.engines.places import at, taken
+from .arrays import array_namespace
+from .packing import inverses, packed, unpacked
+from .places import at, taken
 
 # Arrays of any namespace.
 Array = Any

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from bayespca import BayesianPCA
+from bayespca.engines import kernels, parallel
+from bayespca.engines.compiled import by_loops
 from bayespca.engines.threads import one_blas_thread
 from bayespca.missing import data as data_module
-from bayespca.missing import kernels, parallel
-from bayespca.missing.compiled import by_loops
 from bayespca.missing.data import _hashes, observed, patterns_of, sorted_by_pattern
 from bayespca.missing.rows import Columns, latent, sums_over_rows
 
@@ -81,8 +81,8 @@ def test_loops_are_as_accurate_as_cholesky():
 def test_how_patterns_are_grouped_changes_nothing(monkeypatch, lanes):
     given = problem(500, 150, 8)
     together = by_loops(*fresh(given))
-    monkeypatch.setattr("bayespca.missing.compiled.LANES", lanes)
-    monkeypatch.setattr("bayespca.missing.compiled.CACHED", 64 * lanes)
+    monkeypatch.setattr("bayespca.engines.compiled.LANES", lanes)
+    monkeypatch.setattr("bayespca.engines.compiled.CACHED", 64 * lanes)
     for found, expected in zip(by_loops(*fresh(given)), together, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
 
@@ -186,7 +186,7 @@ def test_a_fit_is_the_same_either_way(monkeypatch):
     used = []
     monkeypatch.setattr(kernels, "MANY", 0.0)
     monkeypatch.setattr(
-        "bayespca.missing.compiled.by_loops", lambda *given: used.append(1) or by_loops(*given)
+        "bayespca.engines.compiled.by_loops", lambda *given: used.append(1) or by_loops(*given)
     )
     compiled = BayesianPCA().fit(Y)
     assert used
@@ -198,7 +198,7 @@ def test_numba_is_imported_for_much_work_alone():
     code = (
         "import sys, numpy as np\n"
         "from bayespca import BayesianPCA\n"
-        "from bayespca.missing import kernels\n"
+        "from bayespca.engines import kernels\n"
         "X = np.random.default_rng(0).normal(size=(30, 4)); X[0, 0] = np.nan\n"
         "BayesianPCA().fit(X).impute(X)\n"
         "assert 'numba' not in sys.modules\n"

@@ -1,0 +1,5 @@
+"""Binary PCA."""
+
+from .posterior import BinaryPosterior
+
+__all__ = ["BinaryPosterior"]

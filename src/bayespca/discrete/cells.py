@@ -1,0 +1,111 @@
+"""What cells are like under the posterior of A and (B, μ), and the posterior that follows from it.
+
+The free energy sees the mean m and the variance v of z in each cell alone. Its minimum over normal
+r(aᵢ) fulfils
+
+    r(aᵢ) = N(Σᵢrᵢ, Σᵢ),  Σᵢ = (Σⱼωᵢⱼ⟨bⱼbⱼᵀ⟩ + 1/cₐ²)⁻¹,  rᵢ = Σⱼ(τᵢⱼ⟨bⱼ⟩ − ωᵢⱼ⟨bⱼμⱼ⟩),
+    ω = ⟨σ'(z)⟩,  τ = x − ⟨σ(z)⟩ + ω m:
+
+a cell is a measurement of z with precision ω and value τ/ω (Opper and Archambeau 2009; Knowles and
+Minka 2011). Sums over cells are products of ω with packed outer products, as those of masks are
+where noise is the same everywhere (`missing.rows`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.engines.kernels import kernel_for
+from bayespca.engines.packing import unpacked
+
+from .data import Cells
+from .logistic import averages
+from .normals import Normals
+
+FloatArray = NDArray[np.float64]
+
+
+class Sites(NamedTuple):
+    """Of some cells: ω, τ, and ⟨log p(x | z)⟩; all 0 in holes."""
+
+    omega: FloatArray
+    tau: FloatArray
+    log_likelihood: FloatArray
+
+    def at(self, which: Any) -> Sites:
+        return Sites(*(values[which] for values in self))
+
+    @property
+    def turned(self) -> Sites:
+        """Columns as rows, in the same memory."""
+        return Sites(*(values.T for values in self))
+
+    def put(self, which: Any, others: Sites) -> None:
+        """Put others in some places."""
+        for values, other in zip(self, others, strict=True):
+            values[which] = other
+
+
+class Regressors(NamedTuple):
+    """What rows need to know of columns: ⟨b̃⟩ (p, H + 1), and in columns packed ⟨b̃b̃ᵀ⟩."""
+
+    b: FloatArray
+    second: FloatArray
+
+    @property
+    def doubled(self) -> FloatArray:
+        """Packed ⟨b̃b̃ᵀ⟩ with entries off the diagonal twice: products with it are traces."""
+        i, j = np.triu_indices(self.b.shape[1])
+        return self.second * np.where(i == j, 1.0, 2.0)[:, None]
+
+
+def regressors(columns: Normals) -> Regressors:
+    return Regressors(columns.mean, np.ascontiguousarray(columns.second.T))
+
+
+def moments(rows: Normals, second: FloatArray, given: Regressors) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of z in each cell; `second` is packed ⟨ããᵀ⟩."""
+    H = rows.width
+    m = rows.mean @ given.b[:, :H].T + given.b[:, H]
+    return m, np.maximum(second @ given.doubled - m * m, 0.0)
+
+
+def sites(rows: Normals, second: FloatArray, given: Regressors, cells: Cells) -> Sites:
+    """What cells are like under the posterior of their rows and columns."""
+    m, v = moments(rows, second, given)
+    log_norm, probability, slope = averages(m, v)
+    x = cells.values
+    omega = cells.without_holes(slope)
+    tau = cells.without_holes(x - probability)
+    tau += omega * m
+    return Sites(omega, tau, cells.without_holes(x * m - log_norm))
+
+
+def rows_from(found: Sites, given: Regressors, prior: FloatArray, n_in_all: int) -> Normals:
+    """The posterior of rows whose cells are measurements τ/ω with precisions ω.
+
+    `n_in_all` is the number of rows of all blocks, for which a compiled loop may be worth its time.
+    """
+    H, n = prior.size, len(found.omega)
+    last = np.triu_indices(H + 1)[1] == H
+    both = given.second @ found.omega.T
+    pull = found.tau @ given.b[:, :H]
+    pull -= both[last][:H].T
+    kernel = kernel_for(n_in_all, n_in_all, H)
+    got = kernel(both[~last], pull, np.arange(n + 1), 1.0, 1 / prior, 1.0)
+    return Normals(got.a, np.ascontiguousarray(got.cov.T), got.log_dets)
+
+
+def columns_precision(found: Sites, rows: Normals, second: FloatArray) -> FloatArray:
+    """Packed Σᵢωᵢⱼ⟨ãᵢãᵢᵀ⟩ of each column and, after it, Σᵢτᵢⱼ⟨ãᵢ⟩: (p, …)."""
+    wide = np.concatenate([rows.mean, np.ones((len(rows.mean), 1))], axis=1)
+    return np.concatenate([found.omega.T @ second, found.tau.T @ wide], axis=1)
+
+
+def split(sums: FloatArray, width: int) -> tuple[FloatArray, FloatArray]:
+    """The matrices and the vectors of `columns_precision`."""
+    size = width * (width + 1) // 2
+    return np.asarray(unpacked(sums[:, :size], width)), sums[:, size:]

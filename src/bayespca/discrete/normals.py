@@ -1,0 +1,101 @@
+"""Many normal distributions, one for each row of a factor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.engines.packing import inverses, packed, unpacked
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Normals:
+    """Mean (n, H), packed covariance (n, H(H+1)/2) and log|Σ| (n,) of each row."""
+
+    mean: FloatArray
+    cov: FloatArray
+    log_dets: FloatArray
+
+    @property
+    def width(self) -> int:
+        return int(self.mean.shape[1])
+
+    @property
+    def matrices(self) -> FloatArray:
+        """Covariances that are not packed: (n, H, H)."""
+        return np.asarray(unpacked(self.cov, self.width))
+
+    @property
+    def squares(self) -> FloatArray:
+        """⟨x²⟩ of each entry: (n, H)."""
+        k, l = np.triu_indices(self.width)
+        return np.asarray(self.mean**2 + self.cov[:, k == l])
+
+    @property
+    def second(self) -> FloatArray:
+        """Packed ⟨xxᵀ⟩ of each row."""
+        k, l = np.triu_indices(self.width)
+        return np.asarray(self.mean[:, k] * self.mean[:, l] + self.cov)
+
+    @property
+    def second_with_one(self) -> FloatArray:
+        """Packed ⟨x̃x̃ᵀ⟩ of each row, x̃ = (x, 1)."""
+        n, H = self.mean.shape
+        k, l = np.triu_indices(H + 1)
+        wide = np.concatenate([self.mean, np.ones((n, 1))], axis=1)
+        found = wide[:, k] * wide[:, l]
+        found[:, l < H] += self.cov
+        return found
+
+    def energies(self, prior: FloatArray) -> FloatArray:
+        """KL to N(0, diag(prior)) of each row."""
+        of_prior = np.log(prior).sum() - self.width
+        return np.asarray(0.5 * (self.squares @ (1 / prior) + of_prior - self.log_dets))
+
+    def __getitem__(self, which: Any) -> Normals:
+        return Normals(self.mean[which], self.cov[which], self.log_dets[which])
+
+    def but(self, which: NDArray[Any], others: Normals) -> Normals:
+        """With others in some places."""
+        mean, cov, log_dets = self.mean.copy(), self.cov.copy(), self.log_dets.copy()
+        mean[which], cov[which], log_dets[which] = others.mean, others.cov, others.log_dets
+        return Normals(mean, cov, log_dets)
+
+    def changed(self, change: FloatArray) -> Normals:
+        """Of change·x."""
+        cov = packed(_turned(_turned(self.matrices, change), change))
+        log_det = 2 * float(np.linalg.slogdet(change)[1])
+        return Normals(self.mean @ change.T, cov, self.log_dets + log_det)
+
+    def only(self, entries: NDArray[np.intp]) -> Normals:
+        """Of some of the entries of each row."""
+        matrices = self.matrices[:, entries[:, None], entries]
+        return Normals(self.mean[:, entries], packed(matrices), np.linalg.slogdet(matrices)[1])
+
+    def halfway(self, other: Normals) -> Normals:
+        """With natural parameters halfway to others."""
+        one, two = (np.asarray(np.linalg.inv(each.matrices)) for each in (self, other))
+        pull = 0.5 * (_times(one, self.mean) + _times(two, other.mean))
+        return from_precisions(0.5 * (one + two), pull)
+
+
+def from_precisions(precisions: FloatArray, pull: FloatArray) -> Normals:
+    """N(Σ·pull, Σ) of each row, Σ⁻¹ in `precisions`."""
+    cov, log_dets = inverses(precisions)
+    return Normals(_times(cov, pull), packed(cov), log_dets)
+
+
+def _turned(matrices: FloatArray, change: FloatArray) -> FloatArray:
+    """change·Mᵀ of each matrix M, by one product."""
+    n, rows, width = matrices.shape
+    product = matrices.reshape(n * rows, width) @ change.T
+    return np.swapaxes(product.reshape(n, rows, len(change)), 1, 2)
+
+
+def _times(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
+    return np.einsum("nhk,nk->nh", matrices, vectors)

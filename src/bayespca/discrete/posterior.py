@@ -1,0 +1,154 @@
+"""What is read from a fitted binary PCA: scores, probabilities of cells, densities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.engines.packing import packed
+
+from .cells import Sites, moments, regressors, sites
+from .data import Cells
+from .logistic import averages
+from .normals import Normals
+from .vb import improved_rows
+
+FloatArray = NDArray[np.float64]
+
+# Steps for new rows at most, and the largest fall of the free energy of a row that ends them.
+MOST_STEPS, SETTLED = 200, 1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class BinaryPosterior:
+    """Posterior of a binary PCA with k components in p features.
+
+    Attributes
+    ----------
+    b, b_cov
+        Mean (p, k + 1) and covariance (p, k + 1, k + 1) of the rows of (B, μ).
+    prior
+        Prior variances of the scores a in the coordinates of B: (k,).
+    components
+        Orthonormal directions in the space of logits: (k, p).
+    basis
+        Scores along them are `basis`·a: (k, k).
+    latent_variance
+        Mean ⟨a²⟩ over the training rows: (k,).
+    """
+
+    b: FloatArray
+    b_cov: FloatArray
+    prior: FloatArray
+    components: FloatArray
+    basis: FloatArray
+    latent_variance: FloatArray
+
+    @property
+    def columns(self) -> Normals:
+        return Normals(self.b, packed(self.b_cov), np.zeros(len(self.b)))
+
+
+def from_factors(rows: Normals, columns: Normals, prior: FloatArray) -> BinaryPosterior:
+    """The record of a fit: B = WᵀSQᵀ, so that scores t = SQᵀa have directions W."""
+    H = prior.size
+    U, S, Qt = np.linalg.svd(columns.mean[:, :H], full_matrices=False)
+    signs = np.where(U[np.abs(U).argmax(axis=0), np.arange(H)] < 0, -1.0, 1.0)
+    return BinaryPosterior(
+        b=columns.mean,
+        b_cov=columns.matrices,
+        prior=prior,
+        components=(U * signs).T,
+        basis=(S * signs)[:, None] * Qt,
+        latent_variance=rows.squares.mean(axis=0),
+    )
+
+
+def score_variance(posterior: BinaryPosterior) -> FloatArray:
+    """Variance of each score over the training rows, what is not known of them included."""
+    return np.asarray((posterior.basis**2) @ posterior.latent_variance)
+
+
+def loading_std(posterior: BinaryPosterior) -> FloatArray:
+    """Posterior standard deviation of the entries of `components`: of B·(S Qᵀ)⁻¹."""
+    k = posterior.prior.size
+    back = np.linalg.inv(posterior.basis)
+    inner = np.einsum("hk,jhl,lk->jk", back, posterior.b_cov[:, :k, :k], back)
+    return np.sqrt(np.maximum(inner, 0.0)).T
+
+
+# --- rows --------------------------------------------------------------------------------------
+
+
+def scores(posterior: BinaryPosterior, data: Cells) -> tuple[FloatArray, FloatArray]:
+    """Posterior means of the scores of rows, and their standard deviations."""
+    M = posterior.basis
+    parts = [
+        (found.rows.mean @ M.T, np.einsum("kh,nhl,kl->nk", M, found.rows.matrices, M))
+        for found in _by_block(posterior, data)
+    ]
+    means, variances = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return means, np.sqrt(variances)
+
+
+def probabilities(posterior: BinaryPosterior, data: Cells) -> FloatArray:
+    """⟨σ(z)⟩ of each cell, from the cells of its row that are there."""
+    given = regressors(posterior.columns)
+
+    def of_block(rows: Normals) -> FloatArray:
+        return averages(*moments(rows, rows.second_with_one, given)).probability
+
+    return np.concatenate([of_block(found.rows) for found in _by_block(posterior, data)])
+
+
+def log_density(posterior: BinaryPosterior, data: Cells) -> FloatArray:
+    """The bound on log p(x) of each row, of the cells that are there."""
+    parts = [
+        found.sites.log_likelihood.sum(axis=1) - found.rows.energies(posterior.prior)
+        for found in _by_block(posterior, data)
+    ]
+    return np.concatenate(parts)
+
+
+def at_scores(posterior: BinaryPosterior, T: FloatArray) -> FloatArray:
+    """σ(T·W + μ): probabilities of cells at given scores."""
+    z = T @ posterior.components + posterior.b[:, -1]
+    return np.asarray(averages(z, np.zeros_like(z)).probability)
+
+
+class _Found(NamedTuple):
+    rows: Normals
+    sites: Sites
+
+
+def _by_block(posterior: BinaryPosterior, data: Cells) -> Iterator[_Found]:
+    for rows in data.blocks:
+        yield _settled(posterior, data.part(rows), data.shape[0])
+
+
+def _settled(posterior: BinaryPosterior, cells: Cells, n_in_all: int) -> _Found:
+    """The posterior of rows given that of columns, from the prior by steps that lead down."""
+    given, prior, n = regressors(posterior.columns), posterior.prior, cells.shape[0]
+    cov = np.repeat(packed(np.diag(prior))[None, :], n, axis=0)
+    rows = Normals(np.zeros((n, prior.size)), cov, np.full(n, np.log(prior).sum()))
+    found = sites(rows, rows.second_with_one, given, cells)
+    energies = rows.energies(prior) - found.log_likelihood.sum(axis=1)
+    # Rows do not see each other: each ends by itself, whatever rows are beside it.
+    going = np.arange(n)
+    for _ in range(MOST_STEPS):
+        some, _, like = improved_rows(
+            *(rows[going], found.at(going), given, prior, cells.part(going)), n_in_all
+        )
+        rows = rows.but(going, some)
+        found.put(going, like)
+        new = some.energies(prior) - like.log_likelihood.sum(axis=1)
+        fallen = energies[going] - new > SETTLED * (1 + np.abs(new))
+        energies[going] = new
+        going = going[fallen]
+        if not going.size:
+            break
+    return _Found(rows, found)

@@ -1,0 +1,76 @@
+"""Held-out log-likelihood by number of components."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+from bayespca.estimators import ComponentSelection
+
+from . import canvas
+
+
+@dataclass(frozen=True, eq=False)
+class ComponentSelectionDisplay(canvas.Display):
+    """Mean held-out log-likelihood of a row for each number of components, with standard errors.
+
+    The best number is marked, and the smallest one within a standard error of it.
+
+    Parameters
+    ----------
+    selection
+        What `select_components` returned.
+
+    Attributes
+    ----------
+    ax_, figure_
+        What was drawn on last.
+    """
+
+    selection: ComponentSelection
+
+    @classmethod
+    def from_selection(cls, selection: ComponentSelection, *, ax: Any = None) -> Self:
+        """Draw what `select_components` returned."""
+        return cls(selection).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> Self:
+        """Draw on `ax`, or on a new figure."""
+        ax = canvas.axes(ax)
+        found = self.selection
+        counts, mean, error = found.n_components, found.mean, found.standard_error
+        top = int(mean.argmax())
+        ax.axhline(mean[top] - error[top], color=canvas.DROPPED, linewidth=1, linestyle=":")
+        ax.errorbar(
+            *(counts, mean, error),
+            color=canvas.KEPT,
+            marker="o",
+            markersize=3,
+            linewidth=1.4,
+            elinewidth=1,
+            capsize=2,
+        )
+        self._mark(ax, found.best, f"best: {found.best}", "o", canvas.RULE)
+        if found.within_one_error != found.best:
+            words = f"within one standard error: {found.within_one_error}"
+            self._mark(ax, found.within_one_error, words, "s", canvas.INK)
+        canvas.whole_numbers(ax.xaxis, int(counts[0]), int(counts[-1]))
+        ax.set_xlabel("number of components")
+        ax.set_ylabel("held-out log-likelihood of a row (nats)")
+        canvas.legend(ax, loc="lower right")
+        self._keep(ax_=ax, figure_=ax.figure)
+        return self
+
+    def _mark(self, ax: Any, count: int, label: str, marker: str, colour: str) -> None:
+        found = self.selection
+        height = found.mean[found.n_components == count]
+        ax.plot(
+            [count],
+            height,
+            marker=marker,
+            markersize=9,
+            markerfacecolor="none",
+            markeredgecolor=colour,
+            linestyle="none",
+            label=label,
+        )

@@ -1,0 +1,106 @@
+"""Tables of zeros and ones as users pass them, and the sentences they get when it will not do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from . import _validation
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Binary:
+    """Which cells are 1, and which are no holes (None: all are there); the type of the table."""
+
+    ones: BoolArray
+    seen: BoolArray | None
+    dtype: np.dtype[Any]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        n, p = self.ones.shape
+        return n, p
+
+
+def read(estimator: Any, X: Any, *, reset: bool) -> Binary:
+    """A table of 0, 1 and NaN, or of any numbers with a threshold in `binarize`.
+
+    Booleans, whole numbers and floats of any size; masked cells and NaN are holes.
+    """
+    X = validate_data(
+        estimator,
+        _validation.as_numpy(_validation.unmasked(X)),
+        reset=reset,
+        dtype="numeric",
+        ensure_all_finite="allow-nan",
+    )
+    if X.dtype.kind not in "biuf":
+        X = X.astype(np.float64)
+    seen = ~np.isnan(X) if X.dtype.kind == "f" else np.ones(0, dtype=np.bool_)
+    holes = None if seen.all() else seen
+    return Binary(_ones(estimator, X, holes), holes, _kept_type(X.dtype))
+
+
+def _kept_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """float32 stays float32, all else becomes float64."""
+    return np.dtype(np.float32 if dtype == np.float32 else np.float64)
+
+
+def _ones(estimator: Any, X: NDArray[Any], seen: BoolArray | None) -> BoolArray:
+    threshold = estimator.binarize
+    if threshold is not None:
+        if not isinstance(threshold, Real) or not np.isfinite(float(threshold)):
+            raise ValueError(f"binarize must be None or a number, got {threshold!r}.")
+        return np.ascontiguousarray(float(threshold) < X)
+    ones = np.ascontiguousarray(X == 1)
+    wrong = ~ones & (X != 0)
+    if seen is not None:
+        wrong &= seen
+    if wrong.any():
+        raise ValueError(_wrong_value(estimator, X, wrong))
+    return ones
+
+
+def _wrong_value(estimator: Any, X: NDArray[Any], wrong: BoolArray) -> str:
+    row, column = (int(i) for i in np.argwhere(wrong)[0])
+    names = getattr(estimator, "feature_names_in_", None)
+    named = "" if names is None else f" ({str(names[column])!r})"
+    return (
+        f"X must hold 0, 1, and NaN for holes: column {column}{named} holds "
+        f"{X[row, column].item()!r} in row {row} (counting from 0). Recode it, or give binarize=t "
+        "to count values above t as 1."
+    )
+
+
+def check_any_value(data: Binary) -> None:
+    """Raise where all cells are holes."""
+    if data.seen is not None and not data.seen.any():
+        raise ValueError(f"Input X has no value at all: its {data.seen.size} cells are NaN.")
+
+
+def checked_weights(sample_weight: Any, data: Binary) -> FloatArray | None:
+    """Weights of rows as numbers; None where there are none."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(
+        _check_sample_weight(sample_weight, data.ones, dtype=np.float64, ensure_non_negative=True)
+    )
+    if not weights.any():
+        raise ValueError("sample_weight is 0 for every row: at least one must count.")
+    return weights
+
+
+def filled(X: Binary, probabilities: FloatArray, kind: str) -> NDArray[Any]:
+    """The table with its holes filled by probabilities of 1, or by the more probable value."""
+    _validation.choose("kind", kind, ("probability", "value"))
+    found = probabilities > 0.5 if kind == "value" else probabilities
+    values = X.ones if X.seen is None else np.where(X.seen, X.ones, found)
+    return np.asarray(values, dtype=X.dtype)

@@ -1,0 +1,344 @@
+"""`BernoulliMixture`: clusters of rows of zeros and ones."""
+
+from __future__ import annotations
+
+import os
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, DensityMixin, clone
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from bayespca import inference
+from bayespca.mixtures import bernoulli_fit as model
+from bayespca.mixtures import bernoulli_posterior as read
+from bayespca.mixtures.bernoulli import Bayes, Family, MaximumLikelihood
+from bayespca.mixtures.bernoulli_start import STARTS
+
+from . import _binary, _validation
+
+FloatArray = NDArray[np.float64]
+
+
+def _has_likelihood(estimator: BernoulliMixture) -> bool:
+    if estimator.method != "em":
+        raise AttributeError(
+            "aic and bic penalise a maximum of the likelihood, which only method='em' finds: "
+            "compare free_energy_, or use select_components."
+        )
+    return True
+
+
+class BernoulliMixture(DensityMixin, BaseEstimator):
+    """A mixture of products of Bernoulli distributions, for tables of zeros and ones with holes.
+
+    A row belongs to cluster k with probability π_k, and its cells are then 1 with probabilities
+    p_kd, independently of each other. NaN are holes, at `fit` and afterwards: only the cells that
+    are there count. Parameters are named as in scikit-learn's mixtures.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+        Number of clusters. With ``method="vb"`` it is an upper bound: clusters that the data do not
+        support go away.
+    method : {"vb", "em"}, default="vb"
+        ``"em"`` is maximum likelihood; ``"vb"`` has a Dirichlet prior on the weights and Beta
+        priors on the probabilities, so that what was never seen keeps a probability.
+    tol : float, default=1e-6
+        Relative fall of the free energy at which sweeps end.
+    max_iter : int, default=1000
+        Largest number of sweeps.
+    n_init : int, default=1
+        Number of starts; the lowest free energy wins.
+    init_params : {"k-means++", "random_from_data", "random"}, default="k-means++"
+        Rows go to the nearest of rows drawn far from each other, or of rows drawn at random, or
+        responsibilities are drawn at random.
+    weights_init, means_init : arrays of shape (n_components,) and (n_components, n_features)
+        Where to start instead.
+    weight_concentration_prior : float, optional
+        α₀ of the Dirichlet prior, 1/n_components by default; smaller ones favour fewer clusters.
+        Only with ``method="vb"``.
+    ones_prior, zeros_prior : float, optional
+        a₀ and b₀ of the Beta priors, 1 by default: ones and zeros that count as seen in each cell
+        of each cluster. Only with ``method="vb"``.
+    binarize : float, optional
+        Values above it count as 1, others as 0. By default data must be 0 and 1.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the starts, and of `sample`.
+
+    Attributes
+    ----------
+    weights_ : array of shape (n_components_,)
+        Weights of the clusters; posterior means with ``method="vb"``.
+    means_, means_std_ : arrays of shape (n_components_, n_features)
+        Probability of 1 in each cell of each cluster, and its posterior standard deviation, 0 with
+        ``method="em"``.
+    n_components_ : int
+        Number of clusters that are left.
+    free_energy_ : float
+        −log of the evidence bound with ``method="vb"``, −log likelihood with ``method="em"``, in
+        nats.
+    lower_bound_ : float
+        Its negative. It is of all rows; scikit-learn's is a mean over rows.
+    trace_ : Trace
+        Free energy, clusters and time of each sweep.
+    status_ : Status
+        Advice in plain words: rows and columns without any value, for which the prior answers.
+    converged_, n_iter_, n_features_in_, posterior_
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayespca import BernoulliMixture
+    >>> rng = np.random.default_rng(0)
+    >>> kind = np.repeat([0, 1], 50)
+    >>> X = (rng.random((100, 10)) < np.array([[0.9], [0.1]])[kind]).astype(int)
+    >>> model = BernoulliMixture(5, random_state=0).fit(X)
+    >>> model.n_components_
+    2
+    >>> sorted(model.means_.mean(axis=1).round(1).tolist())
+    [0.1, 0.9]
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        method: str = "vb",
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        n_init: int = 1,
+        init_params: str = "k-means++",
+        weights_init: Any = None,
+        means_init: Any = None,
+        weight_concentration_prior: float | None = None,
+        ones_prior: float | None = None,
+        zeros_prior: float | None = None,
+        binarize: float | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.method = method
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.init_params = init_params
+        self.weights_init = weights_init
+        self.means_init = means_init
+        self.weight_concentration_prior = weight_concentration_prior
+        self.ones_prior = ones_prior
+        self.zeros_prior = zeros_prior
+        self.binarize = binarize
+        self.random_state = random_state
+
+    # --- fitting -------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        callback: inference.Callback | None = None,
+    ) -> Self:
+        """Fit the mixture. A row with weight w counts as w rows.
+
+        `callback` is as in `BayesianPCA`. If anything goes wrong the estimator is left as it was.
+        """
+        reader = clone(self)
+        data = _binary.read(reader, X, reset=True)
+        _binary.check_any_value(data)
+        weights = _binary.checked_weights(sample_weight, data)
+        options = self._options(data, weights, callback)
+        fitted = model.fit(data.ones, data.seen, weights, options)
+        self._store(fitted, reader)
+        if not fitted.converged:
+            _validation.warn_of_early_end(fitted.trace, "the free energy still fell")
+        return self
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> NDArray[np.intp]:
+        """Fit the mixture, and give the most probable cluster of each row."""
+        return self.fit(X, y, sample_weight).predict(X)
+
+    def _options(
+        self, data: _binary.Binary, weights: FloatArray | None, callback: Any
+    ) -> model.Options:
+        _validation.choose("method", self.method, ("em", "vb"))
+        _validation.choose("init_params", self.init_params, tuple(STARTS))
+        _validation.check_looping(self)
+        K = self._checked_components(data, weights)
+        return model.Options(
+            n_components=K,
+            family=self._family(K),
+            init_params=self.init_params,
+            weights_init=_checked_weights_init(self.weights_init, K),
+            means_init=_checked_means_init(self.means_init, (K, data.shape[1])),
+            looping=inference.Looping(
+                max_iter=self.max_iter,
+                tol=self.tol,
+                n_init=self.n_init,
+                random_state=_validation.seed(self.random_state),
+                callback=callback,
+            ),
+        )
+
+    def _family(self, K: int) -> Family:
+        names = ("weight_concentration_prior", "ones_prior", "zeros_prior")
+        given = {name: getattr(self, name) for name in names}
+        for name, value in given.items():
+            if value is not None and self.method == "em":
+                raise ValueError(
+                    f"{name} is a prior, which method='em' does not have: leave it at None, or "
+                    "use method='vb'."
+                )
+            if value is not None and not (isinstance(value, Real) and 0 < float(value) < np.inf):
+                raise ValueError(f"{name} must be None or a positive number, got {value!r}.")
+        if self.method == "em":
+            return MaximumLikelihood()
+        defaults = (1 / K, 1.0, 1.0)
+        return Bayes(
+            *(
+                default if value is None else float(value)
+                for value, default in zip(given.values(), defaults, strict=True)
+            )
+        )
+
+    def _checked_components(self, data: _binary.Binary, weights: FloatArray | None) -> int:
+        K = self.n_components
+        if not isinstance(K, Integral) or K < 1:
+            raise ValueError(f"n_components must be a whole number of at least 1, got {K!r}.")
+        counted = np.ones(data.shape[0], dtype=np.bool_) if weights is None else weights > 0
+        if data.seen is not None:
+            counted &= data.seen.any(axis=1)
+        n = int(counted.sum())
+        if n < K:
+            raise ValueError(
+                f"n_components={K} is more than the rows of X that have a value and a weight "
+                f"(n_samples={n}): give at most {n}."
+            )
+        return int(K)
+
+    def _store(self, fitted: model.Fit, reader: Any) -> None:
+        clusters = fitted.posterior
+        attributes = {
+            "weights_": clusters.weights,
+            "means_": clusters.means,
+            "means_std_": clusters.means_std,
+            "n_components_": int(clusters.weights.size),
+            "free_energy_": fitted.free_energy,
+            "lower_bound_": -fitted.free_energy,
+            "trace_": fitted.trace,
+            "converged_": fitted.converged,
+            "n_iter_": len(fitted.trace),
+            "status_": fitted.status,
+            "posterior_": clusters,
+        }
+        self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.update(attributes, **_validation.features_of(reader))
+
+    # --- clusters ------------------------------------------------------------------------------
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probability of each cluster for each row, from the cells that are there."""
+        data = self._read(X)
+        return read.responsibilities(self.posterior_, data.ones, data.seen)
+
+    def predict(self, X: Any) -> NDArray[np.intp]:
+        """The most probable cluster of each row."""
+        return np.asarray(self.predict_proba(X).argmax(axis=1))
+
+    def impute(self, X: Any, kind: str = "probability") -> NDArray[Any]:
+        """Rows with their holes (NaN) filled by the probability of 1; other cells stay.
+
+        With ``kind="value"`` holes are filled by 0 or 1, whichever is more probable.
+        """
+        data = self._read(X)
+        found = read.probabilities(self.posterior_, data.ones, data.seen)
+        return _binary.filled(data, found, kind)
+
+    # --- densities -----------------------------------------------------------------------------
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Log probability of each row, of the cells that are there.
+
+        With ``method="vb"`` under the posterior predictive distribution.
+        """
+        data = self._read(X)
+        return read.log_density(self.posterior_, data.ones, data.seen)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean of `score_samples`."""
+        return float(self.score_samples(X).mean())
+
+    def sample(
+        self, n_samples: int = 1, random_state: Any = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """New rows, and their clusters."""
+        check_is_fitted(self)
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples must be a whole number of at least 1, got {n_samples!r}.")
+        seed = self.random_state if random_state is None else random_state
+        return read.sample(self.posterior_, int(n_samples), _validation.generator(seed))
+
+    @available_if(_has_likelihood)  # type: ignore[untyped-decorator]
+    def bic(self, X: Any) -> float:
+        """Bayesian information criterion on X, smaller is better; with ``method="em"``."""
+        densities = self.score_samples(X)
+        return float(-2 * densities.sum() + self._n_parameters() * np.log(densities.size))
+
+    @available_if(_has_likelihood)  # type: ignore[untyped-decorator]
+    def aic(self, X: Any) -> float:
+        """Akaike's information criterion on X, smaller is better; with ``method="em"``."""
+        return float(-2 * self.score_samples(X).sum() + 2 * self._n_parameters())
+
+    def _n_parameters(self) -> int:
+        return int(self.means_.size + self.weights_.size - 1)
+
+    # --- files, scikit-learn -------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file that `bayespca.load` reads, as `BayesianPCA.save` does."""
+        from .persistence import save
+
+        save(self, path)
+
+    def _read(self, X: Any) -> _binary.Binary:
+        check_is_fitted(self)
+        return _binary.read(self, X, reset=False)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "posterior_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _checked_weights_init(weights: Any, K: int) -> FloatArray | None:
+    if weights is None:
+        return None
+    found = np.asarray(weights, dtype=np.float64)
+    fits = found.shape == (K,) and (found > 0).all() and abs(found.sum() - 1) < 1e-6
+    if not fits:
+        raise ValueError(
+            f"weights_init must be {K} positive numbers that sum to 1, one for each cluster; got "
+            f"an array of shape {found.shape} with sum {found.sum():.6g}."
+        )
+    return found
+
+
+def _checked_means_init(means: Any, shape: tuple[int, int]) -> FloatArray | None:
+    if means is None:
+        return None
+    found = np.asarray(means, dtype=np.float64)
+    if found.shape != shape or not ((found >= 0) & (found <= 1)).all():
+        raise ValueError(
+            f"means_init must be probabilities from 0 to 1 of shape {shape}, clusters × features; "
+            f"got an array of shape {found.shape} with values from {found.min():.3g} to "
+            f"{found.max():.3g}."
+        )
+    return found

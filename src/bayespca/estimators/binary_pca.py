@@ -1,0 +1,241 @@
+"""`BinaryPCA`: logistic PCA of zeros and ones, with the number of components found."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Self
+
+from numpy.typing import NDArray
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    clone,
+)
+from sklearn.utils.validation import check_is_fitted
+
+from bayespca import inference
+from bayespca.discrete import fit as model
+from bayespca.discrete import posterior as read
+from bayespca.discrete.data import Cells
+
+from . import _binary, _validation
+
+
+class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Logistic PCA for tables of zeros and ones with holes; finds its number of components.
+
+    A cell is 1 with probability σ(aᵢᵀbⱼ + μⱼ), with normal priors on scores a, loadings b and means
+    μ, whose variances are learned, one for each component. The posterior is found by sweeps that
+    lower the free energy, each row and each column with a covariance of its own; components that
+    the data do not support go. Averages of the logistic likelihood are closed forms for normal
+    logits, and so are probabilities of cells: what is uncertain is nearer to ½.
+
+    NaN are holes, at `fit` and afterwards: only the cells that are there count.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default="auto"
+        The largest rank allowed.
+    init : {"closed", "random"}, default="closed"
+        Where sweeps start: at the closed form of the cells about their columns, or at normal draws.
+    max_iter : int, default=500
+        Largest number of sweeps.
+    tol : float, default=1e-6
+        Relative fall of the free energy at which sweeps end.
+    n_init : int, default=1
+        Number of random starts, with ``init="random"``; the lowest free energy wins.
+    binarize : float, optional
+        Values above it count as 1, others as 0. By default data must be 0 and 1.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the random starts.
+
+    Attributes
+    ----------
+    n_components_ : int
+        Number of components found; 0 is a legal answer.
+    components_, components_std_ : arrays of shape (n_components_, n_features)
+        Orthonormal directions in the space of logits, and the posterior standard deviation of their
+        entries.
+    mean_ : array of shape (n_features,)
+        Logits at scores of 0.
+    explained_variance_ : array of shape (n_components_,)
+        Variance of the logits along each component.
+    rank_posterior_ : array
+        exp(−free energy) of the ranks that were seen, normalised; index = rank.
+    free_energy_ : float
+        −log of a bound on the evidence, in which logits are taken as normal; in nats, all constants
+        included.
+    trace_ : Trace
+        Free energy, rank and time of each sweep.
+    status_ : Status
+        Advice in plain words: rows and columns without any value, for which the prior answers.
+    converged_, n_iter_, n_samples_, n_features_in_, posterior_
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayespca import BinaryPCA
+    >>> rng = np.random.default_rng(0)
+    >>> logits = 2 * rng.normal(size=(200, 2)) @ rng.normal(size=(2, 30))
+    >>> X = (rng.random((200, 30)) < 1 / (1 + np.exp(-logits))).astype(float)
+    >>> X[rng.random(X.shape) < 0.1] = np.nan
+    >>> model = BinaryPCA().fit(X)
+    >>> model.n_components_
+    2
+    >>> bool(np.isnan(model.impute(X)).any())
+    False
+    """
+
+    def __init__(
+        self,
+        n_components: int | str = "auto",
+        *,
+        init: str = "closed",
+        max_iter: int = 500,
+        tol: float = 1e-6,
+        n_init: int = 1,
+        binarize: float | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.binarize = binarize
+        self.random_state = random_state
+
+    # --- fitting -------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, *, callback: inference.Callback | None = None) -> Self:
+        """Fit the model; `callback` is as in `BayesianPCA`.
+
+        If anything goes wrong the estimator is left as it was.
+        """
+        options = self._options(callback)
+        reader = clone(self)
+        data = _binary.read(reader, X, reset=True)
+        _binary.check_any_value(data)
+        fitted = model.fit(data.ones, data.seen, options)
+        self._store(fitted, reader, data)
+        if not fitted.converged:
+            _validation.warn_of_early_end(fitted.trace, "the free energy still fell")
+        return self
+
+    def _options(self, callback: inference.Callback | None) -> model.Options:
+        _validation.choose("init", self.init, ("closed", "random"))
+        _validation.check_looping(self)
+        if self.init == "closed" and self.n_init != 1:
+            raise ValueError(
+                f"n_init={self.n_init} asks for several starts, but init='closed' has only one: "
+                "use init='random', or leave n_init at 1."
+            )
+        return model.Options(
+            n_components=_validation.checked_n_components(self.n_components, "vb"),
+            init=self.init,
+            looping=inference.Looping(
+                max_iter=self.max_iter,
+                tol=self.tol,
+                n_init=self.n_init,
+                random_state=_validation.seed(self.random_state),
+                callback=callback,
+            ),
+        )
+
+    def _store(self, fitted: model.Fit, reader: Any, data: _binary.Binary) -> None:
+        """Set every fitted attribute at once, when nothing can fail any more."""
+        posterior = fitted.posterior
+        attributes = {
+            "components_": posterior.components.astype(data.dtype),
+            "components_std_": read.loading_std(posterior).astype(data.dtype),
+            "mean_": posterior.b[:, -1].astype(data.dtype),
+            "explained_variance_": read.score_variance(posterior).astype(data.dtype),
+            "n_components_": int(posterior.prior.size),
+            "n_samples_": data.shape[0],
+            "rank_posterior_": fitted.rank_posterior,
+            "free_energy_": fitted.free_energy,
+            "trace_": fitted.trace,
+            "converged_": fitted.converged,
+            "n_iter_": len(fitted.trace),
+            "status_": fitted.status,
+            "posterior_": posterior,
+        }
+        self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.update(attributes, **_validation.features_of(reader))
+
+    # --- scores --------------------------------------------------------------------------------
+
+    def transform(self, X: Any, return_std: bool = False) -> Any:
+        """Posterior mean of the scores of rows, and their standard deviation if asked for.
+
+        In the coordinates of the orthonormal components, from the cells that are there.
+        """
+        data = self._read(X)
+        T, std = read.scores(self.posterior_, _cells(data))
+        T, std = T.astype(data.dtype), std.astype(data.dtype)
+        return (T, std) if return_std else T
+
+    def inverse_transform(self, X: Any) -> NDArray[Any]:
+        """Probabilities of 1 in the cells of rows with given scores."""
+        check_is_fitted(self)
+        T = _validation.read_scores(X, self.n_components_, self.components_)
+        return read.at_scores(self.posterior_, T).astype(T.dtype)
+
+    # --- cells ---------------------------------------------------------------------------------
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Probability of 1 in each cell, from the cells of its row that are there: (n, p).
+
+        Scores, loadings and means are averaged over.
+        """
+        data = self._read(X)
+        return read.probabilities(self.posterior_, _cells(data)).astype(data.dtype)
+
+    def impute(self, X: Any, kind: str = "probability") -> NDArray[Any]:
+        """Rows with their holes (NaN) filled by the probability of 1; other cells stay.
+
+        With ``kind="value"`` holes are filled by 0 or 1, whichever is more probable.
+        """
+        data = self._read(X)
+        return _binary.filled(data, read.probabilities(self.posterior_, _cells(data)), kind)
+
+    # --- densities -----------------------------------------------------------------------------
+
+    def score_samples(self, X: Any) -> NDArray[Any]:
+        """The bound on the log probability of each row, of the cells that are there."""
+        data = self._read(X)
+        return read.log_density(self.posterior_, _cells(data))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean of `score_samples`."""
+        return float(self.score_samples(X).mean())
+
+    # --- files, scikit-learn -------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file that `bayespca.load` reads, as `BayesianPCA.save` does."""
+        from .persistence import save
+
+        save(self, path)
+
+    def _read(self, X: Any) -> _binary.Binary:
+        check_is_fitted(self)
+        return _binary.read(self, X, reset=False)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.n_components_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "posterior_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _cells(data: _binary.Binary) -> Cells:
+    return Cells(data.ones, data.seen)

@@ -1,0 +1,5 @@
+"""Mixtures."""
+
+from .bernoulli_posterior import BernoulliClusters
+
+__all__ = ["BernoulliClusters"]
