@@ -47,7 +47,7 @@ class Factors:
     learned: a component that has come there is gone.
     """
 
-    shape: tuple[int, int]
+    shape: tuple[int, float]
     family: Family
     prior: Prior
     least: float
@@ -144,7 +144,7 @@ class Factors:
 
 
 def _factor_energy(
-    squares: FloatArray, prior: FloatArray, n: int, log_det: float, integrated: bool
+    squares: FloatArray, prior: FloatArray, n: float, log_det: float, integrated: bool
 ) -> float:
     """½Σ(⟨‖·‖²⟩/c² + n log c²), and for n rows their entropy or what normalises a density.
 

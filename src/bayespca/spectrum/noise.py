@@ -61,11 +61,15 @@ def tail_sums(spectrum: Spectrum) -> Array:
 
 @dataclass(frozen=True)
 class Objective:
-    """The free energy of a spectrum as a function of noise variance, and of rank if it is fixed."""
+    """The free energy of a spectrum as a function of noise variance, and of rank if it is fixed.
+
+    `least` is the smallest noise variance allowed.
+    """
 
     spectrum: Spectrum
     prior: NoisePrior
     max_rank: int
+    least: float = 0.0
 
     @cached_property
     def g2(self) -> Array:
@@ -131,7 +135,9 @@ class Objective:
         spread = self.max_rank * self.prior.dropped_residual_limit
         upper = (float(self.tails[0]) + spread) / self.cells
         most = min(n, self.prior.rank_limit)
-        lower = max(float(self.tails[most]) / self.cells, rounding_floor(self.spectrum))
+        upper = max(upper, self.least)
+        floor = max(rounding_floor(self.spectrum), self.least)
+        lower = max(float(self.tails[most]) / self.cells, floor)
         if most < n:
             lower = max(lower, float(self.drop_noise[most]))
         if self.is_cut_off:
