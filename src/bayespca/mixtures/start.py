@@ -1,0 +1,93 @@
+"""Where the iteration starts: clusters of k-means."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca import inference
+
+from .cluster import FEWEST, Cluster, plan, spherical, updated
+from .data import Data
+from .gaussian import expected
+from .mixing import Model, State, step
+
+FloatArray = NDArray[np.float64]
+
+# Sweeps of a single cluster that fill the holes for k-means.
+FILLING = 20
+
+
+def one_cluster(data: Data, model: Model, max_rank: int | None) -> Cluster:
+    """All rows in one cluster; holes filled by its own sweeps, where there are any."""
+    filled = replace(data.rows, seen=np.ones((1, data.rows.shape[1])), pattern=_same(data))
+    first = updated(filled, None, plan(model.method, max_rank, model.least_noise)).cluster
+    if data.rows.is_complete:
+        return first
+    state = State((first,), (max_rank,))
+    sweep = partial(step, data=data, model=model)
+    return inference.run(sweep, state, max_iter=FILLING, tol=1e-4).state.clusters[0]
+
+
+def _same(data: Data) -> NDArray[np.intp]:
+    return np.zeros(data.rows.shape[0], np.intp)
+
+
+def by_k_means(
+    data: Data,
+    model: Model,
+    max_ranks: tuple[int | None, ...],
+    whole: Cluster,
+    rng: np.random.Generator,
+) -> State:
+    """A PCA of each cluster that k-means finds, from the seeds of k-means++.
+
+    `whole` is the cluster of all rows: it fills holes, and its noise is that of clusters too small
+    for one of their own.
+    """
+    values = expected(whole.gaussian, data.rows).values
+    labels = _labels(values, data.rows.weights, len(max_ranks), rng)
+    clusters = [
+        _cluster(data, model, values, labels == k, whole, rank) for k, rank in enumerate(max_ranks)
+    ]
+    pairs = zip(clusters, max_ranks, strict=True)
+    found = [(cluster, rank) for cluster, rank in pairs if cluster is not None]
+    return State(tuple(c for c, _ in found), tuple(rank for _, rank in found))
+
+
+def _labels(
+    values: FloatArray, weights: FloatArray, K: int, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    from sklearn.cluster import KMeans
+
+    seed = int(rng.integers(2**31))
+    with warnings.catch_warnings():
+        # Fewer different rows than clusters: some stay empty, and are left out.
+        warnings.simplefilter("ignore")
+        found = KMeans(K, n_init=1, random_state=seed).fit(values, sample_weight=weights)
+    return np.asarray(found.labels_, np.intp)
+
+
+def _cluster(
+    data: Data,
+    model: Model,
+    values: FloatArray,
+    inside: NDArray[np.bool_],
+    whole: Cluster,
+    max_rank: int | None,
+) -> Cluster | None:
+    """The PCA of some rows as filled, None if there are none."""
+    rows = data.rows
+    count = float(rows.weights[inside].sum())
+    if not inside.any():
+        return None
+    if count < FEWEST:
+        mean = rows.weights[inside] @ values[inside] / count
+        return spherical(mean, whole.noise, count)
+    complete = replace(rows, values=values, seen=np.ones((1, rows.shape[1])), pattern=_same(data))
+    solve = plan(model.method, max_rank, model.least_noise)
+    return updated(complete.taken(inside, rows.weights), None, solve).cluster
