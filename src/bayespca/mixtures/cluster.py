@@ -24,23 +24,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.engines import fixed_signs
+from bayespca.engines.feature_noise import best_noise
 from bayespca.engines.gram import Eigen, is_precise
 from bayespca.engines.posterior import Posterior, from_solution
 from bayespca.spectrum import Solution, Spectrum, solve
 
 from .data import Rows
-from .gaussian import Gaussian, expected
+from .gaussian import Expected, Gaussian, expected
 
 FloatArray = NDArray[np.float64]
-Solve = Callable[[Spectrum], Solution]
 
-LOG_2PI = float(np.log(2 * np.pi))
 # A cluster of fewer rows is left as it is: it has too little spread to tell anything from.
 FEWEST = 2.0
 EPS = np.dtype(np.float64)
@@ -75,6 +74,11 @@ class Cluster:
     def noise(self) -> float:
         return self.posterior.noise_variance
 
+    @property
+    def mean_noise(self) -> float:
+        """Over the features, where they differ."""
+        return self.noise * float(np.mean(self.posterior.scale**2))
+
     @cached_property
     def gaussian(self) -> Gaussian:
         """What a row is compared with: variance σ²/(1 − shrinkage) along each direction."""
@@ -88,8 +92,7 @@ class Cluster:
     @property
     def first_row(self) -> float:
         """What is the same for every row, and does not count for the one that goes to the mean."""
-        p = self.posterior.mean.size
-        return 0.5 * p * (LOG_2PI + float(np.log(self.noise))) + self.latent_cost
+        return 0.5 * float(self.gaussian.log_noises.sum()) + self.latent_cost
 
     @property
     def fixed_cost(self) -> float:
@@ -101,7 +104,7 @@ def compared(posterior: Posterior) -> Gaussian:
     """The Gaussian with variance σ²/(1 − shrinkage) along each direction."""
     s, shrinkage = posterior.noise_variance, posterior.shrinkage
     spread = s * shrinkage / (1 - shrinkage)
-    return Gaussian(posterior.mean, posterior.components, spread, s)
+    return Gaussian(posterior.mean, posterior.scale, posterior.components, spread, s)
 
 
 @dataclass(frozen=True)
@@ -113,60 +116,140 @@ class Update:
     entropy: float = 0.0
 
 
-def plan(method: str, max_rank: int | None, least_noise: float) -> Solve:
-    """What to make of a cluster's spectrum; a cap on the rank yields to what the shape allows."""
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What to make of a cluster's spectrum.
 
-    def planned(spectrum: Spectrum) -> Solution:
-        cap = None if max_rank is None else min(max_rank, spectrum.full_rank)
-        return solve(spectrum, method, max_rank=cap, least_noise=least_noise)
+    `max_rank` is the largest rank, or the rank itself for "ml"; it yields to what the shape allows.
+    `least_noise` is a number where the noise is the same for all features, else one for each.
+    """
 
-    return planned
+    method: str
+    max_rank: int | None
+    least_noise: float | FloatArray
+
+    @property
+    def is_per_feature(self) -> bool:
+        return isinstance(self.least_noise, np.ndarray)
+
+    def solve(self, spectrum: Spectrum) -> Solution:
+        cap = None if self.max_rank is None else min(self.max_rank, spectrum.full_rank)
+        if isinstance(self.least_noise, float):
+            return solve(spectrum, self.method, max_rank=cap, least_noise=self.least_noise)
+        return solve(spectrum, self.method, max_rank=cap, noise_variance=1.0)
 
 
-def spherical(mean: FloatArray, noise: float, count: float) -> Cluster:
-    """A cluster without components."""
-    p = mean.size
-    none = np.zeros(0)
-    posterior = Posterior(mean, np.ones(p), np.zeros((0, p)), none, none, none, none, noise)
+def spherical(mean: FloatArray, like: Cluster, count: float) -> Cluster:
+    """A cluster without components, and the noise of another."""
+    none, noise = np.zeros(0), like.noise
+    no_directions = np.zeros((0, mean.size))
+    scale = like.posterior.scale
+    posterior = Posterior(mean, scale, no_directions, none, none, none, none, noise)
     return Cluster(count, posterior, 0.0, 0.0)
 
 
-def updated(rows: Rows, before: Gaussian | None, solve: Solve) -> Update:
-    """The closed form on rows that count by their weights, holes expected as `before`."""
-    found = expected(before, rows) if before is not None else None
-    values = rows.values if found is None else found.values
+def updated(rows: Rows, before: Cluster | None, plan: Plan) -> Update:
+    """The closed form on rows that count by their weights; holes are expected as `before`.
+
+    Where each feature has its own noise, the closed form is that of data divided by its root, in
+    turns with that noise, as in `linear.per_feature`.
+    """
+    found = Expected(rows.values, 0.0, 0.0)
+    if before is not None:
+        found = expected(before.gaussian, rows)
+    moments = _moments(rows, found)
+    if not plan.is_per_feature:
+        decomposed = _decomposed(moments, np.ones(moments.mean.size), plan)
+        return _update(decomposed, moments, found.entropy)
+    if before is None:
+        return _update(_decomposed(moments, _first_scale(moments, plan), plan), moments, 0.0)
+    decomposed = _decomposed(moments, before.posterior.scale, plan)
+    decomposed = _decomposed(moments, _best_scale(decomposed, moments, plan), plan)
+    return _update(decomposed, moments, found.entropy)
+
+
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """Weighted moments: √rₙ(xₙ − x̄), and what the uncertainty of holes adds to their products."""
+
+    mean: FloatArray
+    rows: FloatArray
+    covariance: FloatArray | float
+    count: float
+
+    @property
+    def M(self) -> float:
+        return self.count - 1
+
+    @property
+    def is_complete(self) -> bool:
+        return isinstance(self.covariance, float)
+
+    @cached_property
+    def gram(self) -> FloatArray:
+        return self.rows.T @ self.rows + self.covariance
+
+    @cached_property
+    def squares(self) -> FloatArray:
+        if self.is_complete:
+            return np.einsum("ij,ij->j", self.rows, self.rows)
+        return np.diag(self.gram).copy()
+
+
+def _moments(rows: Rows, found: Expected) -> _Moments:
     N = rows.total
-    mean = rows.weights @ values / N
-    scaled = (values - mean) * np.sqrt(rows.weights)[:, None]
-    covariance = 0.0 if found is None else found.covariance
-    spectrum, right, solution = _solved(scaled, covariance, N - 1, solve)
-    cluster = _cluster(solution, right(solution.rank), spectrum, mean, N)
-    return Update(cluster, solution.free_energy, 0.0 if found is None else found.entropy)
+    mean = rows.weights @ found.values / N
+    scaled = (found.values - mean) * np.sqrt(rows.weights)[:, None]
+    return _Moments(mean, scaled, found.covariance, N)
 
 
 Right = Callable[[int], FloatArray]
 
 
-def _solved(
-    scaled: FloatArray, covariance: FloatArray | float, M: float, solve: Solve
-) -> tuple[Spectrum, Right, Solution]:
-    """Spectrum, directions on demand, and solution, through the shorter side's Gram matrix.
+@dataclass(frozen=True, eq=False)
+class _Decomposed:
+    """Spectrum and solution of moments that were divided by a scale, and the directions kept."""
+
+    scale: FloatArray
+    spectrum: Spectrum
+    solution: Solution
+    components: FloatArray
+
+
+def _decomposed(moments: _Moments, scale: FloatArray, plan: Plan) -> _Decomposed:
+    """Through the shorter side's Gram matrix.
 
     Where rounding errors of that reach the noise, by the singular values themselves.
     """
-    n, p = scaled.shape
-    complete = isinstance(covariance, float)
-    if n < p and complete:
-        squares, right = _of_samples(scaled)
+    n, p = moments.rows.shape
+    if n < p and moments.is_complete:
+        squares, right = _of_samples(moments.rows / scale)
     else:
-        squares, right = _of_features(scaled.T @ scaled + covariance)
-    spectrum = _spectrum(squares, (p, M))
-    solution = solve(spectrum)
-    if complete and not is_precise(spectrum, solution, EPS):
-        _, gamma, vectors = np.linalg.svd(scaled, full_matrices=False)
-        spectrum, right = _spectrum(gamma**2, (p, M)), lambda k: vectors[:k]
-        solution = solve(spectrum)
-    return spectrum, right, solution
+        squares, right = _of_features(moments.gram / scale[:, None] / scale)
+    spectrum = _spectrum(squares, (p, moments.M))
+    solution = plan.solve(spectrum)
+    if moments.is_complete and not is_precise(spectrum, solution, EPS):
+        _, gamma, vectors = np.linalg.svd(moments.rows / scale, full_matrices=False)
+        spectrum, right = _spectrum(gamma**2, (p, moments.M)), lambda k: vectors[:k]
+        solution = plan.solve(spectrum)
+    components = fixed_signs(np.ascontiguousarray(right(solution.rank)))
+    return _Decomposed(scale, spectrum, solution, components)
+
+
+def _first_scale(moments: _Moments, plan: Plan) -> FloatArray:
+    """Half of each feature's variance is noise to begin with."""
+    return np.sqrt(np.maximum(0.5 * moments.squares / moments.M, plan.least_noise))
+
+
+def _best_scale(found: _Decomposed, moments: _Moments, plan: Plan) -> FloatArray:
+    psi = best_noise(
+        found.scale**2,
+        moments.squares,
+        solution=found.solution,
+        spectrum=found.spectrum,
+        components=found.components,
+    )
+    return np.sqrt(np.maximum(psi, plan.least_noise))
 
 
 def _of_features(gram: FloatArray) -> tuple[FloatArray, Right]:
@@ -187,23 +270,22 @@ def _spectrum(squares: FloatArray, shape: tuple[int, float]) -> Spectrum:
     return Spectrum(named, shape, float(squares.sum()), n_values=shape[0])
 
 
-def _cluster(
-    solution: Solution, directions: FloatArray, spectrum: Spectrum, mean: FloatArray, N: float
-) -> Cluster:
-    k, moments, M = solution.rank, solution.moments, spectrum.shape[1]
-    components = fixed_signs(np.ascontiguousarray(directions))
+def _update(found: _Decomposed, moments: _Moments, entropy: float) -> Update:
+    solution, k, M = found.solution, found.solution.rank, moments.M
     posterior = from_solution(
         solution,
-        components=components,
-        gamma=spectrum.singular_values,
-        mean=mean,
-        scale=np.ones(mean.size),
+        components=found.components,
+        gamma=found.spectrum.singular_values,
+        mean=moments.mean,
+        scale=found.scale,
         M=M,
     )
-    log_ratio = partial(_log_ratio, k)
-    latent = 0.5 * log_ratio(moments.prior_variance_a, moments.variance_a)
-    loading = 0.5 * mean.size * log_ratio(moments.prior_variance_b, moments.variance_b)
-    return Cluster(N, posterior, latent, loading)
+    both, p = solution.moments, moments.mean.size
+    latent = 0.5 * _log_ratio(k, both.prior_variance_a, both.variance_a)
+    loading = 0.5 * p * _log_ratio(k, both.prior_variance_b, both.variance_b)
+    cluster = Cluster(moments.count, posterior, latent, loading)
+    F = solution.free_energy + M * float(np.log(found.scale).sum())
+    return Update(cluster, F, entropy)
 
 
 def _log_ratio(k: int, prior: FloatArray, variance: FloatArray) -> float:

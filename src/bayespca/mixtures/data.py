@@ -13,6 +13,7 @@ FloatArray = NDArray[np.float64]
 
 # Numbers in the largest array that goes with a block of rows.
 BLOCK = 1 << 22
+TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,10 +93,15 @@ class Data:
 
     @cached_property
     def log_variances(self) -> float:
-        """Σ log 2πv over the columns, v their variance over all rows."""
+        """Σ log 2πv over the columns."""
+        return float(np.log(2 * np.pi * np.maximum(self.variances, TINY)).sum())
+
+    @cached_property
+    def variances(self) -> FloatArray:
+        """Of the columns over all rows, one of which goes to the mean."""
         rows = self.rows
-        counts = rows.weights @ rows.seen[rows.pattern]
-        return float(np.log(2 * np.pi * (rows.weights @ rows.values**2) / counts).sum())
+        counts = np.maximum(rows.weights @ rows.seen[rows.pattern] - 1, 1.0)
+        return np.asarray(rows.weights @ rows.values**2 / counts)
 
 
 def gathered(X: FloatArray, weights: FloatArray) -> Rows:

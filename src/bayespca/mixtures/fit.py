@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca import inference
+from bayespca.engines.feature_noise import LEAST_NOISE
 from bayespca.engines.posterior import Posterior
 from bayespca.spectrum import Status
 
@@ -21,10 +22,7 @@ from .weights import Dirichlet, PointWeights, Weights
 
 FloatArray = NDArray[np.float64]
 
-# Of the noise that a single PCA leaves: the least that a cluster may have. A cluster that collapses
-# on a point, or on rows that are there several times, would have none, and a boundless density.
-LEAST_NOISE = 1e-6
-# At unit scale, where a single PCA leaves nothing: data of exactly one value.
+# At unit scale: the noise of data that have none.
 ROUNDING = 1e-30
 # What a state of the iteration is made of.
 RECORDS = (State, Cluster, Posterior)
@@ -41,6 +39,7 @@ class Options:
     ranks: tuple[int | None, ...]
     method: str = "evb"
     choose: bool = False
+    per_feature: bool = False
     concentration: float | None = None
     looping: inference.Looping = field(default_factory=inference.Looping)
 
@@ -65,11 +64,18 @@ class Fit:
 
 
 def fit(X: NDArray[np.floating], options: Options, weights: FloatArray | None = None) -> Fit:
-    """Fit rows that may have holes (NaN) and count by weights."""
+    """Fit rows that may have holes (NaN) and count by weights.
+
+    A cluster that collapses on a point, or on rows that are there several times, would have no
+    noise and a boundless density. So clusters have at least `LEAST_NOISE` of the noise that a
+    single PCA leaves, or of the variance of each feature where these have noise of their own.
+    """
     data = prepared(X, weights)
-    model = Model(options.method, options.weights, ROUNDING)
+    floor = LEAST_NOISE * data.variances if options.per_feature else ROUNDING
+    model = Model(options.method, options.weights, floor)
     whole = one_cluster(data, model, max(options.ranks, key=lambda rank: rank or 0))
-    model = replace(model, least_noise=max(LEAST_NOISE * whole.noise, ROUNDING))
+    if not options.per_feature:
+        model = replace(model, least_noise=max(LEAST_NOISE * whole.noise, ROUNDING))
     sweep = partial(step, data=data, model=model)
 
     def start(rng: np.random.Generator) -> State:

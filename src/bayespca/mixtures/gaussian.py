@@ -1,8 +1,8 @@
 """Gaussians whose covariance is low-rank plus noise: densities of the cells that are there, and
 what these tell of the others.
 
-With covariance LLᵀ + sI and L_o the rows of L whose cells are there, G = I + L_oᵀL_o/s and
-a = G⁻¹L_oᵀ(x_o − μ_o)/s are all that is needed:
+With covariance LLᵀ + sI (of cells over their scale) and L_o the rows of L whose cells are there,
+G = I + L_oᵀL_o/s and a = G⁻¹L_oᵀ(x_o − μ_o)/s are all that is needed:
 
     −2 log p(x_o) = ‖x_o − μ_o − L_o a‖²/s + ‖a‖² + log|G| + p_o·log 2πs,
     ⟨x_m⟩ = μ_m + L_m a,    Cov(x_m) = sI + L_m G⁻¹L_mᵀ.
@@ -26,9 +26,10 @@ LOG_2PI = float(np.log(2 * np.pi))
 
 @dataclass(frozen=True, eq=False)
 class Gaussian:
-    """N(mean, Wᵀ diag(spread) W + noise·I), with orthonormal rows of W."""
+    """(x − mean)/scale ~ N(0, Wᵀ diag(spread) W + noise·I), with orthonormal rows of W."""
 
     mean: FloatArray
+    scale: FloatArray
     directions: FloatArray
     spread: FloatArray
     noise: float
@@ -44,8 +45,13 @@ class Gaussian:
 
     @property
     def log_determinant(self) -> float:
-        """log of that of the covariance over noise^p."""
+        """log of that of the covariance of (x − mean)/scale, over noise^p."""
         return float(np.log1p(self.spread / self.noise).sum())
+
+    @property
+    def log_noises(self) -> FloatArray:
+        """log 2πψ of each feature, ψ = noise·scale²."""
+        return LOG_2PI + np.log(self.noise) + 2 * np.log(self.scale)
 
 
 def log_densities(gaussian: Gaussian, rows: Rows) -> FloatArray:
@@ -57,11 +63,11 @@ def log_densities(gaussian: Gaussian, rows: Rows) -> FloatArray:
         seen = rows.seen[patterns]
         which = rows.pattern[some] - patterns.start
         inverse, log_dets = _inverses(gaussian, seen)
-        off = (rows.values[some] - gaussian.mean) * seen[which]
+        off = (rows.values[some] - gaussian.mean) / gaussian.scale * seen[which]
         a = _scores(gaussian, off, inverse, which)
         rest = (off - a @ gaussian.loadings.T) * seen[which]
         distance = _squares(rest) / gaussian.noise + _squares(a)
-        constant = log_dets + seen.sum(axis=1) * (LOG_2PI + np.log(gaussian.noise))
+        constant = log_dets + seen @ gaussian.log_noises
         out[some] = -0.5 * (distance + constant[which])
     return out
 
@@ -72,11 +78,11 @@ def _of_complete(gaussian: Gaussian, X: FloatArray) -> FloatArray:
     What lies off the components is formed before it is squared: rows near them keep their digits.
     """
     W, s = gaussian.directions, gaussian.noise
-    off = X - gaussian.mean
+    off = (X - gaussian.mean) / gaussian.scale
     T = off @ W.T
     off -= T @ W
     distance = _squares(off) / s + _squares(T / np.sqrt(gaussian.spread + s))
-    constant = gaussian.log_determinant + X.shape[1] * (LOG_2PI + np.log(s))
+    constant = gaussian.log_determinant + gaussian.log_noises.sum()
     return -0.5 * (distance + constant)
 
 
@@ -122,14 +128,13 @@ def expected(gaussian: Gaussian, rows: Rows) -> Expected:
         seen = rows.seen[patterns]
         which = rows.pattern[some] - patterns.start
         inverse, log_dets = _inverses(gaussian, seen)
-        off = (rows.values[some] - gaussian.mean) * seen[which]
+        off = (rows.values[some] - gaussian.mean) / gaussian.scale * seen[which]
         a = _scores(gaussian, off, inverse, which)
-        filled = gaussian.mean + a @ L.T
+        filled = gaussian.mean + a @ L.T * gaussian.scale
         values[some] = np.where(seen[which] > 0, rows.values[some], filled)
         counts: FloatArray = np.bincount(which, rows.weights[some], len(seen)).astype(np.float64)
         covariance += _covariance_of_holes(gaussian, 1.0 - seen, inverse, counts)
-        per_hole = LOG_2PI + 1 + np.log(gaussian.noise)
-        holes = (1.0 - seen).sum(axis=1) * per_hole + gaussian.log_determinant - log_dets
+        holes = (1.0 - seen) @ (gaussian.log_noises + 1) + gaussian.log_determinant - log_dets
         entropy += 0.5 * float(counts @ holes)
     return Expected(values, covariance, entropy)
 
@@ -140,6 +145,6 @@ def _covariance_of_holes(
     """Σ over patterns of counts·(sI + L_m G⁻¹L_mᵀ), as one product of matrices."""
     p = holes.shape[1]
     root = np.linalg.cholesky(inverse) * np.sqrt(counts)[:, None, None]
-    parts = holes[:, :, None] * np.matmul(gaussian.loadings, root)
+    parts = holes[:, :, None] * np.matmul(gaussian.loadings * gaussian.scale[:, None], root)
     flat = parts.transpose(1, 0, 2).reshape(p, -1)
-    return flat @ flat.T + np.diag(gaussian.noise * (counts @ holes))
+    return flat @ flat.T + np.diag(gaussian.noise * gaussian.scale**2 * (counts @ holes))

@@ -26,7 +26,7 @@ from scipy.special import logsumexp
 
 from bayespca.inference import Info
 
-from .cluster import FEWEST, Cluster, Update, plan, updated
+from .cluster import FEWEST, Cluster, Plan, Update, updated
 from .data import Data, Rows
 from .gaussian import log_densities
 from .weights import Weights
@@ -41,12 +41,16 @@ NEGLIGIBLE = 1e-12
 class Model:
     """What is asked of a mixture: the method of its PCAs, their ranks, and the prior of weights.
 
-    `least_noise` holds clusters off the points on which they might collapse.
+    `least_noise` holds clusters off the points on which they might collapse: a number, or one for
+    each feature where these have noise of their own.
     """
 
     method: str
     weights: Weights
-    least_noise: float = 0.0
+    least_noise: float | FloatArray
+
+    def plan(self, max_rank: int | None) -> Plan:
+        return Plan(self.method, max_rank, self.least_noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +132,7 @@ def _given(
             found.append(_left_alone(cluster, count, float(r[:, k] @ (costs[:, k] - of_all))))
         else:
             inside = rows.taken(r[:, k] > 0, r[:, k])
-            solve = plan(model.method, state.max_ranks[k], model.least_noise)
-            found.append(updated(inside, cluster.gaussian, solve))
+            found.append(updated(inside, cluster, model.plan(state.max_ranks[k])))
     new = State(tuple(update.cluster for update in found), state.max_ranks)
     return new, _info(new, found, data, model, _entropy(r, rows.weights))
 
@@ -156,6 +159,6 @@ def _info(state: State, found: list[Update], data: Data, model: Model, entropy: 
         F += update.free_energy - update.entropy + mean_cost(data, update.cluster.count)
     # One mean is a flat prior's, in the units of the data.
     F += (rows.n_cells - rows.shape[1]) * float(np.log(data.unit))
-    noise = counts @ [cluster.noise for cluster in state.clusters] / counts.sum()
+    noise = counts @ [cluster.mean_noise for cluster in state.clusters] / counts.sum()
     rank = sum(cluster.rank for cluster in state.clusters)
     return Info(F, rank, float(noise) * data.unit**2)

@@ -112,7 +112,8 @@ def sample(
 
 def _predictive(cluster: Posterior) -> Gaussian:
     noise = max(cluster.predictive_noise, float(np.finfo(np.float64).tiny))
-    return Gaussian(cluster.mean, cluster.components, cluster.latent_variance, noise)
+    spread = cluster.latent_variance
+    return Gaussian(cluster.mean, cluster.scale, cluster.components, spread, noise)
 
 
 def _location(mixture: MixturePosterior) -> FloatArray:
@@ -125,26 +126,34 @@ def _rows(mixture: MixturePosterior, X: FloatArray) -> Rows:
 
 
 def _scaled(mixture: MixturePosterior, gaussian: Gaussian) -> Gaussian:
-    unit = mixture.unit
+    """For rows over the unit, the scale of features about 1."""
+    largest = float(gaussian.scale.max())
+    factor = largest / mixture.unit
     return Gaussian(
-        (gaussian.mean - _location(mixture)) / unit,
+        (gaussian.mean - _location(mixture)) / mixture.unit,
+        gaussian.scale / largest,
         gaussian.directions,
-        gaussian.spread / unit / unit,
-        gaussian.noise / unit / unit,
+        gaussian.spread * factor * factor,
+        gaussian.noise * factor * factor,
     )
 
 
 def in_units(cluster: Posterior, location: FloatArray, unit: float, live: Labels) -> Posterior:
-    """A cluster at unit scale in the units of the data, with the constant columns put back."""
+    """A cluster at unit scale in the units of the data, with the constant columns put back.
+
+    Where features have scales of their own, these have the units; else the variances have.
+    """
     mean, scale = location.copy(), np.ones(location.size)
     mean[live] += cluster.mean * unit
+    scale[live] = cluster.scale
     components = np.zeros((cluster.components.shape[0], location.size))
     components[:, live] = cluster.components
+    placed = replace(cluster, mean=mean, scale=scale, components=components)
+    if (cluster.scale != 1).any():
+        scale[live] *= unit
+        return placed
     return replace(
-        cluster,
-        mean=mean,
-        scale=scale,
-        components=components,
+        placed,
         score_variance=cluster.score_variance * unit * unit,
         latent_variance=cluster.latent_variance * unit * unit,
         noise_variance=cluster.noise_variance * unit * unit,

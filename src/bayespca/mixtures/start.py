@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bayespca import inference
 
-from .cluster import FEWEST, Cluster, plan, spherical, updated
+from .cluster import FEWEST, Cluster, spherical, updated
 from .data import Data
 from .gaussian import expected
 from .mixing import Model, State, step
@@ -25,7 +25,7 @@ FILLING = 20
 def one_cluster(data: Data, model: Model, max_rank: int | None) -> Cluster:
     """All rows in one cluster; holes filled by its own sweeps, where there are any."""
     filled = replace(data.rows, seen=np.ones((1, data.rows.shape[1])), pattern=_same(data))
-    first = updated(filled, None, plan(model.method, max_rank, model.least_noise)).cluster
+    first = updated(filled, None, model.plan(max_rank)).cluster
     if data.rows.is_complete:
         return first
     state = State((first,), (max_rank,))
@@ -87,7 +87,6 @@ def _cluster(
         return None
     if count < FEWEST:
         mean = rows.weights[inside] @ values[inside] / count
-        return spherical(mean, whole.noise, count)
+        return spherical(mean, whole, count)
     complete = replace(rows, values=values, seen=np.ones((1, rows.shape[1])), pattern=_same(data))
-    solve = plan(model.method, max_rank, model.least_noise)
-    return updated(complete.taken(inside, rows.weights), None, solve).cluster
+    return updated(complete.taken(inside, rows.weights), None, model.plan(max_rank)).cluster
