@@ -5,6 +5,7 @@ from .factorization import MatrixFactorization
 from .functions import RankReport, denoise, evbmf, rank_report, rank_rules, vbmf
 from .gibbs import GibbsPCA
 from .imputation import BayesianPCAImputer, EntryScores, cross_validate_entries, impute
+from .mixture import PCAMixture
 from .pca import BayesianPCA, RankWarning
 from .persistence import ModelFileError, load
 from .summary import Summary, summarize
@@ -17,6 +18,7 @@ __all__ = [
     "GibbsPCA",
     "MatrixFactorization",
     "ModelFileError",
+    "PCAMixture",
     "PosteriorReader",
     "RankReport",
     "RankWarning",

@@ -103,7 +103,8 @@ class Cluster:
 def compared(posterior: Posterior) -> Gaussian:
     """The Gaussian with variance σ²/(1 − shrinkage) along each direction."""
     s, shrinkage = posterior.noise_variance, posterior.shrinkage
-    spread = s * shrinkage / (1 - shrinkage)
+    # Where there is hardly any noise, nothing is shrunk.
+    spread = s * shrinkage / np.maximum(1 - shrinkage, np.finfo(np.float64).eps)
     return Gaussian(posterior.mean, posterior.scale, posterior.components, spread, s)
 
 
@@ -139,11 +140,9 @@ class Plan:
         return solve(spectrum, self.method, max_rank=cap, noise_variance=1.0)
 
 
-def spherical(mean: FloatArray, like: Cluster, count: float) -> Cluster:
-    """A cluster without components, and the noise of another."""
-    none, noise = np.zeros(0), like.noise
-    no_directions = np.zeros((0, mean.size))
-    scale = like.posterior.scale
+def spherical(mean: FloatArray, scale: FloatArray, noise: float, count: float) -> Cluster:
+    """A cluster without components."""
+    none, no_directions = np.zeros(0), np.zeros((0, mean.size))
     posterior = Posterior(mean, scale, no_directions, none, none, none, none, noise)
     return Cluster(count, posterior, 0.0, 0.0)
 

@@ -17,12 +17,13 @@ from .cluster import Cluster
 from .data import Data, prepared
 from .mixing import Model, State, step
 from .posterior import MixturePosterior, in_units
-from .start import by_k_means, one_cluster
+from .removal import with_one_less
+from .start import by_k_means, one_cluster, pruned
 from .weights import Dirichlet, PointWeights, Weights
 
 FloatArray = NDArray[np.float64]
 
-# At unit scale: the noise of data that have none.
+# At unit scale, where the mean square is 1: the noise of data that have none.
 ROUNDING = 1e-30
 # What a state of the iteration is made of.
 RECORDS = (State, Cluster, Posterior)
@@ -39,6 +40,7 @@ class Options:
     ranks: tuple[int | None, ...]
     method: str = "evb"
     choose: bool = False
+    init: str = "pruned"
     per_feature: bool = False
     concentration: float | None = None
     looping: inference.Looping = field(default_factory=inference.Looping)
@@ -68,25 +70,28 @@ def fit(X: NDArray[np.floating], options: Options, weights: FloatArray | None = 
 
     A cluster that collapses on a point, or on rows that are there several times, would have no
     noise and a boundless density. So clusters have at least `LEAST_NOISE` of the noise that a
-    single PCA leaves, or of the variance of each feature where these have noise of their own.
+    single PCA leaves, or that of that share of the variance, where it leaves less; or of the
+    variance of each feature where these have noise of their own.
     """
     data = prepared(X, weights)
     floor = LEAST_NOISE * data.variances if options.per_feature else ROUNDING
     model = Model(options.method, options.weights, floor)
     whole = one_cluster(data, model, max(options.ranks, key=lambda rank: rank or 0))
-    if not options.per_feature:
-        model = replace(model, least_noise=max(LEAST_NOISE * whole.noise, ROUNDING))
+    if not options.per_feature and len(options.ranks) > 1:
+        least = LEAST_NOISE * max(whole.noise, LEAST_NOISE)
+        model = replace(model, least_noise=least)
     sweep = partial(step, data=data, model=model)
 
     def start(rng: np.random.Generator) -> State:
         if len(options.ranks) == 1:
             return State((whole,), options.ranks)
-        return by_k_means(data, model, options.ranks, whole, rng)
+        begin = pruned if options.init == "pruned" and not options.choose else by_k_means
+        return begin(data, model, options.ranks, whole, rng)
 
     looping = _marked(options, data)
     run = looping.run(sweep, start, records=RECORDS, n_init=_starts(options))
     if options.choose:
-        less = partial(_with_one_less, data=data, model=model)
+        less = partial(with_one_less, data=data, model=model)
         run, _ = inference.searched(
             run,
             sweep,
@@ -101,14 +106,6 @@ def fit(X: NDArray[np.floating], options: Options, weights: FloatArray | None = 
 def _starts(options: Options) -> int:
     """One cluster has one start, and nothing random in it."""
     return 1 if len(options.ranks) == 1 else options.looping.n_init
-
-
-def _with_one_less(state: State, data: Data, model: Model) -> State | None:
-    """Without the cluster whose rows do best elsewhere, going by one sweep."""
-    if len(state.clusters) == 1:
-        return None
-    without = [state.without(k) for k in range(len(state.clusters))]
-    return min(without, key=lambda less: step(less, data, model)[1].free_energy)
 
 
 def _marked(options: Options, data: Data) -> inference.Looping:

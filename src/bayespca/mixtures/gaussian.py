@@ -94,7 +94,7 @@ def _inverses(gaussian: Gaussian, seen: FloatArray) -> tuple[FloatArray, FloatAr
     """G⁻¹ and log|G| for each pattern."""
     L, q = gaussian.loadings, gaussian.rank
     outer = (L[:, :, None] * L[:, None, :]).reshape(len(L), q * q)
-    G = np.eye(q) + (seen @ outer).reshape(-1, q, q) / gaussian.noise
+    G = np.eye(q) + (seen @ outer).reshape(len(seen), q, q) / gaussian.noise
     return np.asarray(np.linalg.inv(G), np.float64), np.asarray(np.linalg.slogdet(G)[1])
 
 

@@ -96,7 +96,7 @@ def _starved(state: State) -> int | None:
 def _sweep(state: State, data: Data, model: Model) -> tuple[State, Info]:
     costs = row_costs(state, data.rows, model)
     r = responsibilities(costs)
-    return _given(state, data, model, r, costs)
+    return given(state, data, model, r, costs)
 
 
 def row_costs(state: State, rows: Rows, model: Model) -> FloatArray:
@@ -117,7 +117,18 @@ def responsibilities(costs: FloatArray) -> FloatArray:
     return r / r.sum(axis=1, keepdims=True)
 
 
-def _given(
+def log_others(costs: FloatArray) -> FloatArray:
+    """What each row pays if it has to do without one of the clusters: −log(1 − rₙₖ), (n, K)."""
+    costs = costs - costs.min(axis=1, keepdims=True)
+    parts = np.exp(-costs)
+    total = parts.sum(axis=1, keepdims=True)
+    second = np.partition(costs, 1, axis=1)[:, [1]]
+    # A row that is wholly in one cluster would go to the second best.
+    others = np.maximum(total - parts, np.exp(-np.minimum(second, 700.0)))
+    return np.where(costs == 0, np.maximum(np.log(total / others), second), np.log(total / others))
+
+
+def given(
     state: State, data: Data, model: Model, r: FloatArray, costs: FloatArray
 ) -> tuple[State, Info]:
     """Clusters given the responsibilities, and the free energy of both."""

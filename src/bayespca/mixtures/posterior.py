@@ -35,6 +35,15 @@ class MixturePosterior:
         return np.array([cluster.components.shape[0] for cluster in self.clusters], np.int64)
 
 
+def noise_variances(mixture: MixturePosterior, *, per_feature: bool) -> FloatArray:
+    """Of each cluster, or of each feature of each cluster; 0 for a feature that does not vary."""
+    of_clusters = [cluster.noise_variance for cluster in mixture.clusters]
+    if not per_feature:
+        return np.array(of_clusters)
+    pairs = zip(mixture.clusters, of_clusters, strict=True)
+    return np.array([noise * cluster.scale**2 for cluster, noise in pairs])
+
+
 def log_joint(mixture: MixturePosterior, X: FloatArray) -> FloatArray:
     """log ⟨πₖ⟩ + log p(xₙ | k) of the cells that are there; (n, K).
 

@@ -15,15 +15,24 @@ from .cluster import FEWEST, Cluster, spherical, updated
 from .data import Data
 from .gaussian import expected
 from .mixing import Model, State, step
+from .removal import with_one_less
 
 FloatArray = NDArray[np.float64]
 
 # Sweeps of a single cluster that fill the holes for k-means.
 FILLING = 20
+# Sweeps before clusters are taken out, and the relative fall of the free energy that ends them.
+SETTLING = 10
+CALM = 1e-3
+# Clusters to start with, times those asked for and at least, and the fewest rows they should have.
+TWICE, LEAST, FEW = 2, 10, 5
 
 
 def one_cluster(data: Data, model: Model, max_rank: int | None) -> Cluster:
     """All rows in one cluster; holes filled by its own sweeps, where there are any."""
+    if data.rows.total < FEWEST:
+        p = data.rows.shape[1]
+        return spherical(np.zeros(p), np.ones(p), float(np.max(model.least_noise)), data.rows.total)
     filled = replace(data.rows, seen=np.ones((1, data.rows.shape[1])), pattern=_same(data))
     first = updated(filled, None, model.plan(max_rank)).cluster
     if data.rows.is_complete:
@@ -59,6 +68,30 @@ def by_k_means(
     return State(tuple(c for c, _ in found), tuple(rank for _, rank in found))
 
 
+def pruned(
+    data: Data,
+    model: Model,
+    max_ranks: tuple[int | None, ...],
+    whole: Cluster,
+    rng: np.random.Generator,
+) -> State:
+    """Twice as many clusters of k-means, and at least ten, of which those that can best be spared
+    are taken out. Clusters that have ranks of their own are as many as there are ranks.
+    """
+    K, n = len(max_ranks), data.rows.shape[0]
+    most = max_ranks
+    if len(set(max_ranks)) == 1:
+        most = max_ranks[:1] * max(K, min(max(TWICE * K, LEAST), n // FEW))
+    state = by_k_means(data, model, most, whole, rng)
+    sweep = partial(step, data=data, model=model)
+    state = inference.run(sweep, state, max_iter=SETTLING, tol=CALM).state
+    while len(state.clusters) > K:
+        less = with_one_less(state, data, model)
+        assert less is not None
+        state = less
+    return state
+
+
 def _labels(
     values: FloatArray, weights: FloatArray, K: int, rng: np.random.Generator
 ) -> NDArray[np.intp]:
@@ -87,6 +120,6 @@ def _cluster(
         return None
     if count < FEWEST:
         mean = rows.weights[inside] @ values[inside] / count
-        return spherical(mean, whole, count)
+        return spherical(mean, whole.posterior.scale, whole.noise, count)
     complete = replace(rows, values=values, seen=np.ones((1, rows.shape[1])), pattern=_same(data))
     return updated(complete.taken(inside, rows.weights), None, model.plan(max_rank)).cluster
