@@ -69,3 +69,14 @@ def test_the_noise_is_held_above_its_floor(method):
 
 def test_zeros_have_the_least_noise_allowed():
     assert solve(Spectrum([0.0], (4, 1.5)), least_noise=0.3).noise_variance == pytest.approx(0.3)
+
+
+def test_the_minimum_at_the_floor_is_found():
+    """As little noise as allowed is best, and with more of it one component has a second slope."""
+    spectrum = Spectrum([1.0], (6, 1.238), 1.0, n_values=6)
+    found = solve(spectrum, least_noise=1e-10)
+    given = solve(spectrum, noise_variance=1e-10)
+    assert found.noise_variance == pytest.approx(1e-10)
+    assert found.rank == 1
+    assert found.free_energy == pytest.approx(given.free_energy, rel=1e-12)
+    assert found.free_energy < solve(spectrum, max_rank=0).free_energy

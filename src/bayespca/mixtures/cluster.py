@@ -40,8 +40,6 @@ from .gaussian import Expected, Gaussian, expected
 
 FloatArray = NDArray[np.float64]
 
-# A cluster of fewer rows is left as it is: it has too little spread to tell anything from.
-FEWEST = 2.0
 EPS = np.dtype(np.float64)
 
 
@@ -128,6 +126,15 @@ class Plan:
     method: str
     max_rank: int | None
     least_noise: float | FloatArray
+
+    @property
+    def fewest(self) -> float:
+        """The rows from which a cluster can be told; with fewer it is left as it is.
+
+        One goes to the mean. Ranks that are given need as many rows, and one for the noise; a rank
+        that is found is 0 below that.
+        """
+        return 2.0 + (self.max_rank or 0) * (self.method == "ml")
 
     @property
     def is_per_feature(self) -> bool:

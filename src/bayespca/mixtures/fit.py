@@ -23,8 +23,10 @@ from .weights import Dirichlet, PointWeights, Weights
 
 FloatArray = NDArray[np.float64]
 
-# At unit scale, where the mean square is 1: the noise of data that have none.
+# At unit scale, where the mean square is 1: what passes for noise of data that have none, and the
+# least noise of several clusters, which keeps digits for their densities.
 ROUNDING = 1e-30
+NOISE_FREE = 1e-9
 # What a state of the iteration is made of.
 RECORDS = (State, Cluster, Posterior)
 
@@ -70,16 +72,15 @@ def fit(X: NDArray[np.floating], options: Options, weights: FloatArray | None = 
 
     A cluster that collapses on a point, or on rows that are there several times, would have no
     noise and a boundless density. So clusters have at least `LEAST_NOISE` of the noise that a
-    single PCA leaves, or that of that share of the variance, where it leaves less; or of the
-    variance of each feature where these have noise of their own.
+    single PCA leaves, or of the variance of each feature where these have noise of their own.
     """
     data = prepared(X, weights)
-    floor = LEAST_NOISE * data.variances if options.per_feature else ROUNDING
+    least = np.maximum(LEAST_NOISE * data.variances, ROUNDING)
+    floor = least if options.per_feature else ROUNDING
     model = Model(options.method, options.weights, floor)
     whole = one_cluster(data, model, max(options.ranks, key=lambda rank: rank or 0))
     if not options.per_feature and len(options.ranks) > 1:
-        least = LEAST_NOISE * max(whole.noise, LEAST_NOISE)
-        model = replace(model, least_noise=least)
+        model = replace(model, least_noise=max(LEAST_NOISE * whole.noise, NOISE_FREE))
     sweep = partial(step, data=data, model=model)
 
     def start(rng: np.random.Generator) -> State:

@@ -62,9 +62,9 @@ def log_densities(gaussian: Gaussian, rows: Rows) -> FloatArray:
     for some, patterns in rows.blocks(gaussian.rank**2 + rows.shape[1]):
         seen = rows.seen[patterns]
         which = rows.pattern[some] - patterns.start
-        inverse, log_dets = _inverses(gaussian, seen)
+        roots, log_dets = _roots(gaussian, seen)
         off = (rows.values[some] - gaussian.mean) / gaussian.scale * seen[which]
-        a = _scores(gaussian, off, inverse, which)
+        a = _scores(gaussian, off, roots, which)
         rest = (off - a @ gaussian.loadings.T) * seen[which]
         distance = _squares(rest) / gaussian.noise + _squares(a)
         constant = log_dets + seen @ gaussian.log_noises
@@ -90,19 +90,22 @@ def _squares(values: FloatArray) -> FloatArray:
     return np.einsum("ij,ij->i", values, values)
 
 
-def _inverses(gaussian: Gaussian, seen: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """G⁻¹ and log|G| for each pattern."""
+def _roots(gaussian: Gaussian, seen: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """R with RRᵀ = G⁻¹, and log|G|, for each pattern. G is at least the identity."""
     L, q = gaussian.loadings, gaussian.rank
     outer = (L[:, :, None] * L[:, None, :]).reshape(len(L), q * q)
     G = np.eye(q) + (seen @ outer).reshape(len(seen), q, q) / gaussian.noise
-    return np.asarray(np.linalg.inv(G), np.float64), np.asarray(np.linalg.slogdet(G)[1])
+    C = np.linalg.cholesky(G)
+    logs = 2 * np.log(np.diagonal(C, axis1=1, axis2=2)).sum(axis=1)
+    return np.linalg.inv(C).transpose(0, 2, 1), logs
 
 
 def _scores(
-    gaussian: Gaussian, off: FloatArray, inverse: FloatArray, which: NDArray[np.intp]
+    gaussian: Gaussian, off: FloatArray, roots: FloatArray, which: NDArray[np.intp]
 ) -> FloatArray:
     """a = G⁻¹L_oᵀ(x_o − μ_o)/s of each row."""
     pull = off @ gaussian.loadings / gaussian.noise
+    inverse = np.matmul(roots, roots.transpose(0, 2, 1))
     return np.matmul(inverse[which], pull[:, :, None])[:, :, 0]
 
 
@@ -127,24 +130,24 @@ def expected(gaussian: Gaussian, rows: Rows) -> Expected:
     for some, patterns in rows.blocks(gaussian.rank * (gaussian.rank + p) + p):
         seen = rows.seen[patterns]
         which = rows.pattern[some] - patterns.start
-        inverse, log_dets = _inverses(gaussian, seen)
+        roots, log_dets = _roots(gaussian, seen)
         off = (rows.values[some] - gaussian.mean) / gaussian.scale * seen[which]
-        a = _scores(gaussian, off, inverse, which)
+        a = _scores(gaussian, off, roots, which)
         filled = gaussian.mean + a @ L.T * gaussian.scale
         values[some] = np.where(seen[which] > 0, rows.values[some], filled)
         counts: FloatArray = np.bincount(which, rows.weights[some], len(seen)).astype(np.float64)
-        covariance += _covariance_of_holes(gaussian, 1.0 - seen, inverse, counts)
+        covariance += _covariance_of_holes(gaussian, 1.0 - seen, roots, counts)
         holes = (1.0 - seen) @ (gaussian.log_noises + 1) + gaussian.log_determinant - log_dets
         entropy += 0.5 * float(counts @ holes)
     return Expected(values, covariance, entropy)
 
 
 def _covariance_of_holes(
-    gaussian: Gaussian, holes: FloatArray, inverse: FloatArray, counts: FloatArray
+    gaussian: Gaussian, holes: FloatArray, roots: FloatArray, counts: FloatArray
 ) -> FloatArray:
     """Σ over patterns of counts·(sI + L_m G⁻¹L_mᵀ), as one product of matrices."""
     p = holes.shape[1]
-    root = np.linalg.cholesky(inverse) * np.sqrt(counts)[:, None, None]
+    root = roots * np.sqrt(counts)[:, None, None]
     parts = holes[:, :, None] * np.matmul(gaussian.loadings * gaussian.scale[:, None], root)
     flat = parts.transpose(1, 0, 2).reshape(p, -1)
     return flat @ flat.T + np.diag(gaussian.noise * gaussian.scale**2 * (counts @ holes))

@@ -12,7 +12,7 @@ below its tangent: the best r are
 
     rₙₖ ∝ exp(⟨log πₖ⟩ − ℓₖ(xₙ) − p/(2(Nₖ + 1))).
 
-Neither step raises F. A cluster of fewer than two rows is not updated, which raises nothing either;
+Neither step raises F. A cluster with too few rows is not updated, which raises nothing either;
 it goes as soon as F is lower without it.
 """
 
@@ -26,7 +26,7 @@ from scipy.special import logsumexp
 
 from bayespca.inference import Info
 
-from .cluster import FEWEST, Cluster, Plan, Update, updated
+from .cluster import Cluster, Plan, Update, updated
 from .data import Data, Rows
 from .gaussian import log_densities
 from .weights import Weights
@@ -79,7 +79,7 @@ def mean_cost(data: Data, count: float) -> float:
 def step(state: State, data: Data, model: Model) -> tuple[State, Info]:
     """Responsibilities, then clusters; and without one that has starved if that is better."""
     new, info = _sweep(state, data, model)
-    while (starved := _starved(new)) is not None:
+    while (starved := _starved(new, model)) is not None:
         less, told = _sweep(state := state.without(starved), data, model)
         if told.free_energy > info.free_energy:
             break
@@ -87,10 +87,11 @@ def step(state: State, data: Data, model: Model) -> tuple[State, Info]:
     return new, info
 
 
-def _starved(state: State) -> int | None:
-    """The smallest cluster, if it is too small to be updated and not the only one."""
-    k = int(np.argmin(state.counts))
-    return k if state.counts[k] < FEWEST and len(state.clusters) > 1 else None
+def _starved(state: State, model: Model) -> int | None:
+    """The cluster that lacks most of the rows it needs to be updated, unless it is the only one."""
+    spare = state.counts - [model.plan(rank).fewest for rank in state.max_ranks]
+    k = int(np.argmin(spare))
+    return k if spare[k] < 0 and len(state.clusters) > 1 else None
 
 
 def _sweep(state: State, data: Data, model: Model) -> tuple[State, Info]:
@@ -138,12 +139,13 @@ def given(
     found: list[Update] = []
     for k, cluster in enumerate(state.clusters):
         count = float(r[:, k].sum())
-        if count < FEWEST:
+        plan = model.plan(state.max_ranks[k])
+        if count < plan.fewest:
             of_all = 0.5 * rows.shape[1] / (cluster.count + 1) - logs[k]
             found.append(_left_alone(cluster, count, float(r[:, k] @ (costs[:, k] - of_all))))
         else:
             inside = rows.taken(r[:, k] > 0, r[:, k])
-            found.append(updated(inside, cluster, model.plan(state.max_ranks[k])))
+            found.append(updated(inside, cluster, plan))
     new = State(tuple(update.cluster for update in found), state.max_ranks)
     return new, _info(new, found, data, model, _entropy(r, rows.weights))
 

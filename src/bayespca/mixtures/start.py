@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bayespca import inference
 
-from .cluster import FEWEST, Cluster, spherical, updated
+from .cluster import Cluster, spherical, updated
 from .data import Data
 from .gaussian import expected
 from .mixing import Model, State, step
@@ -24,13 +24,15 @@ FILLING = 20
 # Sweeps before clusters are taken out, and the relative fall of the free energy that ends them.
 SETTLING = 10
 CALM = 1e-3
+# The least noise, where the mean square of the data is 1, of a cluster too small for its own.
+SOME = 0.01
 # Clusters to start with, times those asked for and at least, and the fewest rows they should have.
 TWICE, LEAST, FEW = 2, 10, 5
 
 
 def one_cluster(data: Data, model: Model, max_rank: int | None) -> Cluster:
     """All rows in one cluster; holes filled by its own sweeps, where there are any."""
-    if data.rows.total < FEWEST:
+    if data.rows.total < model.plan(max_rank).fewest:
         p = data.rows.shape[1]
         return spherical(np.zeros(p), np.ones(p), float(np.max(model.least_noise)), data.rows.total)
     filled = replace(data.rows, seen=np.ones((1, data.rows.shape[1])), pattern=_same(data))
@@ -118,8 +120,9 @@ def _cluster(
     count = float(rows.weights[inside].sum())
     if not inside.any():
         return None
-    if count < FEWEST:
+    plan = model.plan(max_rank)
+    if count < plan.fewest:
         mean = rows.weights[inside] @ values[inside] / count
-        return spherical(mean, whole.posterior.scale, whole.noise, count)
+        return spherical(mean, whole.posterior.scale, max(whole.noise, SOME), count)
     complete = replace(rows, values=values, seen=np.ones((1, rows.shape[1])), pattern=_same(data))
-    return updated(complete.taken(inside, rows.weights), None, model.plan(max_rank)).cluster
+    return updated(complete.taken(inside, rows.weights), None, plan).cluster

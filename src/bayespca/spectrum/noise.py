@@ -242,7 +242,8 @@ def _polished(objective: Objective, pieces: list[tuple[Point, Point]]) -> Point:
     starts: dict[int, Point] = {}
     for lo, hi in pieces:
         if _lower_bound(objective.cells, lo, hi) <= within:
-            starts |= {point.k: point for point in sorted((lo, hi), key=lambda p: -p.energy)}
+            for point in (lo, hi):
+                starts[point.k] = min(starts.get(point.k, point), point, key=lambda p: p.energy)
     found = [_minimum_near(objective, k, point.y) for k, point in starts.items()]
     return min(found, key=lambda point: point.energy)
 
