@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -15,18 +16,21 @@ from bayespca.spectrum import Status
 
 from .cluster import Cluster
 from .data import Data, prepared
-from .mixing import Model, State, step
+from .mixing import Model, State, starved, step
 from .posterior import MixturePosterior, in_units
 from .removal import with_one_less
 from .start import by_k_means, one_cluster, pruned
 from .weights import Dirichlet, PointWeights, Weights
 
 FloatArray = NDArray[np.float64]
+Sweep = Callable[[State], tuple[State, inference.Info]]
 
-# At unit scale, where the mean square is 1: what passes for noise of data that have none, and the
-# least noise of several clusters, which keeps digits for their densities.
+# At unit scale, where the mean square is 1: the noise of data that have none; and the least that
+# clusters and holes can do with, whose densities need digits.
 ROUNDING = 1e-30
-NOISE_FREE = 1e-9
+SHARE = 1e-3
+# Nats by which a cluster of a row or two must be better than none.
+EVIDENT = 10.0
 # What a state of the iteration is made of.
 RECORDS = (State, Cluster, Posterior)
 
@@ -75,12 +79,10 @@ def fit(X: NDArray[np.floating], options: Options, weights: FloatArray | None = 
     single PCA leaves, or of the variance of each feature where these have noise of their own.
     """
     data = prepared(X, weights)
-    least = np.maximum(LEAST_NOISE * data.variances, ROUNDING)
-    floor = least if options.per_feature else ROUNDING
-    model = Model(options.method, options.weights, floor)
+    model = Model(options.method, options.weights, _floor(data, options))
     whole = one_cluster(data, model, max(options.ranks, key=lambda rank: rank or 0))
     if not options.per_feature and len(options.ranks) > 1:
-        model = replace(model, least_noise=max(LEAST_NOISE * whole.noise, NOISE_FREE))
+        model = replace(model, least_noise=LEAST_NOISE * max(whole.noise, SHARE))
     sweep = partial(step, data=data, model=model)
 
     def start(rng: np.random.Generator) -> State:
@@ -101,7 +103,32 @@ def fit(X: NDArray[np.floating], options: Options, weights: FloatArray | None = 
             max_iter=looping.max_iter,
             tol=looping.tol,
         )
+    run = _without_starved(run, sweep, model, looping)
     return _finished(run, data, model, options)
+
+
+def _without_starved(
+    run: inference.Run[State], sweep: Sweep, model: Model, looping: inference.Looping
+) -> inference.Run[State]:
+    """Without clusters that have too few rows to be told, unless these rows fit nowhere else.
+
+    What was chosen to suit such a cluster's rows is not in its free energy, which may be lower by a
+    little for clusters that are nothing but a row at the edge.
+    """
+    while (k := starved(run.state, model)) is not None:
+        state = run.state.without(k)
+        less = inference.run(sweep, state, max_iter=looping.max_iter, tol=looping.tol)
+        if less.free_energy > run.free_energy + EVIDENT:
+            break
+        run = less
+    return run
+
+
+def _floor(data: Data, options: Options) -> float | FloatArray:
+    """The least noise of a single PCA."""
+    if options.per_feature:
+        return np.maximum(LEAST_NOISE * data.variances, ROUNDING)
+    return ROUNDING if data.rows.is_complete else LEAST_NOISE * SHARE
 
 
 def _starts(options: Options) -> int:

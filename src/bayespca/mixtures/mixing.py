@@ -79,15 +79,15 @@ def mean_cost(data: Data, count: float) -> float:
 def step(state: State, data: Data, model: Model) -> tuple[State, Info]:
     """Responsibilities, then clusters; and without one that has starved if that is better."""
     new, info = _sweep(state, data, model)
-    while (starved := _starved(new, model)) is not None:
-        less, told = _sweep(state := state.without(starved), data, model)
+    while (k := starved(new, model)) is not None:
+        less, told = _sweep(state := state.without(k), data, model)
         if told.free_energy > info.free_energy:
             break
         new, info = less, told
     return new, info
 
 
-def _starved(state: State, model: Model) -> int | None:
+def starved(state: State, model: Model) -> int | None:
     """The cluster that lacks most of the rows it needs to be updated, unless it is the only one."""
     spare = state.counts - [model.plan(rank).fewest for rank in state.max_ranks]
     k = int(np.argmin(spare))
