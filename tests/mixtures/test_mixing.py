@@ -174,5 +174,5 @@ def test_a_starved_cluster_goes_when_that_is_better():
     fitted = mixtures.fit(X, mixtures.Options((2,) * 40, "ml", init="k-means", looping=looping))
     assert len(fitted.counts) < 40
     assert "removed-clusters" in fitted.status
-    assert fitted.counts.min() >= 4
+    assert fitted.counts.min() > 3
     assert fitted.counts.sum() == pytest.approx(len(X))

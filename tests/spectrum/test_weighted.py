@@ -67,6 +67,14 @@ def test_the_noise_is_held_above_its_floor(method):
     assert held.free_energy == pytest.approx(given.free_energy, rel=1e-12)
 
 
+def test_other_ranks_may_be_left_out():
+    X = np.random.default_rng(3).normal(size=(40, 6)) * [4, 2, 1, 1, 1, 1]
+    spectrum = Spectrum(np.linalg.svd(X, compute_uv=False), (6, 40))
+    full, short = solve(spectrum), solve(spectrum, other_ranks=False)
+    assert (short.noise_variance, short.free_energy) == (full.noise_variance, full.free_energy)
+    assert short.rank_posterior.tolist() == np.eye(7)[full.rank].tolist()
+
+
 def test_zeros_have_the_least_noise_allowed():
     assert solve(Spectrum([0.0], (4, 1.5)), least_noise=0.3).noise_variance == pytest.approx(0.3)
 

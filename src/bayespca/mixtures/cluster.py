@@ -142,9 +142,15 @@ class Plan:
 
     def solve(self, spectrum: Spectrum) -> Solution:
         cap = None if self.max_rank is None else min(self.max_rank, spectrum.full_rank)
-        if isinstance(self.least_noise, float):
-            return solve(spectrum, self.method, max_rank=cap, least_noise=self.least_noise)
-        return solve(spectrum, self.method, max_rank=cap, noise_variance=1.0)
+        if not isinstance(self.least_noise, float):
+            return solve(spectrum, self.method, max_rank=cap, noise_variance=1.0)
+        return solve(
+            spectrum,
+            self.method,
+            max_rank=cap,
+            least_noise=self.least_noise,
+            other_ranks=False,
+        )
 
 
 def spherical(mean: FloatArray, scale: FloatArray, noise: float, count: float) -> Cluster:

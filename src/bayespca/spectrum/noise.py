@@ -175,11 +175,14 @@ class NoiseEstimate:
     cut_off: bool
 
 
-def minimise(objective: Objective) -> NoiseEstimate:
-    """The noise variance with the lowest free energy of all."""
+def minimise(objective: Objective, *, other_ranks: bool = True) -> NoiseEstimate:
+    """The noise variance with the lowest free energy of all; the energies of `other_ranks` too."""
     pieces = _promising_pieces(objective)
     best = _polished(objective, pieces)
-    energies = _rank_profile(objective, best, pieces)
+    energies = np.full(objective.g2.size + 1, np.inf)
+    energies[best.k] = best.energy
+    if other_ranks:
+        energies = _rank_profile(objective, best, pieces)
     cut_off = objective.is_cut_off and best.k == objective.g2.size
     return NoiseEstimate(float(np.exp(best.y)), best.k, energies, cut_off)
 
