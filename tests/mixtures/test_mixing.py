@@ -171,8 +171,8 @@ def test_weights_of_one_cluster_cost_nothing(prior):
 def test_a_starved_cluster_goes_when_that_is_better():
     X = three_clusters(6)
     looping = inference.Looping(random_state=0)
-    fitted = mixtures.fit(X, mixtures.Options((2,) * 40, "ml", init="k-means", looping=looping))
-    assert len(fitted.counts) < 40
+    fitted = mixtures.fit(X, mixtures.Options((2,) * 25, "ml", init="k-means", looping=looping))
+    assert len(fitted.counts) < 25
     assert "removed-clusters" in fitted.status
     assert fitted.counts.min() > 3
     assert fitted.counts.sum() == pytest.approx(len(X))
