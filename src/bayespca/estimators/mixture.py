@@ -92,7 +92,8 @@ class PCAMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin
         −log of the evidence bound in nats, all constants included but that of the flat prior of one
         mean, and the bound itself.
     trace_ : Trace
-        Free energy, sum of ranks, mean noise and time of each sweep.
+        Free energy, sum of ranks, mean noise and time of each sweep, since the last cluster was
+        removed at the end of a run.
     converged_, n_iter_ : bool, int
     status_ : Status
         What happened to the number of clusters, in plain words.
