@@ -7,6 +7,7 @@ from .factorization import MatrixFactorization
 from .functions import RankReport, denoise, evbmf, rank_report, rank_rules, vbmf
 from .gibbs import GibbsPCA
 from .imputation import BayesianPCAImputer, EntryScores, cross_validate_entries, impute
+from .mixture import PCAMixture
 from .pca import BayesianPCA, RankWarning
 from .persistence import ModelFileError, load
 from .selection import ComponentSelection, select_components
@@ -25,6 +26,7 @@ __all__ = [
     "GibbsPCA",
     "MatrixFactorization",
     "ModelFileError",
+    "PCAMixture",
     "PosteriorReader",
     "RankReport",
     "RankWarning",

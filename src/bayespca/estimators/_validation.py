@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, validate_data
 
@@ -344,6 +345,76 @@ def hyperparameters(estimator: Any) -> Hyper:
             raise ValueError(f"{name} must be a positive number, got {value!r}.")
         found[name] = float(value)
     return replace(Hyper(), **found)
+
+
+def checked_clusters(n_components: Any, max_components: Any, n_rows: int) -> tuple[int, bool]:
+    """How many clusters to start with, and whether their number is to be chosen."""
+    for name, value in (("n_components", n_components), ("max_components", max_components)):
+        if name == "n_components" and isinstance(value, str) and value == "auto":
+            continue
+        if not isinstance(value, Integral) or int(value) < 1:
+            auto = "'auto' or " if name == "n_components" else ""
+            raise ValueError(
+                f"{name} must be {auto}a whole number of at least 1, the number of clusters; "
+                f"got {value!r}."
+            )
+    if isinstance(n_components, str):
+        return max(1, min(int(max_components), n_rows // 5)), True
+    if int(n_components) > n_rows:
+        raise ValueError(
+            f"n_components={n_components} clusters need at least as many rows, and there are "
+            f"{n_rows} (n_samples = {n_rows}) that hold a value and count: lower n_components."
+        )
+    return int(n_components), False
+
+
+def checked_ranks(rank: Any, method: str, n_clusters: int, choose: bool) -> tuple[int | None, ...]:
+    """The rank of each cluster: the largest allowed, None for "auto"; the rank itself for "ml"."""
+    if isinstance(rank, str) and rank == "auto":
+        if method == "ml":
+            raise ValueError("method='ml' needs the rank of the clusters: give rank.")
+        return (None,) * n_clusters
+    several = not isinstance(rank, Integral | str) and np.ndim(rank) == 1
+    given = list(rank) if several else [rank] * n_clusters
+    if not all(isinstance(one, Integral) and int(one) >= 0 for one in given):
+        raise ValueError(
+            "rank must be 'auto', a whole number of at least 0, or one such number for each "
+            f"cluster; got {rank!r}."
+        )
+    if several and (choose or len(given) != n_clusters):
+        asked = "'auto'" if choose else n_clusters
+        raise ValueError(
+            f"rank has {len(given)} entries, one for each cluster, but n_components is {asked}: "
+            "give as many, or one number for all."
+        )
+    return tuple(int(one) for one in given)
+
+
+def check_concentration(value: Any, method: str) -> None:
+    if value is None:
+        return
+    if method == "ml":
+        raise ValueError(
+            "weight_concentration is a prior of the weights, which method='ml' point-estimates: "
+            "leave it at None."
+        )
+    if not isinstance(value, Real) or not 0 < float(value) < np.inf:
+        raise ValueError(f"weight_concentration must be None or a positive number, got {value!r}.")
+
+
+def check_some_weight(weights: NDArray[np.float64]) -> None:
+    if not weights.any():
+        raise ValueError("sample_weight is 0 for all rows: at least one must be positive.")
+
+
+def check_columns_told(X: Array) -> None:
+    """Raise with the first column without any value, if there is one."""
+    empty = np.flatnonzero(np.isnan(X).all(axis=0))
+    if empty.size:
+        raise ValueError(
+            f"Input X has no value in column {int(empty[0])} (counting from 0): leave the column "
+            "out."
+        )
 
 
 def warn_of_early_end(trace: Trace, what: str) -> None:

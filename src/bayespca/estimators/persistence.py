@@ -27,7 +27,7 @@ from bayespca.linear import Posterior
 from bayespca.linear.gibbs import Draws
 from bayespca.missing import ratings
 from bayespca.missing.rows import Columns
-from bayespca.mixtures import BernoulliClusters
+from bayespca.mixtures import BernoulliClusters, MixturePosterior
 from bayespca.spectrum import Advice, Spectrum, Status
 from bayespca.tensors.records import DenseCore, KroneckerCore, Rows
 
@@ -37,6 +37,7 @@ from .binary_pca import BinaryPCA
 from .factorization import MatrixFactorization
 from .gibbs import GibbsPCA
 from .imputation import BayesianPCAImputer
+from .mixture import PCAMixture
 from .pca import BayesianPCA
 from .tucker import BayesianTucker
 from .variational import VariationalPCA
@@ -135,6 +136,13 @@ DIAGNOSTICS = Kind("numbers and vectors by name", _is_diagnostic)
 NAMES = Kind("a vector of strings", lambda value: _is_array(value, 1, "O"))
 IDS = Kind("a vector of numbers or strings", lambda value: _is_array(value, 1, "biufO"))
 BOUNDS = Kind("a tuple of two numbers in order", _is_bounds)
+WHOLES = Kind(
+    "whole numbers",
+    lambda value: (
+        (isinstance(value, list | tuple) and all(map(_is_whole, value)))
+        or _is_array(value, 1, "iu")
+    ),
+)
 PRECISION = Kind(
     "float32 or float64",
     lambda value: isinstance(value, np.dtype) and value in (np.dtype("f4"), np.dtype("f8")),
@@ -321,6 +329,19 @@ def _check_binary_posterior(posterior: BinaryPosterior) -> None:
     _require((variances >= -slack).all(), "the covariances of a BinaryPosterior are none")
 
 
+def _check_mixture_posterior(posterior: MixturePosterior) -> None:
+    sizes = {cluster.mean.size for cluster in posterior.clusters}
+    _require(
+        len(sizes) == 1 and posterior.weights.shape == (len(posterior.clusters),),
+        "the clusters of a MixturePosterior are of different sizes",
+    )
+    noises = np.array([cluster.noise_variance for cluster in posterior.clusters])
+    _require(
+        0 < posterior.unit < np.inf and (noises > 0).all() and (posterior.weights > 0).all(),
+        "the unit, a weight or a noise variance of a MixturePosterior is not positive",
+    )
+
+
 def _check_trace(trace: Trace) -> None:
     lengths = {trace.free_energy.size, trace.rank.size}
     lengths |= {trace.noise_variance.size, trace.seconds.size}
@@ -407,6 +428,11 @@ RECORDS: dict[str, Record] = {
             "biases": FLAG,
         },
         _check_ratings_posterior,
+    ),
+    "MixturePosterior": Record(
+        MixturePosterior,
+        {"weights": VECTOR, "clusters": _tuple_of(_instance(Posterior)), "unit": NUMBER},
+        _check_mixture_posterior,
     ),
     "RatingsFactor": Record(
         ratings.Factor, {"mean": MATRIX, "cov": MATRIX, "prior": VECTOR}, _check_factor
@@ -642,6 +668,24 @@ def _check_binary_pca(model: Any) -> None:
     )
 
 
+def _check_mixture(model: Any) -> None:
+    K, p = model.n_components_, model.n_features_in_
+    names, ranks = vars(model).get("feature_names_in_"), model.ranks_
+    _require(
+        model.weights_.shape == ranks.shape == (K,)
+        and model.means_.shape == (K, p)
+        and [c.shape for c in model.components_] == [(int(rank), p) for rank in ranks]
+        and model.noise_variances_.shape in ((K,), (K, p)),
+        f"its arrays are not of the sizes that {K} clusters in {p} features have",
+    )
+    posterior = model.posterior_
+    _require(
+        posterior.ranks.tolist() == ranks.tolist() and posterior.clusters[0].mean.shape == (p,),
+        "its posterior does not belong to its clusters",
+    )
+    _require(names is None or names.shape == (p,), f"it does not name {p} features")
+
+
 # What every PCA holds.
 FITTED_PCA: dict[str, Kind] = {
     "components_": MATRIX,
@@ -820,6 +864,29 @@ ESTIMATORS: dict[str, Layout] = {
         extras={"feature_names_in_": NAMES},
         settings={"_sklearn_output_config": OUTPUT},
         agree=_check_tucker,
+    ),
+    "PCAMixture": Layout(
+        PCAMixture,
+        parameters={**_parameters(PCAMixture), "rank": _or(PLAIN, WHOLES)},
+        fitted={
+            "weights_": VECTOR,
+            "means_": MATRIX,
+            "ranks_": COUNTS,
+            "components_": _tuple_of(MATRIX),
+            "noise_variances_": _or(VECTOR, MATRIX),
+            "n_components_": WHOLE,
+            "free_energy_": NUMBER,
+            "lower_bound_": NUMBER,
+            "trace_": _instance(Trace),
+            "converged_": FLAG,
+            "n_iter_": WHOLE,
+            "status_": _instance(Status),
+            "posterior_": _instance(MixturePosterior),
+            "n_features_in_": WHOLE,
+        },
+        extras={"feature_names_in_": NAMES},
+        settings={"_sklearn_output_config": OUTPUT},
+        agree=_check_mixture,
     ),
     "VariationalPCA": Layout(
         VariationalPCA,

@@ -21,10 +21,10 @@ from bayespca.engines import (
     to_namespace,
     to_numpy,
 )
+from bayespca.engines.posterior import Posterior, from_solution
 from bayespca.spectrum import Advice, Moments, Solution, Spectrum, Status, solve
 
 from . import iterative, per_feature
-from .posterior import Posterior, from_solution
 
 Array = Any
 

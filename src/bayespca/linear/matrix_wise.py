@@ -46,7 +46,7 @@ class Problem:
     """A spectrum at unit scale, with what is to be made of it."""
 
     gamma: FloatArray
-    shape: tuple[int, int]
+    shape: tuple[int, float]
     sum_of_squares: float
     family: Family
     prior: Prior

@@ -14,15 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespca.engines.feature_noise import LEAST_NOISE, best_noise
 from bayespca.engines.gram import Eigen
 from bayespca.inference import Info
 from bayespca.spectrum import Solution, Spectrum
 
 FloatArray = NDArray[np.float64]
-
-# Relative to the variance of a feature: below it a feature is its components' exact image, and the
-# likelihood grows without bound (a Heywood case).
-LEAST_NOISE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -67,7 +64,14 @@ def init(data: Moments, solve: Solve, noise_share: float = 0.5) -> State:
 
 def step(state: State, data: Moments, solve: Solve) -> tuple[State, Info]:
     """Noise given the posterior, then the posterior given the noise."""
-    new = _solved(data, solve, _best_noise(state, data))
+    psi = best_noise(
+        state.psi,
+        data.squares,
+        solution=state.solution,
+        spectrum=state.spectrum,
+        components=state.components,
+    )
+    new = _solved(data, solve, psi)
     F = new.solution.free_energy + 0.5 * data.M * float(np.log(new.psi).sum())
     return new, Info(F, new.solution.rank, float(new.psi.mean()))
 
@@ -95,25 +99,3 @@ def _decomposed(data: Moments, root: FloatArray) -> tuple[FloatArray, Callable[[
     eigen = Eigen.of(rows @ rows.T)
     gamma = np.sqrt(np.maximum(eigen.values[::-1][:n_values], 0))
     return gamma, lambda k: (eigen.top(k) / gamma[:k]).T @ rows
-
-
-def _best_noise(state: State, data: Moments) -> FloatArray:
-    """ψ that minimises the free energy at the posterior of A and B, feature by feature.
-
-    The noise is the scale of a feature's loadings too: their prior is that of the rescaled data.
-    So ψⱼ is the mean over ⟨‖xⱼ − A bⱼ‖²⟩ of M samples and ⟨bⱼₕ²⟩/c_bₕ² of the components that
-    have a proper prior.
-    """
-    moments, k = state.solution.moments, state.solution.rank
-    along = np.zeros((moments.mean_b.size, data.p))
-    along[:k] = state.components**2
-    b2 = moments.mean_b[:, None] ** 2 * along + moments.variance_b[:, None]
-    a2 = moments.mean_a**2 + data.M * moments.variance_a
-    overlap = (state.spectrum.singular_values[:k] * state.solution.shrunk_singular_values) @ along[
-        :k
-    ]
-    residuals = data.squares / state.psi - 2 * overlap + a2 @ b2
-    proper = np.isfinite(moments.prior_variance_b) & (moments.prior_variance_b > 0)
-    prior = (b2[proper] / moments.prior_variance_b[proper, None]).sum(axis=0)
-    count = np.count_nonzero(proper)
-    return state.psi * (residuals + prior) / (data.M + count)

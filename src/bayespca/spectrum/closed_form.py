@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 # --- prior given -------------------------------------------------------------------------------
 
 
-def given_threshold(e: float, l: int, m: int) -> float:
+def given_threshold(e: float, l: float, m: float) -> float:
     """The smallest x that is kept: κ + √(κ² − l·m), κ = (l + m + e)/2.
 
     icml2011 Eq. 28 (VB), 23 (PB-A), 25 (PB-B), 33 (MAP); with e = 0 the limits Eq. 34 and 35.
@@ -34,17 +34,17 @@ def given_threshold(e: float, l: int, m: int) -> float:
     return float(0.5 * (l + m + e + root))
 
 
-def given_spread(x: Array, e: float, l: int, m: int) -> Array:
+def given_spread(x: Array, e: float, l: float, m: float) -> Array:
     """w = √((m − l)² + 4γ²/c²), which the shrinkage and the moments share."""
     return np.sqrt((m - l) ** 2 + 4.0 * e * x)
 
 
-def given_strength(x: Array, e: float, l: int, m: int) -> Array:
+def given_strength(x: Array, e: float, l: float, m: float) -> Array:
     """z = x − (l + m + w)/2: the shrinkage for a given prior (aistats2014 Figure 2, right)."""
     return x - 0.5 * (l + m + given_spread(x, e, l, m))
 
 
-def given_slacks(e: float, l: int, m: int) -> tuple[float, float]:
+def given_slacks(e: float, l: float, m: float) -> tuple[float, float]:
     """(1 − l/x₀, 1 − m/x₀) with x₀ the threshold: posterior over prior variance of a dropped A, B.
 
     They multiply to e/x₀; the smaller one comes from that product, not from a difference.
@@ -60,7 +60,7 @@ def given_slacks(e: float, l: int, m: int) -> tuple[float, float]:
 # --- prior learned -----------------------------------------------------------------------------
 
 
-def learned_edge(L: int, M: int, l: int, m: int) -> float:
+def learned_edge(L: float, M: float, l: float, m: float) -> float:
     """The smallest x with a non-trivial local minimum: L + M + √((L + M)² − (m − l)²).
 
     aistats2014 Eq. 22 (PB) and 25 (MAP); for VB (√L + √M)², the Marčenko–Pastur upper limit.
@@ -68,7 +68,7 @@ def learned_edge(L: int, M: int, l: int, m: int) -> float:
     return float(L + M + np.sqrt(float(L + M - m + l) * float(L + M + m - l)))
 
 
-def learned_strength(x: Array, L: int, M: int, l: int, m: int) -> Array:
+def learned_strength(x: Array, L: float, M: float, l: float, m: float) -> Array:
     """z = ½(x − (l + m) + √(x² − 2(L + M)x + (m − l)²)), at that local minimum.
 
     aistats2014 Eq. 11 (VB), 23 (PB) and 26 (MAP). Needs x ≥ `learned_edge`.
@@ -76,7 +76,7 @@ def learned_strength(x: Array, L: int, M: int, l: int, m: int) -> Array:
     return 0.5 * (x - (l + m) + _learned_root(x, L, M, l, m))
 
 
-def learned_noise_ratio(x: Array, L: int, M: int, l: int, m: int) -> Array:
+def learned_noise_ratio(x: Array, L: float, M: float, l: float, m: float) -> Array:
     """e = σ²/c² of the learned prior: ½(x − (L + M) − √(x² − 2(L + M)x + (m − l)²)).
 
     The stationary point c = (⟨‖a‖²⟩ + ⟨‖b‖²⟩)/(L + M) of aistats2014 Eq. 17 with cₐ = c_b. The
@@ -86,14 +86,14 @@ def learned_noise_ratio(x: Array, L: int, M: int, l: int, m: int) -> Array:
     return 0.5 * product / (x - (L + M) + _learned_root(x, L, M, l, m))
 
 
-def _learned_root(x: Array, L: int, M: int, l: int, m: int) -> Array:
+def _learned_root(x: Array, L: float, M: float, l: float, m: float) -> Array:
     """√(x² − 2(L + M)x + (m − l)²), factored so that it keeps its digits next to the edge."""
     upper = learned_edge(L, M, l, m)
     return np.sqrt((x - upper) * (x - (m - l) ** 2 / upper))
 
 
 @lru_cache(maxsize=256)
-def evb_kappa(L: int, M: int) -> float:
+def evb_kappa(L: float, M: float) -> float:
     """κ of aistats2014 Proposition 1: the root > 1 of Ξ(κ) = Φ(√α·κ) + Φ(κ/√α).
 
     With τ = √α·κ, Ξ = 0 reads log(1 + τ) + α·log(1 + τ/α) = τ. The difference of its sides is
@@ -116,7 +116,7 @@ def _evb_balance(tau: float, alpha: float) -> float:
     return float(np.log1p(tau) - tau + alpha * np.log1p(tau / alpha))
 
 
-def evb_threshold(L: int, M: int) -> float:
+def evb_threshold(L: float, M: float) -> float:
     """The smallest x at which a component lowers EVB's free energy: L + M + √(LM)·(κ + 1/κ).
 
     aistats2014 Eq. 10. Stricter than `learned_edge`: between the two, EVB has a non-trivial local
@@ -126,9 +126,9 @@ def evb_threshold(L: int, M: int) -> float:
     return float(L + M + np.sqrt(float(L) * M) * (kappa + 1.0 / kappa))
 
 
-def evb_rank_limit(L: int, M: int) -> int:
+def evb_rank_limit(L: float, M: float) -> int:
     """⌈K/(1 + α)⌉ − 1, K = min(L, M): the largest rank EVB can find with the noise unknown.
 
     With more components than LM/(L + M) the free energy falls all the way as they are dropped.
     """
-    return -(-L * M // (L + M)) - 1
+    return int(-(-L * M // (L + M))) - 1

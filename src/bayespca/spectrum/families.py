@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
-
-Size = TypeVar("Size", int, float)
 
 
 @dataclass(frozen=True)
@@ -21,7 +18,7 @@ class Family:
     integrates_a: bool
     integrates_b: bool
 
-    def sizes(self, L: Size, M: Size) -> tuple[Size, Size]:
+    def sizes(self, L: float, M: float) -> tuple[float, float]:
         """Integrated sizes (l, m): L and M where B and A are integrated out, 0 where not."""
         return (L if self.integrates_b else 0), (M if self.integrates_a else 0)
 
@@ -34,7 +31,7 @@ MAP = Family("MAP", integrates_a=False, integrates_b=False)
 FAMILIES = (VB, PB_A, PB_B, MAP)
 
 
-def partially_bayesian(L: int, M: int) -> Family:
+def partially_bayesian(L: float, M: float) -> Family:
     """PB: the one of PB-A and PB-B with the lower free energy (icml2011 Lemma 1).
 
     It is the one that integrates the longer factor, for a given and for a learned prior alike

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from . import families, priors
 from .families import Family
 
-PriorMaker = Callable[[int, int, float], priors.Prior]
+PriorMaker = Callable[[float, float, float], priors.Prior]
 
 
 @dataclass(frozen=True)
@@ -27,19 +27,19 @@ class Method:
     chooses_rank: bool = True
 
 
-def _fixed(family: Family) -> Callable[[int, int], Family]:
+def _fixed(family: Family) -> Callable[[float, float], Family]:
     return lambda L, M: family
 
 
-def _given(family: Callable[[int, int], Family]) -> PriorMaker:
+def _given(family: Callable[[float, float], Family]) -> PriorMaker:
     return lambda L, M, c2: priors.GivenPrior(L, M, family(L, M), c2)
 
 
-def _local(family: Callable[[int, int], Family]) -> PriorMaker:
+def _local(family: Callable[[float, float], Family]) -> PriorMaker:
     return lambda L, M, c2: priors.local_empirical(L, M, family(L, M))
 
 
-def _global(family: Callable[[int, int], Family]) -> PriorMaker:
+def _global(family: Callable[[float, float], Family]) -> PriorMaker:
     return lambda L, M, c2: priors.global_empirical(L, M, family(L, M))
 
 

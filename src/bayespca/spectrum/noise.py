@@ -61,11 +61,15 @@ def tail_sums(spectrum: Spectrum) -> Array:
 
 @dataclass(frozen=True)
 class Objective:
-    """The free energy of a spectrum as a function of noise variance, and of rank if it is fixed."""
+    """The free energy of a spectrum as a function of noise variance, and of rank if it is fixed.
+
+    `least` is the smallest noise variance allowed.
+    """
 
     spectrum: Spectrum
     prior: NoisePrior
     max_rank: int
+    least: float = 0.0
 
     @cached_property
     def g2(self) -> Array:
@@ -131,7 +135,9 @@ class Objective:
         spread = self.max_rank * self.prior.dropped_residual_limit
         upper = (float(self.tails[0]) + spread) / self.cells
         most = min(n, self.prior.rank_limit)
-        lower = max(float(self.tails[most]) / self.cells, rounding_floor(self.spectrum))
+        upper = max(upper, self.least)
+        floor = max(rounding_floor(self.spectrum), self.least)
+        lower = max(float(self.tails[most]) / self.cells, floor)
         if most < n:
             lower = max(lower, float(self.drop_noise[most]))
         if self.is_cut_off:
@@ -169,11 +175,14 @@ class NoiseEstimate:
     cut_off: bool
 
 
-def minimise(objective: Objective) -> NoiseEstimate:
-    """The noise variance with the lowest free energy of all."""
+def minimise(objective: Objective, *, other_ranks: bool = True) -> NoiseEstimate:
+    """The noise variance with the lowest free energy of all; the energies of `other_ranks` too."""
     pieces = _promising_pieces(objective)
     best = _polished(objective, pieces)
-    energies = _rank_profile(objective, best, pieces)
+    energies = np.full(objective.g2.size + 1, np.inf)
+    energies[best.k] = best.energy
+    if other_ranks:
+        energies = _rank_profile(objective, best, pieces)
     cut_off = objective.is_cut_off and best.k == objective.g2.size
     return NoiseEstimate(float(np.exp(best.y)), best.k, energies, cut_off)
 
@@ -236,7 +245,8 @@ def _polished(objective: Objective, pieces: list[tuple[Point, Point]]) -> Point:
     starts: dict[int, Point] = {}
     for lo, hi in pieces:
         if _lower_bound(objective.cells, lo, hi) <= within:
-            starts |= {point.k: point for point in sorted((lo, hi), key=lambda p: -p.energy)}
+            for point in (lo, hi):
+                starts[point.k] = min(starts.get(point.k, point), point, key=lambda p: p.energy)
     found = [_minimum_near(objective, k, point.y) for k, point in starts.items()]
     return min(found, key=lambda point: point.energy)
 

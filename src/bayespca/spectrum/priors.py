@@ -25,9 +25,9 @@ class Prior(Protocol):
     """What a prior knows of single components."""
 
     @property
-    def L(self) -> int: ...
+    def L(self) -> float: ...
     @property
-    def M(self) -> int: ...
+    def M(self) -> float: ...
     @property
     def family(self) -> Family: ...
 
@@ -88,13 +88,13 @@ class NoisePrior(Prior, Protocol):
 class GivenPrior:
     """c² = cₐ²c_b² is given and the same for all components; infinite for a flat prior."""
 
-    L: int
-    M: int
+    L: float
+    M: float
     family: Family
     prior_variance: float
 
     @property
-    def sizes(self) -> tuple[int, int]:
+    def sizes(self) -> tuple[float, float]:
         return self.family.sizes(self.L, self.M)
 
     def _e(self, s: float) -> float:
@@ -158,7 +158,7 @@ class GivenPrior:
 
     @property
     def rank_limit(self) -> int:
-        return min(self.L, self.M)
+        return int(min(self.L, self.M))
 
 
 @dataclass(frozen=True)
@@ -168,13 +168,13 @@ class LearnedPrior:
     A component that is not kept has left the model: c² = 0 and no free energy.
     """
 
-    L: int
-    M: int
+    L: float
+    M: float
     family: Family
     smallest: float
 
     @property
-    def sizes(self) -> tuple[int, int]:
+    def sizes(self) -> tuple[float, float]:
         return self.family.sizes(self.L, self.M)
 
     def threshold(self, s: float) -> float:
@@ -244,16 +244,16 @@ class Collapsed(LearnedPrior):
         return -np.inf
 
 
-def empirical_vb(L: int, M: int) -> EmpiricalVB:
+def empirical_vb(L: float, M: float) -> EmpiricalVB:
     """EVB's global minimum (aistats2014 Proposition 1, icml2011 Theorem 4)."""
     return EmpiricalVB(L, M, VB, closed_form.evb_threshold(L, M))
 
 
-def local_empirical(L: int, M: int, family: Family) -> LearnedPrior:
+def local_empirical(L: float, M: float, family: Family) -> LearnedPrior:
     """The non-trivial local minimum of a family with its prior learned (Theorems 1 and 2)."""
     return LearnedPrior(L, M, family, closed_form.learned_edge(L, M, *family.sizes(L, M)))
 
 
-def global_empirical(L: int, M: int, family: Family) -> Collapsed:
+def global_empirical(L: float, M: float, family: Family) -> Collapsed:
     """The global minimum of empirical PB and MAP: always zero (aistats2014 Propositions 2, 3)."""
     return Collapsed(L, M, family, np.inf)

@@ -98,7 +98,7 @@ def _blocks(n: int, size: int = 256) -> list[slice]:
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
-def _log_gap(larger: Array, smaller: Array, N: int) -> Array:
+def _log_gap(larger: Array, smaller: Array, N: float) -> Array:
     """log(λᵢ − λⱼ), the difference held above the one whose rotation angle has range π."""
     least = np.sqrt(larger * (2 / np.pi / N)) * np.sqrt(smaller)
     return np.log(np.maximum(larger - smaller, least))
@@ -170,7 +170,7 @@ def parallel_analysis(
     unit = spectrum.at_unit_scale()
     observed = unit.singular_values**2
     rng = np.random.default_rng(random_state)
-    bands = [_bartlett(L, M, rng) for _ in range(n_draws)]
+    bands = [_bartlett(L, int(M), rng) for _ in range(n_draws)]
     noise = unit.sum_of_squares / (L * M)
     top, passed = min(16, observed.size), 0
     while passed == top < observed.size or passed == 0 < top:

@@ -24,6 +24,7 @@ class Spectrum:
         The largest singular values, in decreasing order: all min(L, M) of them, or fewer.
     shape
         (L, M): number of features, number of samples (one less than the rows after centring).
+        Rows that count by weights may add up to a number of samples that is not whole.
     sum_of_squares
         ‖V‖², needed when `singular_values` are not all of them. Singular values that are not
         given and not accounted for by `sum_of_squares` are zero.
@@ -33,10 +34,14 @@ class Spectrum:
     resolution
         Rounding error of the singular values relative to the largest: that of float64, unless
         they were computed from float32. It bounds the noise from below.
+    n_values
+        How many singular values there are, min(L, M) by default. Where rows count by weights there
+        may be more than M, but never more than M that a method could keep: the others are noise,
+        of which only the sum of squares is needed.
     """
 
     singular_values: FloatArray
-    shape: tuple[int, int]
+    shape: tuple[int, float]
     sum_of_squares: float
     scale: float
     resolution: float = field(repr=False)
@@ -45,18 +50,21 @@ class Spectrum:
     def __init__(
         self,
         singular_values: ArrayLike,
-        shape: tuple[int, int],
+        shape: tuple[int, float],
         sum_of_squares: float | None = None,
         scale: float = 1.0,
         resolution: float = float(np.finfo(np.float64).eps),
+        n_values: int | None = None,
     ) -> None:
         L, M = _checked_shape(shape)
-        values = _checked_singular_values(singular_values, limit=min(L, M))
+        full = int(min(L, M))
+        values = _checked_singular_values(singular_values, limit=full)
+        n_values = full if n_values is None else n_values
         known = _sum_of_squares(values)
         total = known if sum_of_squares is None else float(sum_of_squares)
         if not (np.isfinite(scale) and scale > 0):
             raise ValueError(f"scale must be a positive finite number, got {scale!r}.")
-        residual = _checked_residual(total, known, values, n_unknown=min(L, M) - values.size)
+        residual = _checked_residual(total, known, values, n_unknown=n_values - values.size)
         values.flags.writeable = False
         object.__setattr__(self, "singular_values", values)
         object.__setattr__(self, "shape", (L, M))
@@ -68,7 +76,7 @@ class Spectrum:
     @property
     def full_rank(self) -> int:
         """min(L, M): how many singular values the matrix has."""
-        return min(self.shape)
+        return int(min(self.shape))
 
     @property
     def is_complete(self) -> bool:
@@ -87,19 +95,23 @@ class Spectrum:
             float(values @ values) + self.residual / largest / largest,
             self.scale * float(largest),
             self.resolution,
+            self.shape[0],
         )
 
 
-def _checked_shape(shape: tuple[int, int]) -> tuple[int, int]:
+def _checked_shape(shape: tuple[int, float]) -> tuple[int, float]:
+    """The shape, its entries int where they are whole: M need not be."""
     try:
-        L, M = (int(size) for size in shape)
+        L, M = shape
+        good = int(L) == L and L >= 1 and 0 < M < np.inf
     except (TypeError, ValueError):
+        good = False
+    if not good:
         raise ValueError(
-            f"shape must be two whole numbers (features, samples), got {shape!r}."
-        ) from None
-    if (L, M) != tuple(shape) or L < 1 or M < 1:
-        raise ValueError(f"shape must be two whole numbers of at least 1, got {shape!r}.")
-    return L, M
+            "shape must be two whole numbers of at least 1, features and samples (a positive "
+            f"number where rows count by weights), got {shape!r}."
+        )
+    return int(L), int(M) if int(M) == M else float(M)
 
 
 def _checked_singular_values(singular_values: ArrayLike, limit: int) -> FloatArray:

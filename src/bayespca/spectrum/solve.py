@@ -24,6 +24,8 @@ def solve(
     noise_variance: float | str = "auto",
     prior_variance: float | None = None,
     max_rank: int | None = None,
+    least_noise: float = 0.0,
+    other_ranks: bool = True,
 ) -> Solution:
     """Solve Bayesian PCA of a complete matrix from its singular values, in closed form.
 
@@ -45,15 +47,21 @@ def solve(
         c² = cₐ²c_b² for the methods whose prior is given; infinite (flat) by default.
     max_rank
         The largest rank allowed; with ``"ml"`` the rank itself.
+    least_noise
+        The smallest noise variance that an estimate may have.
+    other_ranks
+        Whether the free energies of other ranks are wanted, each at its own best noise. Without
+        them, in half the time, the rank posterior has all its weight on the rank found.
     """
     chosen = _checked_method(method, prior_variance, max_rank)
     unit = spectrum.at_unit_scale()
     cap = _checked_max_rank(max_rank, unit)
     c2 = np.inf if prior_variance is None else float(prior_variance) / unit.scale / unit.scale
     prior = chosen.prior(*unit.shape, c2)
-    problem = Problem(unit, chosen, prior, cap)
+    least = float(least_noise) / unit.scale / unit.scale
+    problem = Problem(unit, chosen, prior, cap, least, other_ranks)
     given = _checked_noise(noise_variance, unit)
-    if not unit.sum_of_squares and given is None:
+    if not unit.sum_of_squares and given is None and not least_noise:
         return _of_zeros(problem)
     return _solution(problem, _answer(problem, given))
 
@@ -66,6 +74,8 @@ class Problem:
     method: Method
     prior: Prior
     max_rank: int
+    least_noise: float = 0.0
+    other_ranks: bool = True
 
     @property
     def gamma(self) -> FloatArray:
@@ -160,8 +170,8 @@ def _prior_variance(prior: Prior) -> float:
 
 def _minimised(problem: Problem, prior: NoisePrior) -> Answer:
     """Noise by global minimisation, each rank's energy at its own best noise."""
-    objective = noise.Objective(problem.spectrum, prior, problem.max_rank)
-    found = noise.minimise(objective)
+    objective = noise.Objective(problem.spectrum, prior, problem.max_rank, problem.least_noise)
+    found = noise.minimise(objective, other_ranks=problem.other_ranks)
     status = Status()
     if found.noise_variance <= noise.rounding_floor(problem.spectrum) * (1 + 1e-6):
         status = status.but(
@@ -223,7 +233,8 @@ def _maximum_likelihood(problem: Problem, given: float | None) -> Answer:
     else:
         rank = min(problem.max_rank, int(np.count_nonzero(problem.gamma)))
         energies[rank] = 0.0
-    s, floor = given or noise.maximum_likelihood(unit, rank), noise.rounding_floor(unit)
+    s = given or noise.maximum_likelihood(unit, rank)
+    floor = max(noise.rounding_floor(unit), 0.0 if given else problem.least_noise)
     if s < floor:
         s = floor
         status = status.but(

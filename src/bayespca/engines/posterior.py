@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from bayespca.engines import to_namespace
 from bayespca.spectrum import Solution
+
+from .arrays import to_namespace
 
 Array = Any
 
@@ -58,7 +59,7 @@ class Posterior:
 
 
 def from_solution(
-    solution: Solution, *, components: Array, gamma: np.ndarray, mean: Array, scale: Array, M: int
+    solution: Solution, *, components: Array, gamma: np.ndarray, mean: Array, scale: Array, M: float
 ) -> Posterior:
     """The posterior record, from a solution of the spectrum and the directions it keeps."""
     xp = array_namespace(components)

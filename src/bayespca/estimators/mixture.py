@@ -1,0 +1,361 @@
+"""`PCAMixture`: clusters, each with a PCA of its own that finds its own rank."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    DensityMixin,
+    TransformerMixin,
+    clone,
+)
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from bayespca import inference, mixtures
+from bayespca.mixtures import posterior as read
+
+from . import _validation
+from .pca import RankWarning
+
+Array = NDArray[Any]
+
+
+class PCAMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, BaseEstimator):
+    """Clusters, each with a mean, a subspace, a rank and a noise of its own.
+
+    A row of cluster k is μₖ + Bₖa + noise. Given how probable each cluster is for each row, a
+    cluster is a PCA of rows that count by these probabilities, and the free energy is minimised in
+    closed form from its weighted singular values: at each step every cluster finds its own rank.
+    With one cluster this is `BayesianPCA`.
+
+    NaN in X are holes, at `fit` and afterwards. They are integrated out: the densities are those of
+    the cells that are there, and a cluster counts what it expects in the holes, with its variance.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default="auto"
+        The number of clusters. ``"auto"`` starts with `max_components` and does without one more
+        as long as that lowers the free energy. Clusters that run out of rows are removed in any
+        case.
+    method : {"evb", "ml"}, default="evb"
+        ``"evb"``: empirical variational Bayes, which finds the ranks. ``"ml"``: the mixture of
+        probabilistic PCAs of Tipping and Bishop, with ranks that are given.
+    rank : "auto", int or sequence of int, default="auto"
+        The largest rank of a cluster, or of each; with ``method="ml"`` the rank itself.
+    noise : {"isotropic", "per-feature"}, default="isotropic"
+        One noise variance for each cluster, or one for each feature of each cluster. The latter
+        where features have scales of their own: densities are much better there.
+    max_components : int, default=10
+        The number of clusters that ``n_components="auto"`` starts with.
+    weight_concentration : float, optional
+        Parameter of the Dirichlet prior of the clusters' weights; 1 over the number of clusters to
+        start with by default. Not for ``method="ml"``, whose weights are point-estimated.
+    init : {"pruned", "k-means"}, default="pruned"
+        Where sweeps start. ``"k-means"``: the clusters of k-means, from the seeds of k-means++.
+        ``"pruned"``: twice as many of these and at least ten, of which those whose rows do best
+        elsewhere are taken out. This costs a few times as much and often ends much lower.
+    max_iter : int, default=500
+        Largest number of sweeps.
+    tol : float, default=1e-6
+        Relative fall of the free energy at which sweeps end.
+    n_init : int, default=1
+        Number of starts; the lowest free energy wins.
+    checkpoint : path, optional
+        A file from which a fit that was broken off goes on, as in `BayesianPCA`.
+    random_state : int, Generator or None, default=None
+        Seed of the starts, and of `sample`.
+    verbose : bool, default=False
+        Whether `fit` prints a line about what it did.
+
+    Attributes
+    ----------
+    weights_ : array of shape (n_components_,)
+        Expected share of the rows, largest first: clusters are in this order everywhere.
+    means_ : array of shape (n_components_, n_features)
+    ranks_ : array of shape (n_components_,)
+        The rank that each cluster has found.
+    components_ : tuple of arrays of shape (ranks_[k], n_features)
+        Orthonormal directions of each cluster; with ``noise="per-feature"`` those of data over the
+        root of the noise.
+    noise_variances_ : array of shape (n_components_,) or (n_components_, n_features)
+    n_components_ : int
+        The number of clusters.
+    free_energy_, lower_bound_ : float
+        −log of the evidence bound in nats, all constants included but that of the flat prior of one
+        mean, and the bound itself.
+    trace_ : Trace
+        Free energy, sum of ranks, mean noise and time of each sweep, since the last cluster was
+        removed at the end of a run.
+    converged_, n_iter_ : bool, int
+    status_ : Status
+        What happened to the number of clusters, in plain words.
+    posterior_ : MixturePosterior
+        The record from which everything above is read.
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayespca import PCAMixture
+    >>> rng = np.random.default_rng(0)
+    >>> line = np.outer(rng.normal(size=200), [3, 3, 0, 0, 0, 0])
+    >>> plane = 3 * rng.normal(size=(200, 2)) @ np.eye(6)[2:4] + [9, 0, 0, 0, 0, 0]
+    >>> X = np.vstack([line, plane]) + 0.3 * rng.normal(size=(400, 6))
+    >>> model = PCAMixture(random_state=0).fit(X)
+    >>> sorted(model.ranks_.tolist())
+    [1, 2]
+    """
+
+    def __init__(
+        self,
+        n_components: int | str = "auto",
+        method: str = "evb",
+        *,
+        rank: int | str | Sequence[int] = "auto",
+        noise: str = "isotropic",
+        max_components: int = 10,
+        weight_concentration: float | None = None,
+        init: str = "pruned",
+        max_iter: int = 500,
+        tol: float = 1e-6,
+        n_init: int = 1,
+        checkpoint: str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.method = method
+        self.rank = rank
+        self.noise = noise
+        self.max_components = max_components
+        self.weight_concentration = weight_concentration
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.checkpoint = checkpoint
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # --- fitting -------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        callback: inference.Callback | None = None,
+    ) -> Self:
+        """Fit the mixture.
+
+        With `sample_weight` a row counts as often as its weight says. Rows without any value tell
+        nothing and do not count. `callback` is called after each sweep, as in `BayesianPCA.fit`;
+        sweeps that only try fewer clusters are not told. If anything goes wrong the estimator is
+        left as it was.
+        """
+        start = time.perf_counter()
+        self._check_options()
+        reader = clone(self)
+        values = _read(reader, X, reset=True)
+        weights = _weights(sample_weight, values)
+        fitted = mixtures.fit(values, self._options(values, weights, callback), weights)
+        self._store(fitted, reader, values.dtype)
+        self._report(fitted, values, time.perf_counter() - start)
+        return self
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
+        """Fit, and the most probable cluster of each row."""
+        return self.fit(X, y, sample_weight).predict(X)
+
+    def _check_options(self) -> None:
+        _validation.choose("method", self.method, ("evb", "ml"))
+        _validation.choose("noise", self.noise, ("isotropic", "per-feature"))
+        _validation.choose("init", self.init, ("pruned", "k-means"))
+        _validation.check_looping(self)
+        _validation.check_concentration(self.weight_concentration, self.method)
+
+    def _options(
+        self, X: Array, weights: Array, callback: inference.Callback | None
+    ) -> mixtures.Options:
+        n_rows = int(np.count_nonzero((weights > 0) & ~np.isnan(X).all(axis=1)))
+        K, choose = _validation.checked_clusters(self.n_components, self.max_components, n_rows)
+        return mixtures.Options(
+            ranks=_validation.checked_ranks(self.rank, self.method, K, choose),
+            method=self.method,
+            choose=choose,
+            init=self.init,
+            per_feature=self.noise == "per-feature",
+            concentration=self.weight_concentration,
+            looping=inference.Looping(
+                max_iter=self.max_iter,
+                tol=self.tol,
+                n_init=self.n_init,
+                random_state=_validation.seed(self.random_state),
+                callback=callback,
+                checkpoint=self.checkpoint,
+            ),
+        )
+
+    def _store(self, fitted: mixtures.Fit, reader: Any, dtype: Any) -> None:
+        """Set every fitted attribute at once, when nothing can fail any more."""
+        posterior = fitted.posterior
+        noises = read.noise_variances(posterior, per_feature=self.noise == "per-feature")
+        attributes = {
+            "weights_": posterior.weights.astype(dtype),
+            "means_": np.array([cluster.mean for cluster in posterior.clusters], dtype),
+            "ranks_": posterior.ranks,
+            "components_": tuple(c.components.astype(dtype) for c in posterior.clusters),
+            "noise_variances_": noises.astype(dtype),
+            "n_components_": len(posterior.clusters),
+            "free_energy_": fitted.free_energy,
+            "lower_bound_": -fitted.free_energy,
+            "trace_": fitted.trace,
+            "converged_": fitted.converged,
+            "n_iter_": len(fitted.trace),
+            "status_": fitted.status,
+            "posterior_": posterior,
+        }
+        self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.update(attributes, **_validation.features_of(reader))
+
+    def _report(self, fitted: mixtures.Fit, X: Array, seconds: float) -> None:
+        if not fitted.converged:
+            _validation.warn_of_early_end(fitted.trace, "the free energy still fell")
+        if "all-clusters" in fitted.status:
+            warnings.warn(str(fitted.status), RankWarning, stacklevel=3)
+        if self.verbose:
+            n, p = X.shape
+            print(
+                f"bayespca: {n}×{p}, {self.method}: {len(fitted.counts)} clusters of ranks "
+                f"{', '.join(map(str, fitted.posterior.ranks))}, free energy "
+                f"{fitted.free_energy:.6g} after {len(fitted.trace)} sweeps, {seconds:.2f} s"
+            )
+
+    # --- clusters ------------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> Array:
+        """The most probable cluster of each row."""
+        return np.asarray(np.argmax(self.predict_proba(X), axis=1))
+
+    def predict_proba(self, X: Any) -> Array:
+        """The probability of each cluster for each row; a row without any value has `weights_`."""
+        values = self._read(X)
+        return read.probabilities(self.posterior_, _wide(values)).astype(values.dtype)
+
+    # --- densities -----------------------------------------------------------------------------
+
+    def score_samples(self, X: Any) -> Array:
+        """Log density of each row, of the cells that are there, under the posterior predictive
+        distribution.
+        """
+        values = self._read(X)
+        return read.log_density(self.posterior_, _wide(values)).astype(values.dtype)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean of `score_samples`."""
+        return float(np.mean(self.score_samples(X), dtype=np.float64))
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Array, Array]:
+        """New rows from the posterior predictive distribution, and their clusters, in order."""
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise ValueError(f"n_samples must be at least 1, got {n_samples!r}.")
+        seed = self.random_state if random_state is None else random_state
+        rng = _validation.generator(seed)
+        X, labels = read.sample(self.posterior_, int(n_samples), rng)
+        return X.astype(self.means_.dtype), labels
+
+    # --- rows ----------------------------------------------------------------------------------
+
+    def transform(self, X: Any, cluster: int | None = None) -> Array:
+        """Scores of each row in its most probable cluster, with zeros beyond that cluster's rank.
+
+        As many columns as the largest rank; the posterior mean, in the coordinates of the
+        cluster's `components_`. With `cluster`, the scores of all rows in that cluster instead, one
+        column for each of its components.
+        """
+        values = self._read(X)
+        wide = _wide(values)
+        if cluster is None:
+            labels = np.argmax(read.probabilities(self.posterior_, wide), axis=1)
+            return read.local_scores(self.posterior_, wide, labels).astype(values.dtype)
+        _validation.choose("cluster", cluster, tuple(range(self.n_components_)))
+        return read.scores(self.posterior_, wide, int(cluster)).astype(values.dtype)
+
+    def denoise(self, X: Any) -> Array:
+        """Posterior mean of rows without their noise, in their most probable cluster."""
+        values = self._read(X)
+        wide = _wide(values)
+        labels = np.argmax(read.probabilities(self.posterior_, wide), axis=1)
+        T = read.local_scores(self.posterior_, wide, labels)
+        return read.reconstruct(self.posterior_, T, labels).astype(values.dtype)
+
+    def impute(self, X: Any) -> Array:
+        """Rows with their holes (NaN) filled by their posterior mean over all clusters."""
+        values = self._read(X)
+        filled = read.impute(self.posterior_, _wide(values)).astype(values.dtype)
+        return np.where(np.isnan(values), filled, values)
+
+    # --- files ---------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model, fitted or not, to a file that `bayespca.load` reads."""
+        from .persistence import save
+
+        save(self, path)
+
+    # --- scikit-learn --------------------------------------------------------------------------
+
+    def _read(self, X: Any) -> Array:
+        check_is_fitted(self)
+        return _read(self, X, reset=False)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "posterior_")
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.ranks_.max())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _read(estimator: Any, X: Any, *, reset: bool) -> Array:
+    X = validate_data(
+        estimator,
+        _validation.unmasked(_validation.as_numpy(X)),
+        reset=reset,
+        dtype=[np.float64, np.float32],
+        ensure_all_finite="allow-nan",
+    )
+    if reset:
+        _validation.check_any_value(X)
+        _validation.check_columns_told(X)
+    return np.asarray(X)
+
+
+def _weights(sample_weight: Any, X: Array) -> NDArray[np.float64]:
+    """How much each row counts, in float64."""
+    weights = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
+    )
+    _validation.check_some_weight(weights)
+    return np.asarray(weights, np.float64)
+
+
+def _wide(X: Array) -> NDArray[np.float64]:
+    """In float64, in which everything is computed."""
+    return np.asarray(X, np.float64)
