@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotri
 
 from bayespca.engines import array_namespace, to_numpy
 from bayespca.engines.packing import packed, unpacked
@@ -126,14 +125,11 @@ def _gathered(cells: Contracted, ranks: tuple[int, ...]) -> Gathered:
 def _inverse(matrix: FloatArray) -> tuple[FloatArray, float]:
     """Of a positive definite matrix, and the logarithm of its determinant.
 
-    The one matrix here that may be large: LAPACK's own routine takes a fifth of the time.
+    By NumPy alone, though LAPACK's potri does less work: SciPy's threads would spin beside NumPy's.
     """
-    if not matrix.size:
-        return matrix, 0.0
-    root = np.linalg.cholesky(matrix)
-    inverse, _ = dpotri(root, lower=1)
-    inverse = np.tril(inverse) + np.tril(inverse, -1).T
-    return inverse, -2 * float(np.log(np.diag(root)).sum())
+    inverse = np.linalg.inv(matrix)
+    inverse = 0.5 * (inverse + inverse.T)
+    return inverse, -2 * float(np.log(np.diag(np.linalg.cholesky(matrix))).sum())
 
 
 def _as_matrix(seen: FloatArray, ranks: tuple[int, ...]) -> FloatArray:
