@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from timing import heading, line, paired
 
 from bayespca import BayesianTucker, tensor_ranks
+from bayespca.datasets import low_rank_tensor
 from bayespca.tensors.modes import times
 
 # aistats2014 Table 2, ArtificialTF.
@@ -24,25 +25,14 @@ PRINTED = {
 }
 
 
-def artificial(
-    seed: int, sizes: tuple[int, ...], ranks: tuple[int, ...], snr: float = 1.0
-) -> tuple:
-    """A tensor and what it is without its noise; core and factors from normal draws."""
-    rng = np.random.default_rng(seed)
-    core = rng.normal(size=ranks)
-    factors = [rng.normal(size=(M, H)) for M, H in zip(sizes, ranks, strict=True)]
-    X = times(core, factors)
-    X /= np.sqrt(np.mean(X**2))
-    return X + rng.normal(size=sizes) / np.sqrt(snr), X
-
-
 def paper() -> None:
     heading(
         "ArtificialTF 30×40×50, core 3×4×5, 0 dB: ranks from 10 random starts, and what is printed"
     )
     for method, printed in PRINTED.items():
         for seed in range(3):
-            T, _ = artificial(seed, (30, 40, 50), (3, 4, 5))
+            made = low_rank_tensor((30, 40, 50), (3, 4, 5), random_state=seed)
+            T = made.T
             found = Counter(_from_random_start(T, method, start) for start in range(10))
             told = ", ".join(f"{ranks} {10 * count} %" for ranks, count in found.most_common())
             line(f"{method}, tensor {seed}", told, printed)
@@ -82,7 +72,8 @@ def speed() -> None:
     from tensorly.decomposition import tucker
 
     heading("100×100×100, core 5×5×5: ranks found, against TensorLy's tucker with ranks given")
-    T, X = artificial(0, (100, 100, 100), (5, 5, 5))
+    made = low_rank_tensor((100, 100, 100), (5, 5, 5), random_state=0)
+    T, X = made.T, made.signal
     mine, theirs = paired(lambda: BayesianTucker().fit(T), lambda: tucker(T, rank=[5, 5, 5]))
     model = BayesianTucker().fit(T)
     line(
@@ -100,7 +91,8 @@ def speed() -> None:
 def holes() -> None:
     heading("100×100×100 with holes, 0 dB: error in them, TensorLy's masked tucker at true ranks")
     for share in (0.9, 0.98):
-        T, X = artificial(0, (100, 100, 100), (5, 5, 5))
+        made = low_rank_tensor((100, 100, 100), (5, 5, 5), random_state=0)
+        T, X = made.T, made.signal
         gone = np.random.default_rng(1).random(T.shape) < share
         model = BayesianTucker().fit(np.where(gone, np.nan, T))
         filled, std = model.impute(return_std=True)

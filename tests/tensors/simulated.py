@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from bayespca.datasets import low_rank_tensor
 from bayespca.inference import Prior
 from bayespca.spectrum import MAP, PB_B, VB
 from bayespca.tensors.data import Cells, cells
-from bayespca.tensors.modes import times
 from bayespca.tensors.records import DenseCore, KroneckerCore
 from bayespca.tensors.start import guess, random, spectral
 from bayespca.tensors.tucker import Model, State
@@ -18,12 +18,8 @@ FAMILIES = {"evb": VB, "epb": PB_B, "emap": MAP, "pb": PB_B}
 
 def artificial(seed, sizes=(30, 40, 50), ranks=(3, 4, 5), snr=1.0):
     """ArtificialTF of aistats2014 Section 5.3: the tensor, and what it is without its noise."""
-    rng = np.random.default_rng(seed)
-    core = rng.normal(size=ranks)
-    factors = [rng.normal(size=(M, H)) for M, H in zip(sizes, ranks, strict=True)]
-    X = times(core, factors)
-    X /= np.sqrt(np.mean(X**2))
-    return X + rng.normal(size=sizes) / np.sqrt(snr), X
+    made = low_rank_tensor(sizes, ranks, snr=snr, random_state=seed)
+    return made.T, made.signal
 
 
 def with_holes(T, share, seed=0):

@@ -1,5 +1,5 @@
 """Generators that return the truth together with the data."""
 
-from .synthetic import LowRank, low_rank
+from .synthetic import LowRank, LowRankTensor, low_rank, low_rank_tensor
 
-__all__ = ["LowRank", "low_rank"]
+__all__ = ["LowRank", "LowRankTensor", "low_rank", "low_rank_tensor"]

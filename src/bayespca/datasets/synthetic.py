@@ -59,6 +59,47 @@ def low_rank(
     return LowRank(offset + scores @ components + noise, offset, scores, components, noise_variance)
 
 
+@dataclass(frozen=True)
+class LowRankTensor:
+    """A noisy tensor T = core ×₁ factors[0] ×₂ factors[1] … + noise, and what it was made of."""
+
+    T: FloatArray
+    core: FloatArray
+    factors: tuple[FloatArray, ...]
+    noise_variance: float
+
+    @property
+    def signal(self) -> FloatArray:
+        """The tensor without noise."""
+        return _multiplied(self.core, self.factors)
+
+
+def low_rank_tensor(
+    sizes: tuple[int, ...],
+    ranks: tuple[int, ...],
+    *,
+    snr: float = 1.0,
+    random_state: int | np.random.Generator | None = None,
+) -> LowRankTensor:
+    """Core and factors from N(0, 1), as ArtificialTF of aistats2014 Section 5.3.
+
+    The mean square of the tensor without noise is 1, that of the noise 1/snr: 1 is 0 dB.
+    """
+    rng = np.random.default_rng(random_state)
+    core = rng.normal(size=ranks)
+    factors = tuple(rng.normal(size=pair) for pair in zip(sizes, ranks, strict=True))
+    core /= np.sqrt(np.mean(_multiplied(core, factors) ** 2))
+    noise = rng.normal(size=sizes) / np.sqrt(snr)
+    return LowRankTensor(_multiplied(core, factors) + noise, core, factors, 1 / snr)
+
+
+def _multiplied(core: FloatArray, factors: tuple[FloatArray, ...]) -> FloatArray:
+    """Each mode in turn: the first one leaves at the front, and the next takes its place."""
+    for factor in factors:
+        core = np.tensordot(core, factor, axes=(0, 1))
+    return core
+
+
 def _svd_of_product(A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The thin SVD of AB, of the rank of its factors, without forming the product."""
     Qa, Ra = np.linalg.qr(A)

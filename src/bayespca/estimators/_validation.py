@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_array, validate_data
 from bayespca import io
 from bayespca.engines.arrays import is_sparse, to_numpy
 from bayespca.engines.sources import Source, open_source
-from bayespca.inference import Trace
+from bayespca.inference import Callback, Looping, Trace
 from bayespca.inference.hierarchy import Hyper
 
 Array = Any
@@ -334,6 +334,18 @@ def check_looping(estimator: Any) -> None:
             raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
     if not (isinstance(estimator.tol, Real) and float(estimator.tol) >= 0):
         raise ValueError(f"tol must be a number of at least 0, got {estimator.tol!r}.")
+
+
+def looping(estimator: Any, callback: Callback | None) -> Looping:
+    """How the iterations of a fit are run, from the parameters that estimators share."""
+    return Looping(
+        max_iter=estimator.max_iter,
+        tol=estimator.tol,
+        n_init=estimator.n_init,
+        random_state=seed(estimator.random_state),
+        callback=callback,
+        checkpoint=getattr(estimator, "checkpoint", None),
+    )
 
 
 def hyperparameters(estimator: Any) -> Hyper:

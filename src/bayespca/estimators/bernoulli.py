@@ -176,13 +176,7 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
             init_params=self.init_params,
             weights_init=_checked_weights_init(self.weights_init, K),
             means_init=_checked_means_init(self.means_init, (K, data.shape[1])),
-            looping=inference.Looping(
-                max_iter=self.max_iter,
-                tol=self.tol,
-                n_init=self.n_init,
-                random_state=_validation.seed(self.random_state),
-                callback=callback,
-            ),
+            looping=_validation.looping(self, callback),
         )
 
     def _family(self, K: int) -> Family:

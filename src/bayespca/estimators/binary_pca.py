@@ -134,13 +134,7 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return model.Options(
             n_components=_validation.checked_n_components(self.n_components, "vb"),
             init=self.init,
-            looping=inference.Looping(
-                max_iter=self.max_iter,
-                tol=self.tol,
-                n_init=self.n_init,
-                random_state=_validation.seed(self.random_state),
-                callback=callback,
-            ),
+            looping=_validation.looping(self, callback),
         )
 
     def _store(self, fitted: model.Fit, reader: Any, data: _binary.Binary) -> None:

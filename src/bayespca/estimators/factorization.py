@@ -193,14 +193,7 @@ class MatrixFactorization(BaseEstimator):
             noise_variance=_ratings.checked_noise(self.noise_variance),
             init=self.init,
             dtype=np.dtype(self.dtype).type,
-            looping=inference.Looping(
-                max_iter=self.max_iter,
-                tol=self.tol,
-                n_init=self.n_init,
-                random_state=_validation.seed(self.random_state),
-                callback=callback,
-                checkpoint=self.checkpoint,
-            ),
+            looping=_validation.looping(self, callback),
         )
 
     def _store(self, fitted: model.Fit, cells: _ratings.Cells) -> None:

@@ -195,14 +195,7 @@ class PCAMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin
             init=self.init,
             per_feature=self.noise == "per-feature",
             concentration=self.weight_concentration,
-            looping=inference.Looping(
-                max_iter=self.max_iter,
-                tol=self.tol,
-                n_init=self.n_init,
-                random_state=_validation.seed(self.random_state),
-                callback=callback,
-                checkpoint=self.checkpoint,
-            ),
+            looping=_validation.looping(self, callback),
         )
 
     def _store(self, fitted: mixtures.Fit, reader: Any, dtype: Any) -> None:

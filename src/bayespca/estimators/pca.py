@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -292,14 +293,7 @@ class BayesianPCA(PosteriorReader):
             solver=self.solver,
             init=self.init,
             engine=self.engine,
-            looping=inference.Looping(
-                max_iter=self.max_iter,
-                tol=self.tol,
-                n_init=self.n_init,
-                random_state=seed,
-                callback=callback,
-                checkpoint=self.checkpoint,
-            ),
+            looping=replace(_validation.looping(self, callback), random_state=seed),
             random_state=seed,
         )
 

@@ -211,14 +211,7 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             center=self.center,
             solver=self.solver,
             init=self.init,
-            looping=inference.Looping(
-                max_iter=self.max_iter,
-                tol=self.tol,
-                n_init=self.n_init,
-                random_state=_validation.seed(self.random_state),
-                callback=callback,
-                checkpoint=self.checkpoint,
-            ),
+            looping=_validation.looping(self, callback),
         )
 
     def _matrix_model(self, rank: int | None) -> BayesianPCA:

@@ -131,14 +131,7 @@ class VariationalPCA(PosteriorReader):
         in_memory = self.engine not in ("auto", "streaming")
         data = _validation.as_numpy(_validation.read_training_data(reader, X, in_memory=in_memory))
         q = self._checked_components(getattr(data, "shape", (None, reader.n_features_in_)))
-        looping = inference.Looping(
-            max_iter=self.max_iter,
-            tol=self.tol,
-            n_init=self.n_init,
-            random_state=_validation.seed(self.random_state),
-            callback=callback,
-            checkpoint=self.checkpoint,
-        )
+        looping = _validation.looping(self, callback)
         fitted = self._fitted(data, hyper, q, looping)
         self._store(fitted, reader, getattr(data, "dtype", np.dtype(np.float64)))
         self._report(fitted)
