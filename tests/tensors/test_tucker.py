@@ -9,7 +9,8 @@ import pytest
 from scipy.optimize import minimize
 
 from bayespca import inference
-from bayespca.tensors import holes
+from bayespca.tensors import Options, fit, holes
+from bayespca.tensors import posterior as read
 from bayespca.tensors.data import cells
 from bayespca.tensors.modes import unfolded
 from bayespca.tensors.sweeps import equations_of, filled, stepping
@@ -271,3 +272,25 @@ def test_data_are_at_unit_scale():
         data = cells(T * factor, center=False)
         assert data.squares == pytest.approx(T.size)
         assert data.unit == pytest.approx(factor * np.sqrt(np.mean(T**2)))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", ["low rank", "constant", "the same slices", "zero"])
+def test_tensors_without_noise(kind, method, share):
+    """Where terms cancel to all digits, and cells leave much of the core open."""
+    rng = np.random.default_rng(0)
+    T = {
+        "low rank": artificial(0, (7, 6, 5), (2, 2, 2), snr=np.inf)[0],
+        "constant": np.full((7, 6, 5), 3.0),
+        "the same slices": np.tile(rng.normal(size=(1, 6, 5)), (7, 1, 1)),
+        "zero": np.zeros((7, 6, 5)),
+    }[kind]
+    T = with_holes(T, share)
+    fitted = fit(T, Options(method=method, ranks=(None, None, None)))
+    there = ~np.isnan(T)
+    low = read.cells(fitted.posterior, fitted.posterior.factors[0])
+    assert np.isfinite(low).all()
+    assert fitted.posterior.noise_variance <= 1e-3 * max(np.mean(T[there] ** 2), 1e-3)
+    if method == "evb":
+        np.testing.assert_allclose(low[there], T[there], atol=1e-3 * np.abs(T[there]).max())

@@ -16,6 +16,9 @@ from bayespca.engines.arrays import cast
 Array = Any
 FloatArray = NDArray[np.float64]
 
+# Relative to the largest value: what is left of equal numbers when their mean is taken out.
+ROUNDING = 1e-14
+
 
 @dataclass(frozen=True, eq=False)
 class Cells:
@@ -95,7 +98,10 @@ def cells(T: Array, *, center: bool) -> Cells:
         values = (values - mean) if seen is None else (values - mean) * seen
     count = float(xp.sum(seen)) if seen is not None else float(math.prod(T.shape))
     squares = _sum_of_squares(values)
-    unit = math.sqrt(squares / count) or 1.0
+    unit = math.sqrt(squares / count)
+    if unit < ROUNDING:
+        # Slices that are all the same, but for rounding, have nothing but a mean.
+        values, squares, unit = xp.zeros_like(values), 0.0, 1.0
     scaled = None if mean is None else mean / unit
     return Cells(values / unit, seen, squares / unit**2, unit * largest, scaled)
 

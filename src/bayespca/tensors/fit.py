@@ -30,9 +30,9 @@ FloatArray = NDArray[np.float64]
 
 # The core is B, the factors are A.
 FAMILIES: dict[str, Family] = {"evb": VB, "epb": PB_B, "emap": MAP, "pb": PB_B}
-# Of the mean square of the data: with less noise than this nothing is left of the digits of a
-# point-estimated factor.
-LEAST_BORROWED = 1e-9
+# Of the mean square of the data: with less noise than this nothing is left of the digits of
+# point-estimated factors, of which there are several.
+LEAST_BORROWED = 1e-6
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,9 @@ def _run(data: Cells, options: Options) -> tuple[inference.Run[State], Cells, Mo
         if is_given:
             # A given prior does not choose ranks.
             options = replace(options, ranks=found.ranks)
-    guessed = guess(data, options.ranks)
+    # Nothing but zeros has no components.
+    asked = options.ranks if data.squares else (0,) * len(data.shape)
+    guessed = guess(data, asked)
     data = replace(data, fills=guessed.fills)
     model = _model(data, options, noise)
     step = stepping(data, model, by_gradient=options.solver == "gradient")
@@ -176,7 +178,7 @@ def _given_noise(data: Cells, options: Options) -> float | None:
         return None
     if options.noise_variance == "0db":
         return max(0.5 * data.squares / max(data.n_cells, 1.0), LEAST_NOISE)
-    return float(options.noise_variance) / data.unit**2
+    return max(float(options.noise_variance) / data.unit**2, LEAST_NOISE)
 
 
 def _status(T: Array, data: Cells) -> Status:

@@ -19,7 +19,16 @@ from bayespca.inference import Info
 from .complete import projected
 from .data import Cells
 from .modes import outer, times, unfolded
-from .tucker import Equations, Model, State, balanced, free_energy, settled_prior, without_gone
+from .tucker import (
+    Equations,
+    Model,
+    State,
+    balanced,
+    free_energy,
+    residual_of,
+    settled_prior,
+    without_gone,
+)
 
 FloatArray = NDArray[np.float64]
 
@@ -35,7 +44,7 @@ def step(state: State, data: Cells, model: Model) -> tuple[State, Info]:
     for n in range(len(state.rows)):
         state = settled_prior(state, n, model)
     state = balanced(state)
-    residual = equations.residual(state.core, data.squares)
+    residual = residual_of(state, equations, data)
     state = replace(state, energy=free_energy(state, residual, data, model))
     return state, Info(state.energy, math.prod(state.ranks), state.noise_variance)
 

@@ -26,7 +26,7 @@ from bayespca.engines.places import at
 from .data import Cells
 from .modes import in_turn, mode_product, outer, times, unfolded
 from .records import DenseCore, Index
-from .tucker import Model, State, with_updated_rows
+from .tucker import Model, State, graded_inverses, with_updated_rows
 
 # Arrays of any namespace.
 Array = Any
@@ -51,9 +51,10 @@ class Gathered:
         self, priors: tuple[FloatArray, ...], variance: float, s2: float, *, integrated: bool
     ) -> DenseCore:
         ridge = s2 / (variance * outer(priors).ravel())
-        inverse, log_det = _inverse(self.second + np.diag(ridge))
+        inverse, log_dets = graded_inverses(self.second + np.diag(ridge))
         mean = (inverse @ self.cross.ravel()).reshape(self.cross.shape)
-        return DenseCore(mean, s2 * inverse * integrated, log_det + ridge.size * math.log(s2))
+        log_det = float(log_dets) + ridge.size * math.log(s2)
+        return DenseCore(mean, s2 * inverse * integrated, log_det)
 
     def residual(self, core: DenseCore, squares: float) -> float:
         """Σ⟨(y − …)²⟩ over the cells."""
@@ -120,16 +121,6 @@ def _contracted(state: State, cells: Contracted, modes: Iterable[int]) -> Contra
 
 def _gathered(cells: Contracted, ranks: tuple[int, ...]) -> Gathered:
     return Gathered(to_numpy(cells.values), _as_matrix(to_numpy(cells.seen), ranks))
-
-
-def _inverse(matrix: FloatArray) -> tuple[FloatArray, float]:
-    """Of a positive definite matrix, and the logarithm of its determinant.
-
-    By NumPy alone, though LAPACK's potri does less work: SciPy's threads would spin beside NumPy's.
-    """
-    inverse = np.linalg.inv(matrix)
-    inverse = 0.5 * (inverse + inverse.T)
-    return inverse, -2 * float(np.log(np.diag(np.linalg.cholesky(matrix))).sum())
 
 
 def _as_matrix(seen: FloatArray, ranks: tuple[int, ...]) -> FloatArray:

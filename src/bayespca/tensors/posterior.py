@@ -13,7 +13,7 @@ from bayespca.engines.packing import inverses, packed, unpacked
 from bayespca.engines.places import at
 
 from .modes import mode_product, times, unfolded
-from .records import Core, Rows, outer_products
+from .records import Core, Rows, spread_of_cells
 from .start import LARGEST_CORE
 from .tucker import State
 
@@ -139,20 +139,9 @@ def cells(posterior: Posterior, first: Rows) -> FloatArray:
 
 
 def variances(posterior: Posterior, first: Rows) -> FloatArray:
-    """Posterior variance of every cell, without noise.
-
-    ⟨(G ×₁ a₁ …)²⟩ − (Ĝ ×₁ â₁ …)² as a sum in which nothing cancels: first the core alone is
-    uncertain, then a₁ given the mean of the core, then a₂ given the means of both, and so on.
-    """
-    rows = [first, *posterior.factors[1:]]
-    seconds = [packed(r.second_of_each) for r in rows]
-    means = [packed(outer_products(r.mean)) for r in rows]
-    spreads = [packed(np.broadcast_to(r.cov, (len(r.mean), r.rank, r.rank))) for r in rows]
-    total = times(posterior.core.pairs(mean=False, spread=True), seconds)
-    of_mean = posterior.core.pairs(mean=True, spread=False)
-    for n in range(len(rows)):
-        total = total + times(of_mean, [*means[:n], spreads[n], *seconds[n + 1 :]])
-    return np.asarray(np.maximum(total, 0.0) + posterior.mean_variance)
+    """Posterior variance of every cell, without noise."""
+    spread = spread_of_cells([first, *posterior.factors[1:]], posterior.core)
+    return np.asarray(spread + posterior.mean_variance)
 
 
 def padded(posterior: Posterior, ranks: tuple[int, ...]) -> tuple[FloatArray, list[FloatArray]]:

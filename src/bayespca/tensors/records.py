@@ -11,6 +11,7 @@ covariance would have 64 million, and an update costs a few products along its m
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 # NumPy's linear algebra alone: SciPy's has threads of its own, which would compete with these.
@@ -170,6 +171,34 @@ def _scaled(T: FloatArray, vectors: list[FloatArray], skip: int) -> FloatArray:
         if m != skip:
             T = T * vector.reshape(-1, *(1,) * (T.ndim - 1 - m))
     return T
+
+
+def spread_of_cells(rows: Sequence[Rows], core: Core) -> FloatArray:
+    """Posterior variance of G ×₁ a₁ ×₂ a₂ … for every cell.
+
+    ⟨(G ×₁ a₁ …)²⟩ − (Ĝ ×₁ â₁ …)² as a sum in which nothing cancels: first the core alone is
+    uncertain, then a₁ given the mean of the core, then a₂ given the means of both, and so on.
+    """
+    seconds = [packed(r.second_of_each) for r in rows]
+    means = [packed(outer_products(r.mean)) for r in rows]
+    spreads = [packed(np.broadcast_to(r.cov, (len(r.mean), r.rank, r.rank))) for r in rows]
+    total = times(core.pairs(mean=False, spread=True), seconds)
+    of_mean = core.pairs(mean=True, spread=False)
+    for n in range(len(rows)):
+        total = total + times(of_mean, [*means[:n], spreads[n], *seconds[n + 1 :]])
+    return np.asarray(np.maximum(total, 0.0))
+
+
+def spread_in_all(rows: Sequence[Rows], core: Core) -> float:
+    """The sum of these variances over all cells, where rows share their covariances."""
+    seconds = tuple(r.second for r in rows)
+    bare = np.zeros_like(core.mean)
+    total = np.vdot(replace(core, mean=bare).second_along(0, seconds), seconds[0])
+    for n, r in enumerate(rows):
+        grams = [s.mean.T @ s.mean for s in rows[:n]]
+        weights = [*grams, r.count * r.cov.mean(axis=0), *seconds[n + 1 :]]
+        total += np.vdot(times(core.mean, weights), core.mean)
+    return float(total)
 
 
 def outer_products(vectors: FloatArray) -> FloatArray:

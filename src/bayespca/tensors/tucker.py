@@ -22,13 +22,15 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespca.engines import array_namespace
 from bayespca.engines.packing import inverses
+from bayespca.engines.places import at
 from bayespca.inference import Factors, Info, Prior, factor_energy
 from bayespca.spectrum import VB, Family
 
 from .data import Cells
 from .modes import outer, size_without, times, unfolded
-from .records import Core, Index, Rows
+from .records import Core, Index, Rows, spread_in_all, spread_of_cells
 
 FloatArray = NDArray[np.float64]
 T = TypeVar("T")
@@ -39,9 +41,15 @@ GONE = 1e-10
 LEAST_PRIOR = 1e-16
 # Relative to the size of the data: a point estimate this small is on its way to zero.
 VANISHED = 1e-6
-LEAST_NOISE = 1e-14
+# Of the mean square: with less noise, rounding errors of a factor beside components that are on
+# their way to zero would be larger than it.
+LEAST_NOISE = 1e-10
+# Relative to its diagonal, what makes a matrix positive definite that is not by rounding.
+JITTER = 1e-12
 # Relative fall of the free energy below which components have found their places.
 CALM = 1e-4
+# Residuals smaller than this, relative to the sum of squares, are not taken from a difference.
+CANCELS = 1e-6
 
 
 @dataclass(frozen=True)
@@ -123,10 +131,25 @@ def with_updated_rows(
     `second` is (1 or M, H, H): one for all rows, or one for each; `cross` is (M, H).
     """
     s2 = state.noise_variance
-    inverse, _ = inverses(second + np.diag(s2 / state.priors[n]))
+    inverse, _ = graded_inverses(second + np.diag(s2 / state.priors[n]))
     mean = (cross[:, None, :] @ inverse)[:, 0, :] if len(inverse) > 1 else cross @ inverse[0]
     rows = Rows(mean, s2 * inverse * model.family.integrates_a, float(model.sizes[n]))
     return state.with_rows(n, rows)
+
+
+def graded_inverses(precision: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Of positive definite matrices (…, H, H) whose entries may differ by many orders, and log|·|.
+
+    They are scaled to unit diagonals first. Where rounding has left one that is none, because
+    cells say nothing of a direction and the prior next to it, that direction gets a little more.
+    """
+    root = np.sqrt(np.diagonal(precision, axis1=-2, axis2=-1))
+    scale = root[..., :, None] * root[..., None, :]
+    try:
+        inverse, log_dets = inverses(precision / scale)
+    except np.linalg.LinAlgError:
+        inverse, log_dets = inverses(precision / scale + JITTER * np.eye(precision.shape[-1]))
+    return inverse / scale, log_dets - 2 * np.log(root).sum(axis=-1)
 
 
 def finished(state: State, equations: Equations, data: Cells, model: Model) -> tuple[State, Info]:
@@ -137,13 +160,14 @@ def finished(state: State, equations: Equations, data: Cells, model: Model) -> t
     # Before components have found their places, one that will be needed may look useless.
     if model.prunes and state.energy - now < CALM * abs(now):
         state, equations = _without_useless(state, equations, data, model)
-    residual = equations.residual(state.core, data.squares)
+    residual = residual_of(state, equations, data)
     for n in range(len(state.rows)):
         state = _settled(state, n, model)
     if model.prior.is_learned:
         state = balanced(state)
     if model.learns_noise:
-        state = replace(state, noise_variance=max(residual / data.n_cells, LEAST_NOISE))
+        noise = residual / max(data.n_cells, 1.0)
+        state = replace(state, noise_variance=max(noise, LEAST_NOISE))
     state = replace(state, energy=free_energy(state, residual, data, model))
     return state, Info(state.energy, math.prod(state.ranks), state.noise_variance)
 
@@ -204,6 +228,23 @@ def _whitening(state: State) -> tuple[FloatArray, ...]:
 
 
 # --- free energy -------------------------------------------------------------------------------
+
+
+def residual_of(state: State, equations: Equations, data: Cells) -> float:
+    """Σ⟨(y − …)²⟩ over the cells, in another way where its large terms nearly cancel."""
+    quick = equations.residual(state.core, data.squares)
+    return quick if quick > CANCELS * data.squares else _slow_residual(state, data)
+
+
+def _slow_residual(state: State, data: Cells) -> float:
+    """What is left in the cells, and the variance of what is not: both sums of squares."""
+    xp = array_namespace(data.values)
+    left = data.values - times(at(data.values, state.core.mean), [r.mean for r in state.rows])
+    if data.is_whole:
+        return float(xp.sum(left * left)) + spread_in_all(state.rows, state.core)
+    left = left * data.seen
+    spread = at(data.values, spread_of_cells(state.rows, state.core))
+    return float(xp.sum(left * left)) + float(xp.sum(spread * data.seen))
 
 
 def free_energy(state: State, residual: float, data: Cells, model: Model) -> float:
@@ -303,7 +344,7 @@ def _is_gone(state: State, n: int, data: Cells, model: Model) -> NDArray[np.bool
 
 
 def _energy(state: State, equations: Equations, data: Cells, model: Model) -> float:
-    return free_energy(state, equations.residual(state.core, data.squares), data, model)
+    return free_energy(state, residual_of(state, equations, data), data, model)
 
 
 def replaced(items: tuple[T, ...], n: int, item: T) -> tuple[T, ...]:
