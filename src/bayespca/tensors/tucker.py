@@ -8,9 +8,10 @@ alone, EMAP none.
 
 Modes can exchange a scale: Aₙ·tₙ and Cₙ·tₙ² with ∏tₙ = 1 leave the core, its prior and the tensor
 as they are. Under VB the free energy is then the same. With point-estimated factors it changes by
-ΣMₙHₙ·log tₙ, falls without bound, and there is not even a local minimum: plain iteration drifts
-along it slowly. Here priors of all modes have the same geometric mean, which fixes the scale. The
-free energy on that surface is the one in which every factor counts MₙHₙ as their mean over modes.
+ΣMₙHₙ·log tₙ, falls without bound, and there is not even a local minimum: iteration drifts along it
+until everything is zero. Here priors of all modes have the same geometric mean, which fixes the
+scale. The free energy on that surface is the one in which every factor counts MₙHₙ as their mean
+over modes.
 """
 
 from __future__ import annotations
