@@ -304,19 +304,45 @@ def test_files_and_copies_leave_the_tensor_behind(share, tmp_path):
     np.testing.assert_array_equal(again, matrix.transform(T[:, :, 0]))
 
 
-def test_broken_off_and_taken_up(tmp_path, example):
+def test_broken_off_and_taken_up(tmp_path, example, monkeypatch):
+    monkeypatch.setattr("bayespca.inference.checkpoint.EVERY", 0.0)
     T, _ = example
 
     def stop(number, info):
-        raise KeyboardInterrupt if number == 6 else None
+        if number == 6:
+            raise KeyboardInterrupt
 
     plain = BayesianTucker("emap", noise_variance="0db").fit(T)
     model = BayesianTucker("emap", noise_variance="0db", checkpoint=tmp_path / "kept")
-    with pytest.raises((KeyboardInterrupt, TypeError)):
+    with pytest.raises(KeyboardInterrupt):
         model.fit(T, callback=stop)
-    model.fit(T)
+    told = []
+    model.fit(T, callback=lambda number, info: told.append(number))
+    assert told[0] > 1
     assert model.free_energy_ == plain.free_energy_
     assert not list(tmp_path.iterdir())
+
+
+def test_early_end_of_a_matrix_is_told_once():
+    X = with_holes(np.random.default_rng(0).normal(size=(30, 8)) + 3, 0.3)
+    with pytest.warns(ConvergenceWarning) as told:
+        BayesianTucker(max_iter=2, tol=0.0).fit(X)
+    assert len([w for w in told if w.category is ConvergenceWarning]) == 1
+
+
+def test_cores_too_large_for_covariances_of_cells():
+    """Holes are filled for as long as they change; only standard deviations cannot be had."""
+    T, X = artificial(0, (20, 20, 20), (17, 17, 17), snr=1e4)
+    holes = with_holes(T, 0.02)
+    model = BayesianTucker(ranks=(17, 17, 17)).fit(holes)
+    gone = np.isnan(holes)
+    assert rmse(model.impute()[gone], X[gone]) < 0.7 * rmse(0, X[gone])
+    np.testing.assert_allclose(model.transform(holes), model.factors_[0], atol=1e-2)
+    with pytest.raises(ValueError, match="too large for standard deviations"):
+        model.impute(return_std=True)
+    few = with_holes(artificial(0, (17, 18, 19), (2, 2, 2))[0], 0.5)
+    with pytest.warns(ConvergenceWarning):
+        assert BayesianTucker(ranks=(17, 17, 17), max_iter=5).fit(few).ranks_ == (17, 17, 17)
 
 
 def test_early_end_is_told(example):

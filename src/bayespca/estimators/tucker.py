@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference, tensors
@@ -198,7 +199,9 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         rank = _tensors.common_rank(asked)
         model = self._matrix_model(rank)
         with warnings.catch_warnings():
+            # What they say is told in the words of this model.
             warnings.simplefilter("ignore", RankWarning)
+            warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(small, callback=callback)
         return _matrices.of_matrix(model, small, rank)
 

@@ -21,6 +21,10 @@ from .tucker import State
 Array = Any
 FloatArray = NDArray[np.float64]
 
+# Rounds in which holes are filled, at most, and the change of the data that ends them.
+FILLINGS = 500
+FILLED = 1e-9
+
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
@@ -87,6 +91,8 @@ def scores(posterior: Posterior, T: Array) -> Rows:
     xp, others = array_namespace(T), posterior.factors[1:]
     s2, core = posterior.noise_variance, posterior.core
     holes = xp.isnan(T)
+    if core.mean.size > LARGEST_CORE and bool(xp.any(holes)):
+        return _scores_by_filling(posterior, T)
     values = at(T, T) - at(T, posterior.mean)
     values = xp.where(holes, xp.zeros_like(values), values)
     along = times_others(values, [rows.mean.T for rows in others])
@@ -102,11 +108,28 @@ def scores(posterior: Posterior, T: Array) -> Rows:
     return Rows(mean, np.broadcast_to(cov, (len(mean), *cov.shape[1:])), float(len(mean)))
 
 
+def _scores_by_filling(posterior: Posterior, T: Array) -> Rows:
+    """The same for cores too large for sums over cells: holes are filled until they stay.
+
+    Means end where they would; covariances are those of slices without holes.
+    """
+    xp = array_namespace(T)
+    holes, size = xp.isnan(T), float(xp.max(xp.abs(xp.where(xp.isnan(T), xp.zeros_like(T), T))))
+    filled = xp.where(holes, at(T, posterior.mean), at(T, T))
+    for _ in range(FILLINGS):
+        found = scores(posterior, filled)
+        new = xp.where(holes, at(T, cells(posterior, found)), filled)
+        change, filled = float(xp.max(xp.abs(new - filled))), new
+        if change <= FILLED * size:
+            break
+    return found
+
+
 def _second_with_holes(posterior: Posterior, seen: Array) -> FloatArray:
     triangles = times_others(
         seen, [packed(rows.second_of_each).T for rows in posterior.factors[1:]]
     )
-    moments = unfolded(second_of_core(posterior.core), 0)
+    moments = unfolded(posterior.core.pairs(mean=True, spread=True), 0)
     rank = posterior.ranks[0]
     found = unpacked(to_numpy(unfolded(triangles, 0)) @ moments.T, rank)
     return np.asarray(found * (0.5 + 0.5 * np.eye(rank)))
@@ -119,14 +142,13 @@ def times_others(T: Array, matrices: list[FloatArray]) -> Array:
     return T
 
 
-def second_of_core(core: Core) -> FloatArray:
-    """⟨ggᵀ⟩ packed along each mode."""
+def check_size(core: Core) -> None:
+    """Raise where the core is too large for the variances of single cells."""
     if core.mean.size > LARGEST_CORE:
         raise ValueError(
-            f"A core of {'×'.join(map(str, core.mean.shape))} is too large for slices with holes "
-            f"({core.mean.size:,} entries, at most {LARGEST_CORE:,}); fit with smaller `ranks`."
+            f"a core of {'×'.join(map(str, core.mean.shape))} is too large for standard deviations "
+            f"({core.mean.size:,} entries, at most {LARGEST_CORE:,}): fit with smaller `ranks`."
         )
-    return core.pairs(mean=True, spread=True)
 
 
 # --- cells -------------------------------------------------------------------------------------
@@ -140,6 +162,7 @@ def cells(posterior: Posterior, first: Rows) -> FloatArray:
 
 def variances(posterior: Posterior, first: Rows) -> FloatArray:
     """Posterior variance of every cell, without noise."""
+    check_size(posterior.core)
     spread = spread_of_cells([first, *posterior.factors[1:]], posterior.core)
     return np.asarray(spread + posterior.mean_variance)
 

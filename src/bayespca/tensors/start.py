@@ -67,6 +67,8 @@ def guess(data: Cells, asked: tuple[int | None, ...]) -> Guess:
     free = [n for n, fixed in enumerate(asked) if fixed is None]
     while not fills and free and math.prod(ranks) > LARGEST_CORE:
         ranks[max(free, key=lambda n: ranks[n])] -= 1
+    # Ranks that were asked for are not less for that: then holes are filled whatever their share.
+    fills = fills or math.prod(ranks) > LARGEST_CORE
     vectors = tuple(U[:, :rank] for U, rank in zip(bases, ranks, strict=True))
     # Zeros in holes look like noise: too much of it would hide weak components.
     return Guess(vectors, LITTLE_NOISE, fills)
