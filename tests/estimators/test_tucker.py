@@ -345,6 +345,14 @@ def test_cores_too_large_for_covariances_of_cells():
         assert BayesianTucker(ranks=(17, 17, 17), max_iter=5).fit(few).ranks_ == (17, 17, 17)
 
 
+def test_a_start_that_had_to_be_small_is_told(monkeypatch):
+    T = with_holes(artificial(0, (20, 20, 20), (4, 4, 4), snr=100.0)[0], 0.5)
+    monkeypatch.setattr("bayespca.tensors.start.LARGEST_CORE", 27)
+    with pytest.warns(RankWarning, match="ranks may be too small"):
+        model = BayesianTucker().fit(T)
+    assert "capped-core" in model.status_
+
+
 def test_early_end_is_told(example):
     T, _ = example
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):

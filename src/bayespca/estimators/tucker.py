@@ -28,7 +28,7 @@ FloatArray = NDArray[np.float64]
 Shape = tuple[int, ...]
 
 # Advice that is worth a warning, besides a place in `status_`.
-WARNED = ("empty-slices", "empty-rows", "empty-columns", "near-rank-bound")
+WARNED = ("empty-slices", "capped-core", "empty-rows", "empty-columns", "near-rank-bound")
 
 
 class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

@@ -20,7 +20,7 @@ from . import posterior as read
 from .data import Cells, cells, empty_slices
 from .posterior import Posterior
 from .records import DenseCore, KroneckerCore, Rows
-from .start import Guess, guess, random, spectral, with_one_more
+from .start import LARGEST_CORE, Guess, guess, random, spectral, with_one_more
 from .sweeps import equations_of, stepping
 from .tucker import LEAST_NOISE, VANISHED, Model, State, strengths, without
 
@@ -33,6 +33,10 @@ FAMILIES: dict[str, Family] = {"evb": VB, "epb": PB_B, "emap": MAP, "pb": PB_B}
 # Of the mean square of the data: with less noise than this nothing is left of the digits of
 # point-estimated factors, of which there are several.
 LEAST_BORROWED = 1e-6
+CAPPED = (
+    f"With this many holes the core has at most {LARGEST_CORE:,} entries to start with, and the "
+    "unfoldings show more components than that: ranks may be too small."
+)
 
 
 @dataclass(frozen=True)
@@ -70,23 +74,36 @@ def fit(T: Array, options: Options) -> Fit:
     """Fit a tensor of floats with NaN in its holes; of another library, on its device."""
     data = cells(T, center=options.center)
     status = _status(T, data)
-    run, data, model, borrowed = _run(data, options)
-    if borrowed:
+    solved = _run(data, options)
+    if solved.noise_is_borrowed:
         status = status.but(*borrowed_noise(options.method))
-    return _finished(run, data, model, options, status)
+    if solved.is_capped:
+        status = status.but("capped-core", CAPPED)
+    return _finished(solved, options, status)
 
 
 # --- what is to be fitted, and from where ------------------------------------------------------
 
 
-def _run(data: Cells, options: Options) -> tuple[inference.Run[State], Cells, Model, bool]:
+@dataclass(frozen=True)
+class Solved:
+    """A run, what it fitted, whether its noise is that of EVB, and its start had to be small."""
+
+    run: inference.Run[State]
+    data: Cells
+    model: Model
+    noise_is_borrowed: bool
+    is_capped: bool
+
+
+def _run(data: Cells, options: Options) -> Solved:
     noise = _given_noise(data, options)
     borrowed = noise is None and options.method != "evb"
     is_given = options.method == "pb" and None in options.ranks
     if borrowed or is_given:
         quiet = replace(options.looping, callback=None, checkpoint=None, n_init=1)
         evb = replace(options, method="evb", solver="auto", init="closed", looping=quiet)
-        found = _run(data, evb)[0].state
+        found = _run(data, evb).run.state
         noise = max(found.noise_variance, LEAST_BORROWED) if borrowed else noise
         if is_given:
             # A given prior does not choose ranks.
@@ -105,7 +122,7 @@ def _run(data: Cells, options: Options) -> tuple[inference.Run[State], Cells, Mo
     )
     if model.prunes and any(model.free):
         run = _searched(run, step, data, model, options)
-    return run, data, model, borrowed
+    return Solved(run, data, model, borrowed, guessed.is_capped)
 
 
 def _looping(data: Cells, options: Options) -> inference.Looping:
@@ -199,9 +216,8 @@ def _status(T: Array, data: Cells) -> Status:
 # --- what was found ----------------------------------------------------------------------------
 
 
-def _finished(
-    run: inference.Run[State], data: Cells, model: Model, options: Options, status: Status
-) -> Fit:
+def _finished(solved: Solved, options: Options, status: Status) -> Fit:
+    run, data, model = solved.run, solved.data, solved.model
     state = _alive(run.state, data, model)
     posterior = _posterior(state, data)
     ranks = tuple(

@@ -40,11 +40,15 @@ ROUNDS = 10
 
 @dataclass(frozen=True, eq=False)
 class Guess:
-    """What the unfoldings show: vectors of each mode, as many as to start with, and the noise."""
+    """What the unfoldings show: vectors of each mode, as many as to start with, and the noise.
+
+    `fills` tells how holes are to be treated, `is_capped` whether there would be more components.
+    """
 
     bases: tuple[FloatArray, ...]
     noise_variance: float
     fills: bool = False
+    is_capped: bool = False
 
     @property
     def ranks(self) -> Ranks:
@@ -64,14 +68,14 @@ def guess(data: Cells, asked: tuple[int | None, ...]) -> Guess:
     ]
     fills = math.prod(ranks) > LARGE_CORE and data.share > MOSTLY_THERE
     # Where the core has a covariance, the largest of the ranks that are free gives way.
-    free = [n for n, fixed in enumerate(asked) if fixed is None]
+    free, shown = [n for n, fixed in enumerate(asked) if fixed is None], list(ranks)
     while not fills and free and math.prod(ranks) > LARGEST_CORE:
         ranks[max(free, key=lambda n: ranks[n])] -= 1
     # Ranks that were asked for are not less for that: then holes are filled whatever their share.
     fills = fills or math.prod(ranks) > LARGEST_CORE
     vectors = tuple(U[:, :rank] for U, rank in zip(bases, ranks, strict=True))
     # Zeros in holes look like noise: too much of it would hide weak components.
-    return Guess(vectors, LITTLE_NOISE, fills)
+    return Guess(vectors, LITTLE_NOISE, fills, is_capped=ranks != shown)
 
 
 def spectral(data: Cells, model: Model, guess: Guess, noise: float) -> State:
