@@ -385,6 +385,7 @@ T3 = np.random.default_rng(0).normal(size=(4, 5, 6))
         ({"method": "emap", "solver": "gradient"}, T3[0], "three modes or more"),
         ({"method": "emap", "solver": "gradient"}, with_holes(T3, 0.2), "without holes"),
         ({"noise_variance": -1.0}, T3, "noise_variance must be a positive number"),
+        ({"prior_variance": 2.0}, T3, "prior_variance is for method='pb'"),
         ({"prior_variance": 0}, T3, "prior_variance must be a positive number"),
         ({"center": True}, T3[:1], "needs two slices"),
         ({}, T3 + 1j, "Complex data not supported"),

@@ -61,7 +61,8 @@ class PCAMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin
     init : {"pruned", "k-means"}, default="pruned"
         Where sweeps start. ``"k-means"``: the clusters of k-means, from the seeds of k-means++.
         ``"pruned"``: twice as many of these and at least ten, of which those whose rows do best
-        elsewhere are taken out. This costs a few times as much and often ends much lower.
+        elsewhere are taken out. This costs a few times as much and often ends much lower. With
+        ``n_components="auto"`` the two are the same: clusters are taken out as long as that pays.
     max_iter : int, default=500
         Largest number of sweeps.
     tol : float, default=1e-6

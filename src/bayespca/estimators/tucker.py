@@ -188,6 +188,10 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             _tensors.check_positive("noise_variance", self.noise_variance)
         if self.solver == "gradient" and self.method != "emap":
             raise ValueError("solver='gradient' is for method='emap'.")
+        if self.prior_variance != 1.0 and self.method != "pb":
+            raise ValueError(
+                f"prior_variance is for method='pb': method={self.method!r} learns its priors."
+            )
 
     def _found(self, T: Array, ranks: tuple[int | None, ...], callback: Any) -> Found:
         shape = _tensors.squeezed_shape(tuple(T.shape))
