@@ -40,8 +40,8 @@ bench-ratings: $(VENV)/.installed-ratings
 	RECBOLE_WHEEL=$$(ls build/recbole-*.whl) $(BIN)/python benchmarks/run.py ratings
 
 clean:
-	rm -rf $(VENV) build dist bayespca-demo .artefacts .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	rm -rf $(VENV) build dist bayespca-demo bayespca-reproduction .artefacts .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests benchmarks experiments -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit("bayespca needs Python 3.11 or newer, but $(PYTHON) is %d.%d: name another one with make PYTHON=..." % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'

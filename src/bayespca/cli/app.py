@@ -257,6 +257,34 @@ def info(model: o.Model, json: o.Json = False) -> None:
 
 
 @app.command()
+def reproduce(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="[PAPER]",
+            help="icml2011, icann1999, aistats2014, lecture or all; or one table or figure, as in "
+            "icml2011/table1.",
+        ),
+    ] = "all",
+    data: Annotated[
+        Path | None,
+        typer.Option(help="A folder with data sets; otherwise that of BAYESPCA_DATA."),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer seeds and smaller sizes: some minutes.")
+    ] = False,
+    out: Annotated[Path, typer.Option("--out", "-o", help="A folder for the page.")] = Path(
+        "bayespca-reproduction"
+    ),
+) -> None:
+    """The tables and figures of the papers, next to what is printed there."""
+    with in_one_sentence():
+        from . import reproducing as work
+
+        work.reproduce(target, data=data, quick=quick, out=out)
+
+
+@app.command()
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="A folder for the files.")] = Path(
         "bayespca-demo"

@@ -1,0 +1,135 @@
+"""Data sets: from a folder, from OpenML, or a sentence that says which one is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Known:
+    """A data set that the papers use: its shape, and its number at OpenML if that has it."""
+
+    shape: tuple[int, ...]
+    openml: int | None = None
+    source: str = ""
+
+
+UCI = "UCI machine learning repository"
+KNOWN = {
+    "chart": Known((600, 60), 377, f"synthetic control charts, {UCI}"),
+    "glass": Known((214, 9), 41, UCI),
+    "wine": Known((178, 13), 187, UCI),
+    "optdigits": Known((5620, 64), 28, f"optical digits, {UCI}"),
+    "satellite": Known((6435, 36), 182, f"Statlog Landsat, {UCI}"),
+    "segment": Known((2310, 19), 36, f"image segmentation, {UCI}"),
+    "letter": Known((20000, 16), 6, UCI),
+    "oilflow": Known((1000, 12), None, "Bishop's oil-flow data"),
+    "freyfaces": Known((1965, 560), None, "Frey faces"),
+    "amino": Known((5, 201, 61), None, "amino acids, University of Copenhagen"),
+    "fia": Known((12, 100, 89), None, "flow injection analysis, University of Copenhagen"),
+}
+MOVIELENS = Known((100000, 3), None, "MovieLens 100K, GroupLens: its terms forbid copies")
+
+
+class Missing(Exception):  # noqa: N818 (no error: a line of the page)
+    """A data set that is not here; the page gives the reason."""
+
+
+def _openml(number: int) -> FloatArray:
+    """The numeric features of a set at OpenML, by its number there; downloaded once."""
+    from sklearn.datasets import fetch_openml
+
+    found = fetch_openml(data_id=number, as_frame=False, parser="liac-arff")
+    return np.asarray(found.data, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Data:
+    """Where data sets are found: folders, the first one that has it; then OpenML, if allowed."""
+
+    folders: tuple[Path, ...] = ()
+    download: Callable[[int], Any] | None = field(default=_openml)
+
+    def table(self, name: str) -> FloatArray:
+        """Samples × features, neither centred nor scaled."""
+        return self._array(name, "X")
+
+    def tensor(self, name: str) -> FloatArray:
+        return self._array(name, "T")
+
+    def labels(self, name: str) -> NDArray[Any]:
+        """The labels `y` that a file holds beside its features."""
+        path = self._file([f"{name}.npz"])
+        if path is None:
+            raise Missing(f"{name} with its labels is not there: {_advice(name)}")
+        with np.load(path) as arrays:
+            return np.asarray(arrays["y"])
+
+    def ratings(self) -> FloatArray:
+        """MovieLens 100K: user, item and rating, a row for each; `u.data` as GroupLens has it."""
+        path = self._file(["u.data", "ml-100k/u.data"])
+        if path is None:
+            raise Missing(
+                f"MovieLens is not there ({MOVIELENS.source}): put ml-100k/u.data into the folder "
+                "that --data names."
+            )
+        return np.loadtxt(path, usecols=(0, 1, 2))
+
+    def _array(self, name: str, key: str) -> FloatArray:
+        path = self._file([f"{name}.npz", f"{name}.mat"])
+        found = _read(path, key, KNOWN[name].shape) if path else self._downloaded(name)
+        if found.shape != KNOWN[name].shape:
+            raise Missing(
+                f"{name} has shape {found.shape} in {path.name if path else 'the download'}, and "
+                f"the paper's has {KNOWN[name].shape}."
+            )
+        return found
+
+    def _file(self, names: Iterable[str]) -> Path | None:
+        paths = (folder / name for folder in self.folders for name in names)
+        return next((path for path in paths if path.is_file()), None)
+
+    def _downloaded(self, name: str) -> FloatArray:
+        number = KNOWN[name].openml
+        if number is None or self.download is None:
+            raise Missing(f"{name} is not there: {_advice(name)}")
+        try:
+            return np.asarray(_once(self.download, number), dtype=np.float64)
+        except Exception as error:
+            # Networks fail in many ways, and none of them is ours.
+            raise Missing(
+                f"{name} is not there and could not be downloaded from OpenML "
+                f"({type(error).__name__}): {_advice(name)}"
+            ) from error
+
+
+@cache
+def _once(download: Callable[[int], Any], number: int) -> Any:
+    return download(number)
+
+
+def _read(path: Path, key: str, shape: tuple[int, ...]) -> FloatArray:
+    """`key` of an .npz file, or the array of the right shape in a MATLAB file."""
+    if path.suffix == ".npz":
+        with np.load(path) as arrays:
+            return np.asarray(arrays[key], dtype=np.float64)
+    from scipy.io import loadmat
+
+    arrays = (a for a in loadmat(path).values() if isinstance(a, np.ndarray))
+    found = next((a for a in arrays if a.shape == shape), None)
+    if found is None:
+        raise Missing(f"{path.name} has no array of shape {shape}.")
+    return np.asarray(found, dtype=np.float64)
+
+
+def _advice(name: str) -> str:
+    return f"put {name}.npz ({KNOWN[name].source}) into the folder that --data names."

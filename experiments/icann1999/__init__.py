@@ -1,0 +1,1 @@
+"""Bishop: Variational principal components (ICANN 1999)."""

@@ -1,0 +1,1 @@
+"""Nakajima, Sugiyama, Babacan: On Bayesian PCA (ICML 2011)."""

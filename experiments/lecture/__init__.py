@@ -1,0 +1,1 @@
+"""A lecture on mixtures, projection, PCA and variational Bayes."""

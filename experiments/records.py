@@ -1,0 +1,98 @@
+"""What programs are given, what they hand back, and what is kept of it for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .comparing import DIFFERS, Comparison
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from .data import Data
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a program is given.
+
+    Attributes
+    ----------
+    printed
+        Its table in `expected.toml`.
+    data
+        Where data sets are found.
+    quick
+        Whether fewer seeds and smaller sizes will do. The page says what was run.
+    """
+
+    printed: Mapping[str, Any]
+    data: Data
+    quick: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a program hands back: lines of the page, figures by their captions, and the setting."""
+
+    comparisons: tuple[Comparison, ...]
+    setting: str
+    seed: str = "none"
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A number known not to come out as it is printed: what comes out, why, and what was tried."""
+
+    what: str
+    came_out: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """A table or figure as it is on the page. `skipped` says why it is not there."""
+
+    paper: str
+    program: str
+    title: str
+    quick: bool
+    seconds: float
+    setting: str = ""
+    seed: str = ""
+    comparisons: tuple[Comparison, ...] = ()
+    figures: tuple[tuple[str, str], ...] = ()
+    remarks: tuple[str, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    skipped: str = ""
+
+    def unexplained(self) -> list[Comparison]:
+        """Lines that differ from the paper, about which `expected.toml` has nothing to say."""
+        known = {difference.what: difference.came_out for difference in self.differences}
+        return [
+            line
+            for line in self.comparisons
+            if line.verdict == DIFFERS and line.computed not in known.get(line.what, ())
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, read: dict[str, Any]) -> Result:
+        return cls(
+            **read
+            | {
+                "comparisons": tuple(Comparison(**line) for line in read["comparisons"]),
+                "differences": tuple(
+                    Difference(**one | {"came_out": tuple(one["came_out"])})
+                    for one in read["differences"]
+                ),
+                "figures": tuple((file, caption) for file, caption in read["figures"]),
+                "remarks": tuple(read["remarks"]),
+            }
+        )

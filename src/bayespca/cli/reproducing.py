@@ -1,0 +1,97 @@
+"""`bayespca reproduce`: the programs in experiments/, and the page that they fill.
+
+In a checkout they lie beside the sources, in an installed package inside it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import bayespca
+
+from . import screen
+
+PACKAGE = "bayespca_experiments"
+MARKS = {"differs": "[red]differs[/red]", "skipped": "[dim]skipped[/dim]"}
+
+
+def experiments() -> ModuleType:
+    """The package of programs, under a name of its own."""
+    if PACKAGE in sys.modules:
+        return sys.modules[PACKAGE]
+    root = Path(bayespca.__file__).parent
+    places = (root.parents[1] / "experiments", root / "experiments")
+    folder = next((place for place in places if (place / "__init__.py").is_file()), None)
+    if folder is None:
+        raise ImportError(
+            "the programs that reproduce the papers are not part of this installation: install "
+            'bayespca from its wheel, or from a checkout with pip install -e ".[all]".'
+        )
+    spec = spec_from_file_location(
+        PACKAGE, folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[PACKAGE] = module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def reproduce(target: str, *, data: Path | None, quick: bool, out: Path) -> None:
+    """Run what `target` means, tell each table and figure as it is done, and write the page."""
+    from importlib import import_module
+
+    experiments()
+    page = import_module(f"{PACKAGE}.page")
+    running = import_module(f"{PACKAGE}.running")
+    _need("matplotlib", "jinja2")
+    places = import_module(f"{PACKAGE}.data").Data(_folders(data))
+    console = screen.console()
+    for paper, program in running.chosen(target):
+        with console.status(f"{paper}/{program}"):
+            result, outcome = running.reproduce(paper, program, data=places, quick=quick)
+            page.keep(out, result, outcome.figures)
+        _show(console, result, page.duration(result.seconds))
+    markdown, html = page.write(out)
+    console.print(f"\nThe page is in [bold]{html}[/bold], and as Markdown in {markdown}.")
+
+
+def _folders(data: Path | None) -> tuple[Path, ...]:
+    """The folder that was named, then the one that BAYESPCA_DATA names."""
+    if data is not None and not data.is_dir():
+        raise ValueError(f"{data} is no folder: --data names the folder with the data sets.")
+    known = os.environ.get("BAYESPCA_DATA")
+    return tuple(Path(folder) for folder in (data, known) if folder)
+
+
+def _need(*packages: str) -> None:
+    from importlib.util import find_spec
+
+    missing = [name for name in packages if find_spec(name) is None]
+    if missing:
+        raise ImportError(
+            f"the page needs {' and '.join(missing)}: install what it takes with "
+            'pip install "bayespca[plot,report]".'
+        )
+
+
+def _show(console: Any, result: Any, time: str) -> None:
+    from rich.table import Table as Grid
+
+    console.print(
+        f"\n[bold]{result.paper}/{result.program}[/bold]  {result.title}  [dim]{time}[/dim]"
+    )
+    if result.skipped:
+        console.print(f"  skipped: {result.skipped}")
+        return
+    grid = Grid(box=None, padding=(0, 2), show_header=True, header_style="dim")
+    for name in ("", "printed", "computed", ""):
+        grid.add_column(name)
+    for line in result.comparisons:
+        grid.add_row(line.what, line.printed, line.computed, MARKS.get(line.verdict, line.verdict))
+    console.print(grid)
