@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -57,7 +58,7 @@ def data_for(engine, X):
 
 def plan_for(method):
     options = {"max_rank": RANK} if method == "ml" else {}
-    return lambda spectrum: solve(spectrum, method, **options)
+    return partial(solve, method=method, **options)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

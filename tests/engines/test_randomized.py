@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import array_api_strict
 import numpy as np
 import pytest
@@ -168,10 +170,7 @@ def test_squares_that_overflow_are_refused():
 @pytest.mark.parametrize("method", sorted(METHODS))
 def test_any_method(method):
     X = signal(TALL, 4, weakest=2)
-
-    def plan(spectrum):
-        return solve(spectrum, method, max_rank=4)
-
+    plan = partial(solve, method=method, max_rank=4)
     found = run(X, plan=plan, max_basis=400)
     theirs, _, right = reference(X, plan=plan)
     assert plan(found.spectrum).rank == theirs.rank
@@ -181,19 +180,13 @@ def test_any_method(method):
 @pytest.mark.parametrize("cap", [0, 1, 3])
 def test_a_rank_limited_from_outside(cap):
     X = signal(TALL, 8)
-
-    def plan(spectrum):
-        return solve(spectrum, max_rank=cap)
-
+    plan = partial(solve, max_rank=cap)
     assert_right(run(X, plan=plan), X, plan=plan)
 
 
 def test_a_given_noise():
     X = signal(TALL, 6)
-
-    def plan(spectrum):
-        return solve(spectrum, noise_variance=1.2)
-
+    plan = partial(solve, noise_variance=1.2)
     assert_right(run(X, plan=plan), X, plan=plan)
 
 

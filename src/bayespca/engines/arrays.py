@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import array_namespace, device, is_numpy_array, to_device
+from array_api_compat import (
+    array_namespace,
+    device,
+    is_cupy_array,
+    is_numpy_array,
+    is_torch_array,
+    to_device,
+)
 
 from .records import Array
 
@@ -18,7 +26,9 @@ __all__ = [
     "is_numpy_array",
     "is_sparse",
     "numpy_dtype",
+    "on_accelerator",
     "row_blocks",
+    "sum_of_squares",
     "to_namespace",
     "to_numpy",
 ]
@@ -68,6 +78,32 @@ def numpy_dtype(dtype: object) -> np.dtype[Any]:
 def eps(dtype: object) -> float:
     """The relative precision of a floating-point dtype of any namespace."""
     return float(np.finfo(numpy_dtype(dtype)).eps)
+
+
+def on_accelerator(a: Array) -> bool:
+    """Whether an array lives on a GPU or the like."""
+    return not is_numpy_array(a) and "cpu" not in str(device(a)).lower()
+
+
+def sum_of_squares(X: Array) -> float:
+    """Σx² in float64, without such a copy of a whole array in float32."""
+    if is_torch_array(X):
+        import torch
+
+        return float(torch.linalg.vector_norm(X, dtype=torch.float64)) ** 2
+    if is_cupy_array(X):
+        return float(_cupy_squares()(X))
+    xp = array_namespace(X)
+    blocks = (xp.astype(X[rows, :], xp.float64, copy=False) for rows in row_blocks(X))
+    return sum(float(xp.sum(xp.vecdot(block, block))) for block in blocks)
+
+
+@cache
+def _cupy_squares() -> Any:
+    import cupy
+
+    square = "(double)x * (double)x"
+    return cupy.ReductionKernel("T x", "float64 y", square, "a + b", "y = a", "0", "square_sum")
 
 
 def row_blocks(X: Array, axis: int = 0) -> list[slice]:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .arrays import array_namespace, cast, eps, row_blocks
+from .arrays import array_namespace, cast, eps, is_numpy_array, row_blocks, sum_of_squares
 from .records import Array
 
 # The means may exceed the standard deviations by this over √ε before X is centred in a copy: 10
@@ -150,8 +150,14 @@ def sparse_operator(X: Any, *, center: bool = True) -> SparseOperator:
 
 
 def _column_sums(X: Array, shift: Array | None = None) -> tuple[Array, float]:
-    """Column sums and the sum of all squares of X − shift in float64, from blocks of rows."""
+    """Column sums and the sum of all squares of X − shift in float64, from blocks of rows.
+
+    Elsewhere than in NumPy, where a block would be written to memory and read again, in one pass
+    each.
+    """
     xp = array_namespace(X)
+    if shift is None and not is_numpy_array(X):
+        return xp.sum(X, axis=0, dtype=xp.float64), sum_of_squares(X)
     total = xp.sum(X[:0, :], axis=0, dtype=xp.float64)
     squares = 0.0
     for rows in row_blocks(X):

@@ -64,14 +64,15 @@ from scipy.special import betainc, betaincinv
 from bayespca.spectrum import Solution, Spectrum
 from bayespca.spectrum.records import SLACK
 
-from .arrays import array_namespace, cast, eps, to_namespace, to_numpy
+from .arrays import array_namespace, cast, eps, on_accelerator, to_namespace, to_numpy
 from .operators import Operator
 from .records import Array, Decomposition, Plan
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
-# Columns multiplied at once: enough to run at the speed of arithmetic, few enough to take steps.
-BLOCK = 24
+# Columns multiplied at once: enough to run at the speed of arithmetic, few enough to take steps. On
+# an accelerator, where each step waits for the host several times, more.
+BLOCK, ACCELERATOR_BLOCK = 24, 48
 # The smallest number of columns worth a pass over the data.
 NARROW = 8
 # Full steps before the first look: no confidence is reached sooner.
@@ -89,7 +90,7 @@ def decompose(
     *,
     plan: Plan,
     rng: np.random.Generator,
-    block: int = BLOCK,
+    block: int | None = None,
     max_miss: float = 1e-6,
     max_basis: int | None = None,
 ) -> Decomposition | None:
@@ -106,7 +107,7 @@ def decompose(
         Draws the starting block. What comes out depends on it only within the tolerance: subspaces
         to 1e-7 in float64, 1e-4 in float32.
     block
-        Number of columns to multiply at once.
+        Number of columns to multiply at once; by default what suits the place of the data.
     max_miss
         The largest probability allowed of having missed a singular value above the threshold.
         Where the plan keeps fewer than are above it, the value to miss is one above the last kept,
@@ -122,6 +123,8 @@ def decompose(
     """
     if not np.isfinite(operator.sum_of_squares):
         raise ValueError("the squares of the data overflow: divide them by a common factor.")
+    if block is None:
+        block = ACCELERATOR_BLOCK if on_accelerator(operator.mean) else BLOCK
     problem = Problem.of(operator, plan, block, max_miss, max_basis)
     if not operator.sum_of_squares:
         rows = to_namespace(np.zeros((0, operator.shape[1])), operator.mean, operator.dtype)
@@ -187,6 +190,10 @@ class Problem:
     def energy(self) -> float:
         """‖A‖² in units."""
         return self.operator.sum_of_squares / self.unit / self.unit
+
+    def rough(self, spectrum: Spectrum) -> Solution:
+        """What the plan makes of a spectrum on the way: rank, threshold and whether it is sure."""
+        return self.plan(spectrum, other_ranks=False)
 
     def spectrum(self, values: FloatArray, *, is_complete: bool = False) -> Spectrum:
         """The spectrum in the units of the data: truncated, unless all that is not given is 0."""
@@ -351,14 +358,14 @@ class Look:
         places = np.arange(problem.full_rank - self.n_settled) + 0.5
         ends = np.cumsum(self.ritz.counts[self.n_settled :]) * (1 - caution)
         values = np.append(settled, np.append(rest, 0.0)[np.searchsorted(ends, places)])
-        return problem.plan(problem.spectrum(values, is_complete=True)).rank
+        return problem.rough(problem.spectrum(values, is_complete=True)).rank
 
 
 def _decided(ritz: Ritz, n_feasible: int, problem: Problem) -> Solution | None:
     """The plan's solution for the Ritz values, if it is one and leaves some of them."""
     if not n_feasible:
         return None
-    solution = problem.plan(problem.spectrum(ritz.values[:n_feasible]))
+    solution = problem.rough(problem.spectrum(ritz.values[:n_feasible]))
     leaves = solution.rank < ritz.values.size and ritz.values[solution.rank] > 0
     return solution if solution.status.exact and leaves else None
 
@@ -494,7 +501,7 @@ class Space:
     def __init__(self, operator: Operator, start: Array, problem: Problem) -> None:
         n, p = operator.shape
         self.operator = operator
-        self.unit, self.eps = problem.unit, problem.eps
+        self.unit, self.eps, self.tolerance = problem.unit, problem.eps, problem.tolerance
         self.left = Rows(n, start, start.dtype)
         self.right = Rows(p, start, start.dtype)
         self.right.append(start)
@@ -571,7 +578,7 @@ class Space:
 
     def ritz(self) -> Ritz:
         """The singular triplets of B."""
-        _, values, right = np.linalg.svd(self.B, full_matrices=False)
+        values, right = _singular(self.B, self.tolerance)
         self.norm = max(self.norm, float(values[0])) if values.size else self.norm
         leak = np.linalg.norm(right[:, self.n_expanded :], axis=1)
         weight = (right[:, : self.n_start] ** 2).sum(axis=1)
@@ -603,6 +610,20 @@ class Space:
         self.width = min(self.width, self.frontier)
         if 0 < self.width < self.frontier:
             self._turn(np.roll(np.eye(self.frontier), self.width, axis=0))
+
+
+def _singular(B: FloatArray, tolerance: float) -> tuple[FloatArray, FloatArray]:
+    """Singular values of a wide matrix in decreasing order, and its right vectors as rows.
+
+    By the eigenvalues of B·Bᵀ, in a quarter of the time, where rounding errors of the largest
+    stay far below the tolerance in the vectors of the smallest.
+    """
+    squares, left = np.linalg.eigh(B @ B.T)
+    if squares.size and squares[0] * 0.01 * tolerance <= EPS64 * squares[-1]:
+        _, values, right = np.linalg.svd(B, full_matrices=False)
+        return values, right
+    values = np.sqrt(squares[::-1])
+    return values, (left[:, ::-1] / values).T @ B
 
 
 def _projected(image: Array, rows: Array) -> tuple[FloatArray, Array]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from array_api_compat import array_namespace, device
@@ -14,8 +14,14 @@ from bayespca.spectrum import Solution, Spectrum, Status
 # Arrays of any namespace that the array API knows: NumPy, torch, CuPy.
 Array = Any
 
-# From a spectrum, perhaps truncated, to a solution whose status tells whether it was long enough.
-Plan = Callable[[Spectrum], Solution]
+
+class Plan(Protocol):
+    """From a spectrum, perhaps truncated, to a solution whose status tells if it was long enough.
+
+    Those who ask again and again do without the free energies of other ranks.
+    """
+
+    def __call__(self, spectrum: Spectrum, *, other_ranks: bool = True) -> Solution: ...
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ class Options:
         """
 
         @lru_cache(maxsize=1)
-        def planned(spectrum: Spectrum) -> Solution:
+        def planned(spectrum: Spectrum, *, other_ranks: bool = True) -> Solution:
             cap = self.n_components
             return solve(
                 spectrum,
@@ -67,6 +67,7 @@ class Options:
                 noise_variance=self.noise_variance,
                 prior_variance=self.prior_variance,
                 max_rank=None if cap is None else min(cap, spectrum.full_rank),
+                other_ranks=other_ranks,
             )
 
         return planned

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bayespca import inference
 from bayespca.engines import Decomposition, decompose, to_numpy
 from bayespca.inference.hierarchy import Fit, Hyper
-from bayespca.spectrum import Solution, Spectrum, Status, solve
+from bayespca.spectrum import Status, solve
 
 from . import hierarchical
 from .hierarchical import Data, State
@@ -25,7 +25,7 @@ def fit(
 ) -> Fit:
     """Fit an array, a sparse matrix or a source of blocks."""
     everything = np.iinfo(np.int64).max
-    found = decompose(X, plan=_plan, center=hyper.has_mean, engine=engine, n_needed=everything)
+    found = decompose(X, plan=solve, center=hyper.has_mean, engine=engine, n_needed=everything)
     unit = float(np.sqrt(found.spectrum.sum_of_squares / np.prod(found.spectrum.shape)))
     unit = unit * found.spectrum.scale or 1.0
     data, basis = _statistics(found, unit)
@@ -40,10 +40,6 @@ def fit(
         records=[State],
     )
     return _finished(found, run, data, inner, basis, unit)
-
-
-def _plan(spectrum: Spectrum) -> Solution:
-    return solve(spectrum)
 
 
 def _statistics(found: Decomposition, unit: float) -> tuple[Data, FloatArray]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -10,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.engines import array_namespace, decompose, fixed_signs, to_numpy
+from bayespca.engines import Plan, array_namespace, decompose, fixed_signs, to_numpy
 from bayespca.engines.places import at, taken
-from bayespca.spectrum import Solution, Spectrum, solve
+from bayespca.spectrum import solve
 
 from .data import Holes
 from .idle import start_idle
@@ -22,7 +21,7 @@ from .vb import LEAST_NOISE, Model, State, columns_of
 # Arrays of any namespace.
 Array = Any
 FloatArray = NDArray[np.float64]
-Solve = Callable[[Spectrum], Solution]
+Solve = Plan
 
 # Times that the filled matrix is factorized and filled again: at least, and as long as its rank
 # falls, which is cheap beside a sweep with components too many.
