@@ -388,7 +388,7 @@ class Rigged:
         self._direction, self._factor = direction, factor
         self._rng = np.random.default_rng(seed)
 
-    def standard_normal(self, shape):
+    def standard_normal(self, shape, dtype):
         draw = self._rng.standard_normal(shape)
         along = draw @ self._direction
         self.share = self._factor**2 * (along @ along) / shape[1]

@@ -25,6 +25,7 @@ __all__ = [
     "eps",
     "is_numpy_array",
     "is_sparse",
+    "normal_draws",
     "numpy_dtype",
     "on_accelerator",
     "row_blocks",
@@ -83,6 +84,23 @@ def eps(dtype: object) -> float:
 def on_accelerator(a: Array) -> bool:
     """Whether an array lives on a GPU or the like."""
     return not is_numpy_array(a) and "cpu" not in str(device(a)).lower()
+
+
+def normal_draws(
+    rng: np.random.Generator, shape: tuple[int, int], like: Array, dtype: Any
+) -> Array:
+    """Standard normal numbers where `like` lives: drawn there, by a seed from `rng`, on a GPU."""
+    if on_accelerator(like) and is_torch_array(like):
+        import torch
+
+        generator = torch.Generator(like.device).manual_seed(int(rng.integers(2**63)))
+        return torch.randn(shape, generator=generator, dtype=dtype, device=like.device)
+    if on_accelerator(like) and is_cupy_array(like):
+        import cupy
+
+        draws = cupy.random.RandomState(int(rng.integers(2**32)))
+        return draws.standard_normal(shape, dtype=dtype)
+    return to_namespace(rng.standard_normal(shape, numpy_dtype(dtype)), like, dtype)
 
 
 def sum_of_squares(X: Array) -> float:

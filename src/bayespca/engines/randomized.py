@@ -64,7 +64,15 @@ from scipy.special import betainc, betaincinv
 from bayespca.spectrum import Solution, Spectrum
 from bayespca.spectrum.records import SLACK
 
-from .arrays import array_namespace, cast, eps, on_accelerator, to_namespace, to_numpy
+from .arrays import (
+    array_namespace,
+    cast,
+    eps,
+    normal_draws,
+    on_accelerator,
+    to_namespace,
+    to_numpy,
+)
 from .operators import Operator
 from .records import Array, Decomposition, Plan
 
@@ -72,7 +80,10 @@ FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # Columns multiplied at once: enough to run at the speed of arithmetic, few enough to take steps. On
 # an accelerator, where each step waits for the host several times, more.
-BLOCK, ACCELERATOR_BLOCK = 24, 48
+BLOCK, ACCELERATOR_BLOCK = 24, 64
+# How far to go before the next look: the share of the way that is estimated, and of the size. On an
+# accelerator a look takes as long as a step.
+WAY, ACCELERATOR_WAY = (0.5, 1 / 8), (1.5, 1 / 2)
 # The smallest number of columns worth a pass over the data.
 NARROW = 8
 # Full steps before the first look: no confidence is reached sooner.
@@ -80,6 +91,9 @@ FIRST_LOOK = 3
 # Ritz values that must lie below those kept before an answer is believed.
 SPARE = 4
 EPS64 = float(np.finfo(np.float64).eps)
+# How much smaller the eigenvalues of a Gram matrix may be than its largest, over the precision of
+# the numbers: rows that Cholesky's factor makes orthonormal are so to a hundredth at worst.
+WELL = 100.0
 # Where the energy below the kept components is a smaller part of theirs than this, a difference
 # does not tell it to six digits: then others must find the noise.
 LOST = 2e7 * EPS64
@@ -261,15 +275,16 @@ def _refined(
     known = float(ritz.values[:k] @ ritz.values[:k])
     visible = problem.eps * known / (1e-6 * (problem.energy - known) + problem.eps**2 * known)
     if problem.eps < 1e-10 or visible <= 1:
-        return ritz.values, lambda n: to_namespace(ritz.right[:n], basis) @ basis
-    rows = to_namespace(ritz.right[:k], basis) @ basis
+        return ritz.values, lambda n: cast(ritz.right[:n, :], basis.dtype) @ basis
+    rows = cast(ritz.right[:k, :], basis.dtype) @ basis
     rows = rows if visible <= 10 else cast(rows, wide)
     image = cast(problem.operator.matmul(rows.T), wide) / problem.unit
     half = np.linalg.inv(np.linalg.cholesky(to_numpy(cast(rows, wide) @ cast(rows, wide).T)))
     squares, turn = np.linalg.eigh(half @ to_numpy(image.T @ image) @ half.T)
     values = np.append(np.sqrt(squares[::-1]), ritz.values[k:])
-    right = np.concatenate([turn[:, ::-1].T @ ritz.right[:k], ritz.right[k:]])
-    return np.minimum.accumulate(values), lambda n: to_namespace(right[:n], basis) @ basis
+    first = to_namespace(turn[:, ::-1].T, ritz.right) @ ritz.right[:k, :]
+    right = array_namespace(first).concat([first, ritz.right[k:, :]])
+    return np.minimum.accumulate(values), lambda n: cast(right[:n, :], basis.dtype) @ basis
 
 
 # --- looking at the Ritz values ----------------------------------------------------------------
@@ -277,14 +292,14 @@ def _refined(
 
 @dataclass(frozen=True)
 class Ritz:
-    """Singular values of B in decreasing order, and right vectors as rows.
+    """Singular values of B in decreasing order, and right vectors as rows, where B is.
 
     `leak` is the norm of their part in the frontier. `counts` estimates how many singular values
     of A each stands for, from its weight in the random start.
     """
 
     values: FloatArray
-    right: FloatArray
+    right: Array
     leak: FloatArray
     counts: FloatArray
 
@@ -509,7 +524,7 @@ class Space:
         self.left = Rows(n, start, start.dtype)
         self.right = Rows(p, start, start.dtype)
         self.right.append(start)
-        self.B: FloatArray = np.zeros((0, self.right.size))
+        self.B = to_namespace(np.zeros((0, self.right.size)), start, operator.mean.dtype)
         self.n_expanded = self.full_steps = self.next_look = 0
         self.n_start = self.width = self.right.size
         self.norm = 0.0
@@ -517,8 +532,8 @@ class Space:
     @classmethod
     def start(cls, operator: Operator, rng: np.random.Generator, problem: Problem) -> Space:
         """A space with a Gaussian block as its frontier."""
-        draw = rng.standard_normal((problem.block, operator.shape[1]))
-        block = to_namespace(draw, operator.mean, operator.dtype)
+        shape = (problem.block, operator.shape[1])
+        block = normal_draws(rng, shape, operator.mean, operator.dtype)
         for _ in range(2):
             _, block = _orthonormal(block, _gram(block), 0.0)
         return cls(operator, block, problem)
@@ -548,12 +563,15 @@ class Space:
         if left.shape[0]:
             image = self.operator.rmatmul(left.T).T
             along, beyond, right = self._extended(self.right, image)
-            self.B = np.block([[self.B, np.zeros((self.size, beyond.shape[1]))], [along, beyond]])
+            xp = array_namespace(beyond)
+            above = to_namespace(np.zeros((self.size, beyond.shape[1])), beyond)
+            columns = [(self.B, along), (above, beyond)]
+            self.B = xp.concat([xp.concat(column) for column in columns], axis=1)
             self.left.append(left)
             self.right.append(right)
         self._turn_to_newest()
 
-    def _extended(self, basis: Rows, image: Array) -> tuple[FloatArray, FloatArray, Array]:
+    def _extended(self, basis: Rows, image: Array) -> tuple[Array, Array, Array]:
         """C, R and new rows, orthonormal to the basis, with image = C·basis + R·new.
 
         Directions that rounding errors of the product could have made are left out.
@@ -570,10 +588,12 @@ class Space:
         turn, image = _orthonormal(image, _gram(image), 0.5)
         return along, beyond @ turn, image
 
-    def _see(self, along: FloatArray, gram: FloatArray) -> None:
+    def _see(self, along: Array, gram: Array) -> None:
         """Learn the norm of A from a product with vectors of length one."""
-        squares = gram.diagonal() + (along**2).sum(axis=1)
-        self.norm = max(self.norm, float(np.sqrt(squares.max(initial=0.0))))
+        if gram.shape[0]:
+            xp = array_namespace(gram)
+            squares = xp.linalg.diagonal(gram) + xp.sum(along**2, axis=1)
+            self.norm = max(self.norm, float(xp.max(squares)) ** 0.5)
 
     @property
     def rounding(self) -> float:
@@ -584,8 +604,10 @@ class Space:
         """The singular triplets of B."""
         values, right = _singular(self.B, self.tolerance)
         self.norm = max(self.norm, float(values[0])) if values.size else self.norm
-        leak = np.linalg.norm(right[:, self.n_expanded :], axis=1)
-        weight = (right[:, : self.n_start] ** 2).sum(axis=1)
+        xp = array_namespace(right)
+        parts = (right[:, self.n_expanded :], right[:, : self.n_start])
+        squares = to_numpy(xp.stack([xp.sum(part**2, axis=1) for part in parts]))
+        leak, weight = np.sqrt(squares[0]), squares[1]
         return Ritz(values, right, leak, weight * (self.operator.shape[1] / self.n_start))
 
     def aim(self, look: Look) -> None:
@@ -595,19 +617,21 @@ class Space:
         if look.is_sure and 0 < slow.size < width:
             rest = np.setdiff1d(np.arange(look.ritz.values.size), slow)
             order = np.append(slow, rest)[: self.frontier]
-            turn, _ = np.linalg.qr(look.ritz.right[order, self.n_expanded :].T, mode="complete")
+            leaks = to_numpy(look.ritz.right)[order, self.n_expanded :]
+            turn, _ = np.linalg.qr(leaks.T, mode="complete")
             self._turn(turn.T)
             width = min(-(-slow.size // NARROW) * NARROW, width)
         self.width = width
         # Looks cost the cube of the size: let it grow a little in between.
-        self.next_look = self.size + int(min(0.5 * look.to_go, self.size / 8))
+        way, growth = ACCELERATOR_WAY if on_accelerator(self.B) else WAY
+        self.next_look = self.size + int(min(way * look.to_go, growth * self.size))
 
     def _turn(self, rotation: FloatArray) -> None:
         """Rotate the frontier."""
         first = self.n_expanded
         rows = self.right.rows[first:, :]
         self.right.replace(first, to_namespace(rotation, rows) @ rows)
-        self.B[:, first:] = self.B[:, first:] @ rotation.T
+        self.B[:, first:] = self.B[:, first:] @ to_namespace(rotation.T, self.B)
 
     def _turn_to_newest(self) -> None:
         """Bring forward the newest part of the frontier, to which the last step led."""
@@ -616,47 +640,76 @@ class Space:
             self._turn(np.roll(np.eye(self.frontier), self.width, axis=0))
 
 
-def _singular(B: FloatArray, tolerance: float) -> tuple[FloatArray, FloatArray]:
+def _singular(B: Array, tolerance: float) -> tuple[FloatArray, Array]:
     """Singular values of a wide matrix in decreasing order, and its right vectors as rows.
 
     By the eigenvalues of B·Bᵀ, in a quarter of the time, where rounding errors of the largest
     stay far below the tolerance in the vectors of the smallest.
     """
-    squares, left = np.linalg.eigh(B @ B.T)
-    if squares.size and squares[0] * 0.01 * tolerance <= EPS64 * squares[-1]:
-        _, values, right = np.linalg.svd(B, full_matrices=False)
-        return values, right
-    values = np.sqrt(squares[::-1])
-    return values, (left[:, ::-1] / values).T @ B
+    xp = array_namespace(B)
+    if not B.shape[0]:
+        return np.zeros(0), B
+    squares, left = xp.linalg.eigh(B @ B.T)
+    known = to_numpy(squares)
+    if known[0] * 0.01 * tolerance <= EPS64 * known[-1]:
+        _, values, right = np.linalg.svd(to_numpy(B), full_matrices=False)
+        return values, to_namespace(right, B)
+    return np.sqrt(known[::-1]), xp.flip((left / xp.sqrt(squares)).T, axis=0) @ B
 
 
-def _projected(image: Array, rows: Array) -> tuple[FloatArray, Array]:
-    """C = image·rowsᵀ, and what it leaves of the image."""
+def _projected(image: Array, rows: Array) -> tuple[Array, Array]:
+    """C = image·rowsᵀ in float64, and what it leaves of the image."""
     along = image @ rows.T
-    return to_numpy(along).astype(np.float64), image - along @ rows
+    return _wide(along), image - along @ rows
 
 
-def _gram(image: Array) -> FloatArray:
-    return to_numpy(image @ image.T).astype(np.float64)
+def _gram(image: Array) -> Array:
+    return _wide(image @ image.T)
 
 
-def _orthonormal(image: Array, gram: FloatArray, floor: float) -> tuple[FloatArray, Array]:
+def _wide(small: Array) -> Array:
+    return cast(small, array_namespace(small).float64)
+
+
+def _orthonormal(image: Array, gram: Array, floor: float) -> tuple[Array, Array]:
     """R and orthonormal rows with image = R·rows, without directions that are below `floor`.
 
     By Cholesky's factor of the Gram matrix, which is products only, as long as it is well
-    conditioned: rows are then orthonormal to 1e-3 at worst, and a second time to full precision.
-    By Householder's QR if not.
+    conditioned: a second time makes them orthonormal to full precision. By Householder's QR if not.
     """
-    xp = array_namespace(image)
     if not image.shape[0]:
-        return np.zeros((0, 0)), image
-    squares = np.linalg.eigvalsh(gram)
-    if squares[0] > max(1e3 * eps(image.dtype) * squares[-1], floor**2):
-        R = np.linalg.cholesky(gram)
-        # Small, well conditioned, and wanted as a product with rows that are long.
-        return R, to_namespace(np.linalg.inv(R), image) @ image
-    Q, R = xp.linalg.qr(image.T)
+        return gram, image
+    R, inverse = _cholesky(gram, least=WELL * eps(image.dtype), floor=floor)
+    if R is not None:
+        return R, cast(inverse, image.dtype) @ image
+    Q, R = array_namespace(image).linalg.qr(image.T)
     left, sizes, right = np.linalg.svd(to_numpy(R).astype(np.float64))
     keep = sizes > floor
     turned = to_namespace(left[:, keep].T, image) @ Q.T
-    return right[keep].T * sizes[keep], turned
+    return to_namespace(right[keep].T * sizes[keep], gram), turned
+
+
+def _cholesky(gram: Array, *, least: float, floor: float) -> tuple[Array, Array]:
+    """Cholesky's factor and its inverse; None where the smallest eigenvalue is not above `least`
+    times the largest, or not above the square of `floor`.
+
+    The inverse is small, well conditioned, and wanted in a product with rows that are long.
+    """
+    xp = array_namespace(gram)
+    try:
+        R = xp.linalg.cholesky(gram)
+        inverse = xp.linalg.inv(R)
+    except (np.linalg.LinAlgError, RuntimeError):  # the latter is what torch raises
+        return None, None
+    # Bounds of both, which are cheap, may tell already: the second is that of rows that are nearly
+    # orthonormal.
+    middle = xp.mean(xp.linalg.diagonal(gram))
+    size = xp.linalg.matrix_norm(gram)
+    off = xp.sqrt(xp.clip(size**2 - gram.shape[0] * middle**2, 0.0))
+    bounds = xp.stack([1.0 / xp.sum(inverse**2), middle - off, size])
+    by_inverse, by_middle, largest = to_numpy(bounds)
+    if max(by_inverse, by_middle) > max(least * largest, floor**2):
+        return R, inverse
+    squares = to_numpy(xp.linalg.eigvalsh(gram))
+    good = squares[0] > max(least * squares[-1], floor**2)
+    return (R, inverse) if good else (None, None)
