@@ -73,5 +73,5 @@ def hinton(*matrices: np.ndarray, titles: tuple[str, ...] = ()):
         ax.grid(visible=False)
         HintonDisplay(W).plot(ax=ax)
     for ax, title in zip(axes, titles, strict=False):
-        ax.set_title(title)
+        ax.set_title(title, pad=14)
     return figure
