@@ -35,7 +35,7 @@ def reproduce(run: Run) -> Outcome:
             claim(
                 "a range of dimensionalities",
                 run.printed["range"],
-                ", ".join(f"{k}: {p:.3f}" for k, p in enumerate(posterior) if p > 0),
+                ", ".join(f"{k}: {p:.3f}" for k, p in enumerate(posterior) if p >= 0.0005),
                 holds=bool(posterior.max() < 1),
             ),
             shown("noise standard deviation", f"{model.noise_variance_**0.5:.2f}"),

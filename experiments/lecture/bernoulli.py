@@ -135,6 +135,8 @@ def _figure(X: np.ndarray, model: BernoulliMixture, p: np.ndarray):
     )
     for ax, (image, title, x, y) in zip(axes, images, strict=True):
         ax.grid(visible=False)
-        ax.imshow(image, aspect="auto", cmap="Greys", vmin=0, vmax=1, interpolation="nearest")
+        rows, columns = image.shape
+        place = {"extent": (0.5, columns + 0.5, rows + 0.5, 0.5), "aspect": "auto"}
+        ax.imshow(image, cmap="Greys", vmin=0, vmax=1, interpolation="nearest", **place)
         ax.set(title=title, xlabel=x, ylabel=y)
     return figure

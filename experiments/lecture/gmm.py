@@ -184,11 +184,11 @@ def _ellipses(ax, means, covariances) -> None:
 
 def _points(ax, X: np.ndarray) -> None:
     ax.plot(*X.T, ".", color=REFERENCE, markersize=3)
-    ax.set(xlim=(-7, 7), ylim=(-7, 8), aspect="equal")
+    ax.set(xlim=(-7, 7), ylim=(-7, 8))
 
 
 def _iterations(X: np.ndarray, steps: list[Step]):
-    figure, axes = panels(6, width=2.7, height=3.0)
+    figure, axes = panels(6, width=2.7, height=2.9)
     last = len(steps) - 1
     for ax, count in zip(axes, (*SHOWN_STEPS, last), strict=False):
         _points(ax, X)
@@ -199,6 +199,7 @@ def _iterations(X: np.ndarray, steps: list[Step]):
     likelihoods = [step.likelihood for step in steps[1:]]
     axes[-1].plot(count, likelihoods, "--", color=COLOURS["epb"], label="L")
     axes[-1].set(xlabel="iteration", ylabel="nats")
+    axes[-1].locator_params(axis="x", integer=True)
     axes[-1].legend(frameon=False)
     return figure
 

@@ -33,4 +33,4 @@ def scatter(ax, points: np.ndarray, labels: np.ndarray, **wording: str) -> None:
     """Two dimensions of points, a mark for each group."""
     for k in np.unique(labels):
         ax.scatter(*points[labels == k].T, marker=MARKS[k], color=COLOURS[k], s=18)
-    ax.set(aspect="equal", **wording)
+    ax.set(aspect="equal", adjustable="datalim", **wording)

@@ -80,7 +80,7 @@ def reproduce(run: Run) -> Outcome:
         "sets. The slides do not say where the groups are; these are the book's examples.",
         seed=f"0 to {n - 1}",
         figures={
-            "Three groups, as on the slide: (a) first two dimensions, (b) eigenvalues, (c) "
+            "Three groups, with the panels of the slide: (a) first two dimensions, (b) eigenvalues, (c) "
             "projection onto the first two principal components.": _figure(
                 Y, labels, eigenvalues, X
             ),

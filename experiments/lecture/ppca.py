@@ -27,7 +27,7 @@ LOG_2PI = np.log(2 * np.pi)
 
 @dataclass(frozen=True)
 class Posterior:
-    """Q(X)Q(W)Q(τ): means of rows, the covariance that all share, and f; e depends on sizes only."""
+    """Q(X)Q(W)Q(τ): means of rows, the covariance that all share, and f."""
 
     mu_x: np.ndarray
     S_x: np.ndarray
@@ -144,7 +144,7 @@ def reproduce(run: Run) -> Outcome:
         f"N(0, 1); not centred. D = {D}, a = b = 1.",
         seed="0 (data and starts)",
         figures={
-            "As on the slide: (a) first two dimensions, (b) evolution of the bound, (c) posterior "
+            "The panels of the slide: (a) first two dimensions, (b) evolution of the bound, (c) posterior "
             "mean of the latent variables.": _figure(Y, labels, bounds, ours, latent)
         },
         remarks=(
