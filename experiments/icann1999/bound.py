@@ -39,20 +39,20 @@ def reproduce(run: Run) -> Outcome:
             claim(
                 "L(Q)",
                 "Eq. 10",
-                f"written out, {apart:.0e} nats from what the model reports",
+                f"written out, {apart:.1g} nats from what the model reports",
                 holds=bool(apart < 1e-9),
             ),
             claim(
                 "evolution",
                 run.printed["evolution"],
-                f"{len(ours)} sweeps; largest fall {fall:.0e} nats",
+                f"{len(ours)} sweeps; largest fall {fall:.1g} nats",
                 holds=bool(fall < 1e-9),
             ),
             claim(
                 "derivatives at the end",
                 run.printed["derivatives"],
-                f"at most {at_end[worst]:.0e} nats (with respect to {worst}); "
-                f"{max(at_start.values()):.0e} after the first sweep",
+                f"at most {at_end[worst]:.1g} nats (with respect to {worst}); "
+                f"{max(at_start.values()):.1g} after the first sweep",
                 holds=bool(at_end[worst] < 1e-4),
             ),
             claim(

@@ -29,7 +29,7 @@ def reproduce(run: Run) -> Outcome:
             claim(
                 "W",
                 "Eq. 6",
-                f"largest difference in an entry of WWᵀ {apart:.0e}",
+                f"largest difference in an entry of WWᵀ {apart:.1g}",
                 holds=bool(apart < 1e-10),
             ),
             claim(

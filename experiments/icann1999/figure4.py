@@ -21,7 +21,7 @@ def reproduce(run: Run) -> Outcome:
             claim(
                 "the other columns",
                 run.printed["suppressed"],
-                f"norms at most {sizes[on:].max():.0e}, of the four at least {sizes[on - 1]:.2f}",
+                f"norms at most {sizes[on:].max():.1g}, of the four at least {sizes[on - 1]:.2f}",
                 holds=bool(sizes[on:].max() < 1e-6 * sizes[on - 1]),
             ),
             shown(

@@ -39,7 +39,7 @@ def reproduce(run: Run) -> Outcome:
             claim(
                 "PCs from Corr(X)",
                 run.printed["correlation"],
-                f"BayesianPCA(scale=True) changes by {correlation:.0e}",
+                f"BayesianPCA(scale=True) changes by {correlation:.1g}",
                 holds=bool(correlation < 1e-10),
             ),
             claim(

@@ -47,13 +47,13 @@ def reproduce(run: Run) -> Outcome:
             claim(
                 "directions",
                 run.printed["directions"],
-                f"largest entry of |WᵀW − I| {off:.0e}",
+                f"largest entry of |WᵀW − I| {off:.1g}",
                 holds=bool(off < 1e-12),
             ),
             claim(
                 "eigenvalues",
                 run.printed["eigenvalues"],
-                f"largest relative difference {variances:.0e}",
+                f"largest relative difference {variances:.1g}",
                 holds=bool(variances < 1e-12),
             ),
             _structure(run, "three groups on a line", LINE, 1),
@@ -61,7 +61,7 @@ def reproduce(run: Run) -> Outcome:
             claim(
                 "the order of the dimensions",
                 run.printed["order"],
-                f"turned about, the plane of the first two components changes by {moved:.0e}",
+                f"turned about, the plane of the first two components changes by {moved:.1g}",
                 holds=bool(moved < 1e-10),
             ),
             claim(
@@ -77,11 +77,12 @@ def reproduce(run: Run) -> Outcome:
         ),
         setting="Groups of 20 in the first two dimensions, N(0, 1) in the other five: three around "
         f"(0, 0), (5, 5) and (−5, −5), four around the corners of a square of side 5; {n} data "
-        "sets. The slides do not say where the groups are; these are the book's examples.",
+        "sets. The slides do not say where the groups are; these are the examples of the book that "
+        "they follow (Rogers and Girolami, A First Course in Machine Learning).",
         seed=f"0 to {n - 1}",
         figures={
-            "Three groups, with the panels of the slide: (a) first two dimensions, (b) eigenvalues, (c) "
-            "projection onto the first two principal components.": _figure(
+            "Three groups, with the panels of the slide: (a) first two dimensions, (b) "
+            "eigenvalues, (c) projection onto the first two principal components.": _figure(
                 Y, labels, eigenvalues, X
             ),
             "The same with four groups.": _figure(*_example(SQUARE)),

@@ -110,20 +110,20 @@ def reproduce(run: Run) -> Outcome:
             claim(
                 "L(X, W, τ)",
                 "the slide's formula",
-                f"{apart:.0e} nats from what the model reports",
+                f"{apart:.1g} nats from what the model reports",
                 holds=bool(apart < 1e-9),
             ),
             claim(
                 "the bound",
                 run.printed["bound"],
-                f"largest falls: {falls[0]:.0e} nats by the slide's updates, {falls[1]:.0e} by "
+                f"largest falls: {falls[0]:.1g} nats by the slide's updates, {falls[1]:.1g} by "
                 "VariationalPCA",
                 holds=bool(max(falls) < 1e-9),
             ),
             claim(
                 "convergence",
                 run.printed["convergence"],
-                f"{SWEEPS} sweeps of the slide's updates end {abs(below):.0e} nats from "
+                f"{SWEEPS} sweeps of the slide's updates end {abs(below):.1g} nats from "
                 f"VariationalPCA's {len(ours)}",
                 holds=bool(abs(below) < 1e-6),
             ),
@@ -144,8 +144,8 @@ def reproduce(run: Run) -> Outcome:
         f"N(0, 1); not centred. D = {D}, a = b = 1.",
         seed="0 (data and starts)",
         figures={
-            "The panels of the slide: (a) first two dimensions, (b) evolution of the bound, (c) posterior "
-            "mean of the latent variables.": _figure(Y, labels, bounds, ours, latent)
+            "The panels of the slide: (a) first two dimensions, (b) evolution of the bound, (c) "
+            "posterior mean of the latent variables.": _figure(Y, labels, bounds, ours, latent)
         },
         remarks=(
             "VariationalPCA turns the latent space after every sweep, which is why it takes fewer.",
