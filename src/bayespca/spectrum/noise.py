@@ -102,17 +102,19 @@ class Objective:
 
     def terms(self, k: int, s: float) -> tuple[float, float]:
         """2F without its constants, and R, with exactly k components kept at noise s."""
-        n_dropped = self.max_rank - k
-        cost, residual = self.prior.kept_sums(self.g2[:k], s)
-        cost += self.max_rank * self.prior.dropped(s)
-        residual += n_dropped * self.prior.dropped_residual(s)
+        cost = self.prior.kept_cost(self.g2[:k], s) + self.max_rank * self.prior.dropped(s)
         tail = float(self.tails[k])
-        return self.cells * np.log(s) + tail / s + cost, tail + s * residual
+        return self.cells * np.log(s) + tail / s + cost, self.residual(k, s)
+
+    def residual(self, k: int, s: float) -> float:
+        """R with exactly k components kept at noise s."""
+        of_dropped = (self.max_rank - k) * self.prior.dropped_residual(s)
+        return float(self.tails[k]) + s * (self.prior.kept_residual(self.g2[:k], s) + of_dropped)
 
     def slope(self, k: int, y: float) -> float:
         """d(2F)/dy per cell with k components kept."""
         s = float(np.exp(y))
-        return 1.0 - self.terms(k, s)[1] / (self.cells * s)
+        return 1.0 - self.residual(k, s) / (self.cells * s)
 
     def rises(self, point: Point) -> float:
         """The sign of the slope at a point, minimised over the rank."""

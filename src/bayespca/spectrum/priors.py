@@ -65,8 +65,11 @@ class NoisePrior(Prior, Protocol):
     def exist_noise(self, g2: Array) -> Array:
         """The noise above which there is no solution that keeps a component."""
 
-    def kept_sums(self, g2: Array, s: float) -> tuple[float, float]:
-        """Σ costs and Σ expected residuals over kept components, the residuals in units of s."""
+    def kept_cost(self, g2: Array, s: float) -> float:
+        """Σ costs over kept components."""
+
+    def kept_residual(self, g2: Array, s: float) -> float:
+        """Σ expected residuals over kept components, in units of s."""
 
     def dropped_residual(self, s: float) -> float:
         """What a dropped component's posterior adds to its γ², in units of s."""
@@ -140,9 +143,12 @@ class GivenPrior:
 
     drop_noise = exist_noise
 
-    def kept_sums(self, g2: Array, s: float) -> tuple[float, float]:
+    def kept_cost(self, g2: Array, s: float) -> float:
+        return float(self.costs(g2 / s, s).sum())
+
+    def kept_residual(self, g2: Array, s: float) -> float:
         l, m = self.sizes
-        return float(self.costs(g2 / s, s).sum()), g2.size * (l + m + self._e(s))
+        return g2.size * (l + m + self._e(s))
 
     def dropped_residual(self, s: float) -> float:
         l, m = self.sizes
@@ -215,12 +221,16 @@ class EmpiricalVB(LearnedPrior):
     def exist_noise(self, g2: Array) -> Array:
         return g2 / closed_form.learned_edge(self.L, self.M, *self.sizes)
 
-    def kept_sums(self, g2: Array, s: float) -> tuple[float, float]:
+    def kept_cost(self, g2: Array, s: float) -> float:
+        return float(free_energy.evb_cost(self._kept_strength(g2, s), self.L, self.M).sum())
+
+    def kept_residual(self, g2: Array, s: float) -> float:
+        return float(free_energy.evb_residual(self._kept_strength(g2, s), self.L, self.M).sum())
+
+    def _kept_strength(self, g2: Array, s: float) -> Array:
         edge = closed_form.learned_edge(self.L, self.M, *self.sizes)
         # At its own exist_noise a component's x may round to just below the edge.
-        z = self.strength(np.maximum(g2 / s, edge), s)
-        cost = free_energy.evb_cost(z, self.L, self.M).sum()
-        return float(cost), float(free_energy.evb_residual(z, self.L, self.M).sum())
+        return self.strength(np.maximum(g2 / s, edge), s)
 
     def dropped_residual(self, s: float) -> float:
         return 0.0
