@@ -19,6 +19,8 @@ INTEGRATED = {"evb": (True, True), "epb-a": (True, False), "epb-b": (False, True
 INTEGRATED |= {"emap": (False, False)}
 # A component counts while its part of B·Aᵀ has a norm above this share of noise's, σ·√max(L, M).
 ALIVE = 1e-3
+# Prior variances of point estimates below this, in units of σ, are of components long dead.
+FLOOR = 1e-4
 
 
 @dataclass(frozen=True)
@@ -56,17 +58,19 @@ class Sweep:
 
     @property
     def free_energy(self) -> float:
-        """Eq. 5 of aistats2014. A point estimate counts through the density of its prior."""
+        """Eq. 5 of aistats2014. A point estimate counts through the density of its prior.
+
+        That density grows without bound as a component dies, and here no further than to a prior
+        variance of `FLOOR`.
+        """
         return self.free_energy_of(np.ones(len(self.A.prior), dtype=bool))
 
     def free_energy_of(self, components: NDArray[np.bool_]) -> float:
-        """The same without the priors and posteriors of all other components.
-
-        Where a factor is point-estimated these fall without bound as a component dies.
-        """
+        """The same without the priors and posteriors of all other components."""
         cells = len(self.A.mean) * len(self.B.mean)
         likelihood = cells * np.log(2 * np.pi * self.noise) + self.error / self.noise
-        divergences = _divergence(self.A, components) + _divergence(self.B, components)
+        floor = FLOOR * np.sqrt(self.noise)
+        divergences = sum(_divergence(factor, components, floor) for factor in (self.A, self.B))
         return float(0.5 * (likelihood + divergences))
 
 
@@ -130,15 +134,15 @@ def with_priors(A: Factor, B: Factor) -> tuple[Factor, Factor]:
     return replace(A, prior=shared), replace(B, prior=shared)
 
 
-def _divergence(factor: Factor, components: NDArray[np.bool_]) -> float:
+def _divergence(factor: Factor, components: NDArray[np.bool_], floor: float) -> float:
     """Twice the divergence of a factor from its prior; −2·log of its density for a point estimate.
 
     n·log|C| + tr(C⁻¹⟨FᵀF⟩), and then −n·(log|Σ| + H) or n·H·log 2π.
     """
     n, H = len(factor.mean), int(np.count_nonzero(components))
     prior = np.maximum(factor.prior[components], np.finfo(float).tiny)
-    common = n * np.sum(np.log(prior)) + np.sum(np.diagonal(factor.moment)[components] / prior)
+    spread = float(np.sum(np.diagonal(factor.moment)[components] / prior))
     if not factor.integrated:
-        return float(common + n * H * np.log(2 * np.pi))
+        return spread + n * float(np.sum(np.log(2 * np.pi * np.maximum(prior, floor))))
     covariance = factor.covariance[np.ix_(components, components)]
-    return float(common - n * (np.linalg.slogdet(covariance)[1] + H))
+    return spread + n * float(np.sum(np.log(prior)) - np.linalg.slogdet(covariance)[1] - H)
