@@ -21,6 +21,8 @@ INTEGRATED |= {"emap": (False, False)}
 ALIVE = 1e-3
 # Prior variances of point estimates below this, in units of σ, are of components long dead.
 FLOOR = 1e-4
+# c_a²·c_b² of components without weight, in units of σ².
+FORGOTTEN = 1e-20
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,16 @@ class Factor:
     def moment(self) -> FloatArray:
         """⟨FᵀF⟩ = mean'mean + n·covariance."""
         return self.mean.T @ self.mean + len(self.mean) * self.covariance
+
+    def of(self, components: NDArray[np.bool_]) -> Factor:
+        """With some of its components."""
+        covariance = self.covariance[np.ix_(components, components)]
+        return replace(
+            self,
+            mean=self.mean[:, components],
+            covariance=covariance,
+            prior=self.prior[components],
+        )
 
 
 @dataclass(frozen=True)
@@ -81,13 +93,21 @@ def method_of(method: str, shape: tuple[int, int]) -> str:
 
 
 def sweeps(
-    V: FloatArray, method: str, *, noise: float, learn_noise: bool = False, seed: int = 0
+    V: FloatArray,
+    method: str,
+    *,
+    noise: float,
+    learn_noise: bool = False,
+    seed: int = 0,
+    forgets: bool = False,
 ) -> Iterator[Sweep]:
     """Sweeps without end over a matrix V of size L×M, with all min(L, M) components.
 
     Means begin as draws from N(0, 1), covariances and priors as the identity (aistats2014,
     Section 5). Each sweep is Eq. 13–16 of icml2011 for A and B, then their priors (Eq. 30) and, if
     it is learned, the noise (Eq. 31). A factor that is point-estimated has no covariance.
+
+    With `forgets` components of no weight in any sum leave the model, which spares their time.
     """
     L, M = V.shape
     H = min(L, M)
@@ -103,6 +123,9 @@ def sweeps(
         product = V @ A.mean
         B = _posterior(B, product, A, noise)
         A, B = with_priors(A, B)
+        if forgets:
+            there = A.prior * B.prior > FORGOTTEN * noise
+            A, B, product = A.of(there), B.of(there), product[:, there]
         error = squares - 2 * np.sum(product * B.mean) + np.sum(A.moment * B.moment)
         if learn_noise:
             noise = error / (L * M)

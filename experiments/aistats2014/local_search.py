@@ -107,8 +107,8 @@ def outcome(run: Run, method: str) -> Outcome:
 
 BOUNDLESS = (
     "The free energy of a component that dies falls without bound (Propositions 2 and 3). Here it "
-    "falls no further once the component is dead (a prior variance of 1e-4, or 1e-10 of the data in "
-    "the package's sweeps), and what dead components leave at the end is taken off."
+    "falls no further once the component is dead (a prior variance of 1e-4, or in the package's "
+    "sweeps of 1e-10 of the data), and what dead components leave at the end is taken off."
 )
 
 

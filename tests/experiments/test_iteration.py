@@ -87,6 +87,15 @@ def test_it_ends_at_the_closed_form(method, shape):
     assert closed.free_energy_ == pytest.approx(end.free_energy_of(end.alive), abs=left)
 
 
+@pytest.mark.parametrize("method", ["epb", "emap"])
+def test_forgotten_components_change_nothing(method):
+    V = matrix(6, 9, 1)
+    with_all, without = (after(80, V, method, noise=1.0, forgets=f) for f in (False, True))
+    assert without.A.mean.shape[1] < with_all.A.mean.shape[1]
+    assert without.rank == with_all.rank
+    assert without.error == pytest.approx(with_all.error, rel=1e-12)
+
+
 def test_partially_bayesian_integrates_out_the_longer_side():
     assert iteration.method_of("epb", (5, 8)) == "epb-a"
     assert iteration.method_of("epb", (8, 5)) == "epb-b"
