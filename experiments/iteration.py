@@ -122,7 +122,7 @@ def sweeps(
         A = _posterior(A, V.T @ B.mean, B, noise)
         product = V @ A.mean
         B = _posterior(B, product, A, noise)
-        A, B = with_priors(A, B)
+        A, B = _with_priors(A, B)
         if forgets:
             there = A.prior * B.prior > FORGOTTEN * noise
             A, B, product = A.of(there), B.of(there), product[:, there]
@@ -143,18 +143,28 @@ def _posterior(factor: Factor, product: FloatArray, other: Factor, noise: float)
     return replace(factor, mean=mean, covariance=covariance * factor.integrated)
 
 
-def with_priors(A: Factor, B: Factor) -> tuple[Factor, Factor]:
-    """c_a² = ‖a‖²/M + Σ_hh, and the same of B (Eq. 30 of icml2011).
+def _with_priors(A: Factor, B: Factor) -> tuple[Factor, Factor]:
+    """Both with their prior variances learned."""
+    of_a, of_b = learned_priors(
+        (np.diagonal(A.moment), np.diagonal(B.moment)),
+        (len(A.mean), len(B.mean)),
+        shared=not (A.integrated and B.integrated),
+    )
+    return replace(A, prior=of_a), replace(B, prior=of_b)
+
+
+def learned_priors(
+    squares: tuple[FloatArray, FloatArray], sizes: tuple[int, int], *, shared: bool
+) -> tuple[FloatArray, FloatArray]:
+    """c_a² = ⟨‖a‖²⟩/M and c_b² = ⟨‖b‖²⟩/L (Eq. 30 of icml2011), or one c² for both.
 
     Where a factor is point-estimated c_a = c_b, as aistats2014 fixes them in Section 3.1: with each
     to itself the free energy falls without bound along c_a/c_b, and there is no solution to end at.
     """
-    of_a, of_b = (np.diagonal(factor.moment) for factor in (A, B))
-    M, L = len(A.mean), len(B.mean)
-    if A.integrated and B.integrated:
-        return replace(A, prior=of_a / M), replace(B, prior=of_b / L)
-    shared = (of_a + of_b) / (L + M)
-    return replace(A, prior=shared), replace(B, prior=shared)
+    if shared:
+        both = (squares[0] + squares[1]) / sum(sizes)
+        return both, both
+    return squares[0] / sizes[0], squares[1] / sizes[1]
 
 
 def _divergence(factor: Factor, components: NDArray[np.bool_], floor: float) -> float:

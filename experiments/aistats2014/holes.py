@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
-from ..iteration import ALIVE, INTEGRATED, method_of
+from ..iteration import ALIVE, INTEGRATED, learned_priors, method_of
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,11 @@ class Rows:
     def moments(self) -> np.ndarray:
         """⟨f·fᵀ⟩ of each row."""
         return self.mean[:, :, None] * self.mean[:, None, :] + self.covariances
+
+    @property
+    def squares(self) -> np.ndarray:
+        """⟨‖f‖²⟩ of each component."""
+        return np.einsum("nh,nh->h", self.mean, self.mean) + np.einsum("nhh->h", self.covariances)
 
 
 def ranks(
@@ -69,10 +74,10 @@ def _posterior(
 
 
 def _with_priors(A: Rows, B: Rows) -> tuple[Rows, Rows]:
-    """As `iteration.with_priors`: c_a = c_b where a factor is point-estimated."""
-    of_a, of_b = (np.einsum("nhh->h", rows.moments) for rows in (A, B))
-    M, L = len(A.mean), len(B.mean)
-    if A.integrated and B.integrated:
-        return replace(A, prior=of_a / M), replace(B, prior=of_b / L)
-    shared = (of_a + of_b) / (L + M)
-    return replace(A, prior=shared), replace(B, prior=shared)
+    """Both with their prior variances learned."""
+    of_a, of_b = learned_priors(
+        (A.squares, B.squares),
+        (len(A.mean), len(B.mean)),
+        shared=not (A.integrated and B.integrated),
+    )
+    return replace(A, prior=of_a), replace(B, prior=of_b)
