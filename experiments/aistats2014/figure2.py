@@ -56,13 +56,13 @@ def reproduce(run: Run) -> Outcome:
                 holds=apart < unlike,
             ),
             claim(
-                "right",
+                "right, PB",
                 "VB and PB behave similarly",
                 f"at most {close:.1g} apart",
                 holds=close < 0.1 * unlike,
             ),
             claim(
-                "right",
+                "right, MAP",
                 "MAP behaves like the maximum likelihood estimator",
                 f"within {as_observed:.0e} of it, and up to {unlike:.2f} from VB",
                 holds=as_observed < 1e-6,

@@ -128,7 +128,9 @@ def reproduce(run: Run) -> Outcome:
         seed=f"0 (data), 0 to {n_starts - 1} (starts)",
         figures={
             "Rank over sweeps: thick by the paper's iteration, thin by the package's sweeps, a "
-            "line for each start.": _figure(found)
+            "line for each start. Dashed: the true rank.": _figure(
+                found, run.printed["ArtificialCF"]["rank"]
+            )
         },
     )
 
@@ -173,7 +175,7 @@ def _listed(found: dict[str, int]) -> str:
     return ", ".join(f"{METHODS[method]} {rank}" for method, rank in found.items())
 
 
-def _figure(found: dict[str, Found]):
+def _figure(found: dict[str, Found], true_rank: int):
     figure, axes = panels(len(found))
     for ax, (name, one) in zip(axes, found.items(), strict=True):
         for method, title in METHODS.items():
@@ -187,7 +189,7 @@ def _figure(found: dict[str, Found]):
                 label=title,
             )
         if name == "ArtificialCF":
-            ax.axhline(5, color=REFERENCE, linestyle="--", linewidth=1)
+            ax.axhline(true_rank, color=REFERENCE, linestyle="--", linewidth=1)
         ax.set(xlabel="sweeps", ylabel="estimated rank", title=name, ylim=(0, COMPONENTS + 1))
     axes[0].legend(frameon=False)
     return figure

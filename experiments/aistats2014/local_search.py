@@ -118,7 +118,7 @@ def _nearness(way: str, trials: Iterable[Trial], level: float):
     return claim(
         f"free energy by the {way}",
         "tends to find the analytic solution",
-        f"{near} of {len(above)} starts within {NEAR:.1%} of its free energy; at most "
+        f"{near} of {len(above)} starts within {100 * NEAR:g} % of its free energy; at most "
         f"{max(above):.1g} of it above",
         holds=near == len(above),
     )
