@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 AS_PRINTED = "as printed"
@@ -80,11 +81,15 @@ def frequencies(what: str, printed: Mapping[Any, int], computed: Sequence[Hashab
     expected = Counter(dict(printed))
     outcomes = set(counts) | set(expected)
     least = min(_chance(expected, counts, outcome) for outcome in outcomes)
-    if counts == expected:
+    if _shares(counts) == _shares(expected):
         verdict = AS_PRINTED
     else:
         verdict = WITHIN if least * len(outcomes) >= LEVEL else DIFFERS
     return Comparison(what, _listed(expected), _listed(counts), verdict)
+
+
+def _shares(counts: Counter[Any]) -> dict[Any, Fraction]:
+    return {outcome: Fraction(n, counts.total()) for outcome, n in counts.items()}
 
 
 def _chance(a: Counter[Any], b: Counter[Any], outcome: Hashable) -> float:

@@ -19,6 +19,10 @@ INTEGRATED = {"evb": (True, True), "epb-a": (True, False), "epb-b": (False, True
 INTEGRATED |= {"emap": (False, False)}
 # A component counts while its part of B·Aᵀ has a norm above this share of noise's, σ·√max(L, M).
 ALIVE = 1e-3
+# Prior variances of point estimates below this, in units of σ, are of components long dead.
+FLOOR = 1e-4
+# c_a²·c_b² of components without weight, in units of σ².
+FORGOTTEN = 1e-20
 
 
 @dataclass(frozen=True)
@@ -35,21 +39,51 @@ class Factor:
         """⟨FᵀF⟩ = mean'mean + n·covariance."""
         return self.mean.T @ self.mean + len(self.mean) * self.covariance
 
+    def of(self, components: NDArray[np.bool_]) -> Factor:
+        """With some of its components."""
+        covariance = self.covariance[np.ix_(components, components)]
+        return replace(
+            self,
+            mean=self.mean[:, components],
+            covariance=covariance,
+            prior=self.prior[components],
+        )
+
 
 @dataclass(frozen=True)
 class Sweep:
-    """The posterior after a sweep."""
+    """The posterior after a sweep, and ⟨‖V − B·Aᵀ‖²⟩ under it."""
 
     A: Factor
     B: Factor
     noise: float
-    free_energy: float
+    error: float
+
+    @property
+    def alive(self) -> NDArray[np.bool_]:
+        norms = np.linalg.norm(self.A.mean, axis=0) * np.linalg.norm(self.B.mean, axis=0)
+        return norms > ALIVE * np.sqrt(self.noise * max(len(self.A.mean), len(self.B.mean)))
 
     @property
     def rank(self) -> int:
-        norms = np.linalg.norm(self.A.mean, axis=0) * np.linalg.norm(self.B.mean, axis=0)
-        limit = ALIVE * np.sqrt(self.noise * max(len(self.A.mean), len(self.B.mean)))
-        return int(np.count_nonzero(norms > limit))
+        return int(np.count_nonzero(self.alive))
+
+    @property
+    def free_energy(self) -> float:
+        """Eq. 5 of aistats2014. A point estimate counts through the density of its prior.
+
+        That density grows without bound as a component dies, and here no further than to a prior
+        variance of `FLOOR`.
+        """
+        return self.free_energy_of(np.ones(len(self.A.prior), dtype=bool))
+
+    def free_energy_of(self, components: NDArray[np.bool_]) -> float:
+        """The same without the priors and posteriors of all other components."""
+        cells = len(self.A.mean) * len(self.B.mean)
+        likelihood = cells * np.log(2 * np.pi * self.noise) + self.error / self.noise
+        floor = FLOOR * np.sqrt(self.noise)
+        divergences = sum(_divergence(factor, components, floor) for factor in (self.A, self.B))
+        return float(0.5 * (likelihood + divergences))
 
 
 def method_of(method: str, shape: tuple[int, int]) -> str:
@@ -59,13 +93,21 @@ def method_of(method: str, shape: tuple[int, int]) -> str:
 
 
 def sweeps(
-    V: FloatArray, method: str, *, noise: float, learn_noise: bool = False, seed: int = 0
+    V: FloatArray,
+    method: str,
+    *,
+    noise: float,
+    learn_noise: bool = False,
+    seed: int = 0,
+    forgets: bool = False,
 ) -> Iterator[Sweep]:
     """Sweeps without end over a matrix V of size L×M, with all min(L, M) components.
 
     Means begin as draws from N(0, 1), covariances and priors as the identity (aistats2014,
-    Section 5). Each sweep is Eq. 13–16 of icml2011 for A and B, then c² = ‖a‖²/M + σ_a² (Eq. 30)
-    and, if it is learned, the noise (Eq. 31). A factor that is point-estimated has no covariance.
+    Section 5). Each sweep is Eq. 13–16 of icml2011 for A and B, then their priors (Eq. 30) and, if
+    it is learned, the noise (Eq. 31). A factor that is point-estimated has no covariance.
+
+    With `forgets` components of no weight in any sum leave the model, which spares their time.
     """
     L, M = V.shape
     H = min(L, M)
@@ -77,14 +119,17 @@ def sweeps(
     )
     squares = float(np.sum(V**2))
     while True:
-        A = _with_prior(_posterior(A, V.T @ B.mean, B, noise))
+        A = _posterior(A, V.T @ B.mean, B, noise)
         product = V @ A.mean
-        B = _with_prior(_posterior(B, product, A, noise))
+        B = _posterior(B, product, A, noise)
+        A, B = _with_priors(A, B)
+        if forgets:
+            there = A.prior * B.prior > FORGOTTEN * noise
+            A, B, product = A.of(there), B.of(there), product[:, there]
         error = squares - 2 * np.sum(product * B.mean) + np.sum(A.moment * B.moment)
         if learn_noise:
             noise = error / (L * M)
-        energy = L * M * np.log(2 * np.pi * noise) + error / noise
-        yield Sweep(A, B, noise, 0.5 * (energy + _divergence(A) + _divergence(B)))
+        yield Sweep(A, B, noise, error)
 
 
 def _posterior(factor: Factor, product: FloatArray, other: Factor, noise: float) -> Factor:
@@ -98,18 +143,39 @@ def _posterior(factor: Factor, product: FloatArray, other: Factor, noise: float)
     return replace(factor, mean=mean, covariance=covariance * factor.integrated)
 
 
-def _with_prior(factor: Factor) -> Factor:
-    """Eq. 30: c² = ‖f‖²/n + Σ_hh."""
-    return replace(factor, prior=np.diagonal(factor.moment) / len(factor.mean))
+def _with_priors(A: Factor, B: Factor) -> tuple[Factor, Factor]:
+    """Both with their prior variances learned."""
+    of_a, of_b = learned_priors(
+        (np.diagonal(A.moment), np.diagonal(B.moment)),
+        (len(A.mean), len(B.mean)),
+        shared=not (A.integrated and B.integrated),
+    )
+    return replace(A, prior=of_a), replace(B, prior=of_b)
 
 
-def _divergence(factor: Factor) -> float:
-    """Twice the divergence of a factor from its prior, whose c² is Eq. 30's: n·(log|C| − log|Σ|).
+def learned_priors(
+    squares: tuple[FloatArray, FloatArray], sizes: tuple[int, int], *, shared: bool
+) -> tuple[FloatArray, FloatArray]:
+    """c_a² = ⟨‖a‖²⟩/M and c_b² = ⟨‖b‖²⟩/L (Eq. 30 of icml2011), or one c² for both.
 
-    For a point estimate −2·log of its prior density, Eq. 27 of aistats2014 with its constants.
+    Where a factor is point-estimated c_a = c_b, as aistats2014 fixes them in Section 3.1: with each
+    to itself the free energy falls without bound along c_a/c_b, and there is no solution to end at.
     """
-    n, H = factor.mean.shape
-    prior = np.sum(np.log(np.maximum(factor.prior, np.finfo(float).tiny)))
-    if factor.integrated:
-        return float(n * (prior - np.linalg.slogdet(factor.covariance)[1]))
-    return float(n * (prior + H * (1 + np.log(2 * np.pi))))
+    if shared:
+        both = (squares[0] + squares[1]) / sum(sizes)
+        return both, both
+    return squares[0] / sizes[0], squares[1] / sizes[1]
+
+
+def _divergence(factor: Factor, components: NDArray[np.bool_], floor: float) -> float:
+    """Twice the divergence of a factor from its prior; −2·log of its density for a point estimate.
+
+    n·log|C| + tr(C⁻¹⟨FᵀF⟩), and then −n·(log|Σ| + H) or n·H·log 2π.
+    """
+    n, H = len(factor.mean), int(np.count_nonzero(components))
+    prior = np.maximum(factor.prior[components], np.finfo(float).tiny)
+    spread = float(np.sum(np.diagonal(factor.moment)[components] / prior))
+    if not factor.integrated:
+        return spread + n * float(np.sum(np.log(2 * np.pi * np.maximum(prior, floor))))
+    covariance = factor.covariance[np.ix_(components, components)]
+    return spread + n * float(np.sum(np.log(prior)) - np.linalg.slogdet(covariance)[1] - H)
