@@ -17,7 +17,8 @@ FloatArray = NDArray[np.float64]
 # Which of A and B are integrated out; of PB's two kinds that with the larger factor integrated.
 INTEGRATED = {"evb": (True, True), "epb-a": (True, False), "epb-b": (False, True)}
 INTEGRATED |= {"emap": (False, False)}
-# A component counts while its part of B·Aᵀ has a norm above this share of noise's, σ·√max(L, M).
+# A component counts while its part of B·Aᵀ, and a singular value of B·Aᵀ, is above this share of
+# noise's, σ·√max(L, M).
 ALIVE = 1e-3
 # Prior variances of point estimates below this, in units of σ, are of components long dead.
 FLOOR = 1e-4
@@ -62,11 +63,18 @@ class Sweep:
     @property
     def alive(self) -> NDArray[np.bool_]:
         norms = np.linalg.norm(self.A.mean, axis=0) * np.linalg.norm(self.B.mean, axis=0)
-        return norms > ALIVE * np.sqrt(self.noise * max(len(self.A.mean), len(self.B.mean)))
+        return norms > self._limit
+
+    @property
+    def _limit(self) -> float:
+        return float(ALIVE * np.sqrt(self.noise * max(len(self.A.mean), len(self.B.mean))))
 
     @property
     def rank(self) -> int:
-        return int(np.count_nonzero(self.alive))
+        """That of ⟨B⟩⟨A⟩ᵀ, which may be less than the number of its columns that are alive."""
+        A, B = (np.linalg.qr(factor.mean[:, self.alive], mode="r") for factor in (self.A, self.B))
+        values = np.linalg.svd(B @ A.T, compute_uv=False)
+        return int(np.count_nonzero(values > self._limit))
 
     @property
     def free_energy(self) -> float:
