@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +31,59 @@ ROWS = 4096
 
 EPS = float(np.finfo(np.float64).eps)
 
+Total = TypeVar("Total")
+
+
+class Sample(Protocol):
+    """Data with holes as sweeps see them, wherever the rows are: what is known of the columns, and
+    sums over rows. Names are those of `Holes`.
+    """
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+    @property
+    def location(self) -> FloatArray: ...
+    @property
+    def unit(self) -> FloatArray: ...
+    @property
+    def centred(self) -> bool: ...
+    @property
+    def freedom(self) -> int: ...
+    @property
+    def share(self) -> float: ...
+    @property
+    def column_counts(self) -> FloatArray: ...
+    @property
+    def totals(self) -> FloatArray: ...
+    @property
+    def squares(self) -> FloatArray: ...
+
+    def total(self, sums: Callable[..., Total], *given: Any) -> Total: ...
+    def matrix(self, rows: Callable[..., Array], *given: Any) -> Any: ...
+
+
+class Shares(ABC):
+    """What the mean takes of the rows."""
+
+    centred: bool
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]: ...
+
+    @property
+    def freedom(self) -> int:
+        """M: rows, less the one that the mean takes."""
+        return max(self.shape[0] - self.centred, 1)
+
+    @property
+    def share(self) -> float:
+        """How much of a row is left when the mean has taken its part of it."""
+        return self.freedom / self.shape[0]
+
 
 @dataclass(frozen=True, eq=False)
-class Holes:
+class Holes(Shares):
     """Data with holes: rows are samples, sorted so that those with the same holes are together.
 
     Attributes
@@ -78,15 +129,13 @@ class Holes:
             return self.patterns
         return taken(self.patterns, self.pattern)
 
-    @property
-    def freedom(self) -> int:
-        """M: rows, less the one that the mean takes."""
-        return max(self.shape[0] - self.centred, 1)
+    def total(self, sums: Callable[..., Total], *given: Any) -> Total:
+        """What a function sums up over rows, whose sums over more rows `added` would merge."""
+        return sums(self, *given)
 
-    @property
-    def share(self) -> float:
-        """How much of a row is left when the mean has taken its part of it."""
-        return self.freedom / self.shape[0]
+    def matrix(self, rows: Callable[..., Array], *given: Any) -> Array:
+        """A matrix that a function makes of rows, each from its own row."""
+        return rows(self, *given)
 
     @cached_property
     def column_counts(self) -> FloatArray:
@@ -182,6 +231,14 @@ class Block:
     def counts(self) -> NDArray[np.intp]:
         """Rows of each pattern."""
         return np.diff(self.starts)
+
+
+def added(first: Total, second: Total) -> Total:
+    """Sums over some rows and over those that follow: numbers, arrays, lists, or tuples of them."""
+    if isinstance(first, tuple):
+        merged = [added(a, b) for a, b in zip(first, second, strict=True)]  # type: ignore[call-overload]
+        return type(first)(*merged) if hasattr(first, "_fields") else tuple(merged)  # type: ignore[return-value]
+    return first + second  # type: ignore[operator]
 
 
 def _floats(seen: Array) -> Array:

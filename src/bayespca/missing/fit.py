@@ -17,7 +17,7 @@ from bayespca.spectrum.priors import LOG_2PI, GivenPrior, Prior
 from bayespca.spectrum.solve import borrowed_noise
 
 from . import posterior as read
-from .data import Holes, observed
+from .data import Holes, Sample, observed
 from .posterior import Posterior
 from .rows import Columns
 from .start import fill, random_start, start, start_with_all, with_one_more
@@ -119,11 +119,11 @@ class Solved:
     noise_is_borrowed: bool = False
 
 
-def _run(data: Holes, options: Options) -> Solved:
+def _run(data: Sample, options: Options) -> Solved:
     looping = options.looping
     if looping.checkpoint is not None:
         told = replace(options, looping=inference.Looping())
-        mark = inference.fingerprint(to_numpy(data.values), to_numpy(data.patterns), repr(told))
+        mark = inference.fingerprint(*data.total(_digests), repr(told))
         looping = replace(looping, mark=mark)
     most = _most(data, options)
     noise, borrowed = _given_noise(data, options), False
@@ -144,8 +144,13 @@ def _run(data: Holes, options: Options) -> Solved:
     return Solved(_with_all_that_grow(run, data, model, looping), model, {}, borrowed)
 
 
+def _digests(data: Holes) -> list[str]:
+    """Short texts that differ where cells do."""
+    return [inference.fingerprint(to_numpy(data.values), to_numpy(data.patterns))]
+
+
 def _searched(
-    run: inference.Run[State], data: Holes, model: Model, looping: inference.Looping
+    run: inference.Run[State], data: Sample, model: Model, looping: inference.Looping
 ) -> Solved:
     """With one component less or more, if that is better."""
 
@@ -167,7 +172,7 @@ def _searched(
 
 
 def _start(
-    data: Holes, model: Model, options: Options, noise: float | None, rng: np.random.Generator
+    data: Sample, model: Model, options: Options, noise: float | None, rng: np.random.Generator
 ) -> State:
     if options.init == "random":
         return random_start(data, model, noise, rng)
@@ -186,7 +191,7 @@ def _start(
 
 
 def _with_all_that_grow(
-    run: inference.Run[State], data: Holes, model: Model, looping: inference.Looping
+    run: inference.Run[State], data: Sample, model: Model, looping: inference.Looping
 ) -> inference.Run[State]:
     """Under VB with a given prior: more components, as long as none of them has become idle."""
     while (
@@ -208,7 +213,7 @@ def _with_all_that_grow(
     return run
 
 
-def _most(data: Holes, options: Options) -> int:
+def _most(data: Sample, options: Options) -> int:
     """The largest rank."""
     n, p = data.shape
     if not data.squares.any():
@@ -226,12 +231,12 @@ def _learns_noise(options: Options) -> bool:
     return options.method in ("evb", "ml")
 
 
-def _unit(data: Holes, options: Options) -> float:
+def _unit(data: Sample, options: Options) -> float:
     """What scaled data were divided by."""
     return 1.0 if options.scale or options.per_feature else float(data.unit[0])
 
 
-def _given_noise(data: Holes, options: Options) -> float | None:
+def _given_noise(data: Sample, options: Options) -> float | None:
     """In units of `data`; None where it is to be found."""
     if options.noise_variance == "auto":
         return None
@@ -241,12 +246,12 @@ def _given_noise(data: Holes, options: Options) -> float | None:
     return float(options.noise_variance) / _unit(data, options) ** 2
 
 
-def _prior_variance(data: Holes, options: Options) -> float | None:
+def _prior_variance(data: Sample, options: Options) -> float | None:
     c2 = options.prior_variance
     return None if c2 is None else c2 / _unit(data, options) ** 2
 
 
-def _model(data: Holes, options: Options, most: int, noise: float | None) -> Model:
+def _model(data: Sample, options: Options, most: int, noise: float | None) -> Model:
     shape = (data.shape[1], data.freedom)
     c2 = _prior_variance(data, options)
     prior = METHODS[options.method].prior(*shape, np.inf if c2 is None else c2)
@@ -280,7 +285,7 @@ def _prior(prior: Prior) -> inference.Prior:
 
 def _finished(
     solved: Solved,
-    data: Holes,
+    data: Sample,
     known: Seen,
     options: Options,
     X: Array,
@@ -317,7 +322,7 @@ def _finished(
 
 def _posterior(
     state: State,
-    data: Holes,
+    data: Sample,
     model: Model,
     live: NDArray[np.bool_],
     options: Options,
@@ -343,7 +348,7 @@ def _posterior(
     return replace(found, latent_variance=variance)
 
 
-def _free_energy(run: inference.Run[State], data: Holes, model: Model, options: Options) -> float:
+def _free_energy(run: inference.Run[State], data: Sample, model: Model, options: Options) -> float:
     """In the units of the data, and as the closed forms count.
 
     That is with cₐ = 1 and c_b = c where the prior is given, density one where it is flat, and
