@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, validate_data
 
 from bayespca import io
+from bayespca.engines import seen
 from bayespca.engines.arrays import is_sparse, to_numpy
 from bayespca.engines.sources import Source, open_source
 from bayespca.inference import Callback, Looping, Trace
@@ -234,9 +235,7 @@ def has_holes(X: Any) -> bool:
 def check_any_value(X: Array) -> None:
     """Raise where all cells are holes."""
     xp = array_namespace(X)
-    if bool(xp.all(xp.isnan(X))):
-        cells = int(np.prod(X.shape))
-        raise ValueError(f"Input X has no value at all: its {cells} cells are NaN.")
+    seen.check_any_value(not bool(xp.all(xp.isnan(X))), int(np.prod(X.shape)))
 
 
 def check_engine_for_holes(estimator: Any) -> None:

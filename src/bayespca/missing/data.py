@@ -16,6 +16,7 @@ from bayespca.engines.arrays import cast, device, is_numpy_array, row_blocks
 from bayespca.engines.kernels import pattern_of_rows
 from bayespca.engines.parallel import in_turn
 from bayespca.engines.places import at, taken
+from bayespca.spectrum import Status
 
 # Arrays of any namespace.
 Array = Any
@@ -153,6 +154,10 @@ class Holes(Shares):
         """Σx² of each column."""
         return _squares(self.values)
 
+    def __sizeof__(self) -> int:
+        """Bytes: Dask goes by them when it makes room in the memory of a worker."""
+        return int(sum(getattr(a, "nbytes", 0) for a in vars(self).values()))
+
     def over_columns(self, x: FloatArray) -> FloatArray:
         """Σⱼxⱼ over the observed columns of each pattern: (m,)."""
         xp, here = array_namespace(self.values), at(self.values, x)
@@ -203,6 +208,19 @@ class Holes(Shares):
         if np.array_equal(self.order, np.arange(self.order.size)):
             return rows
         return taken(rows, np.argsort(self.order))
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A matrix as it was given: the rows and columns of it that have values, its rows, which of its
+    columns have values, what to tell of the others, and an array of its library, type and place.
+    """
+
+    data: Sample
+    n_samples: int
+    live: NDArray[np.bool_]
+    status: Status
+    like: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,7 +283,7 @@ def observed(X: Array, *, center: bool, scale: bool) -> Holes:
     meaning; a column that does not vary keeps the common one.
     """
     seen = _seen(X)
-    counts, totals = _counts_and_totals(X, seen)
+    counts, totals = counts_and_totals(X)
     location = totals / np.maximum(counts, 1) if center else np.zeros(counts.size)
     data = _sorted(X, seen, location, np.ones(counts.size), centred=center)
     largest = _largest(data.values)
@@ -275,20 +293,24 @@ def observed(X: Array, *, center: bool, scale: bool) -> Holes:
             data.values[:, int(j)] = largest[j] = 0.0
     # Squares of what is divided by the largest neither overflow nor vanish.
     size = float(largest.max()) or 1.0
-    squares = _squares(data.values, size)
-    unit = np.full(counts.size, np.sqrt(squares.sum() / max(counts.sum(), 1)) or 1.0)
-    if scale:
-        std = np.sqrt(squares / np.maximum(counts - center, 1))
-        unit = np.where(std > 0, std, unit)
-    unit = unit * size
+    unit = size * units(_squares(data.values, size), counts, center=center, scale=scale)
     values = data.values
     values /= at(values, unit)
     return replace(data, unit=unit)
 
 
-def new_rows(X: Array, *, location: Array, unit: Array) -> Holes:
+def units(squares: FloatArray, counts: FloatArray, *, center: bool, scale: bool) -> FloatArray:
+    """What columns are divided by, from Σ(x − location)² of each."""
+    unit = np.full(counts.size, np.sqrt(squares.sum() / max(counts.sum(), 1)) or 1.0)
+    if not scale:
+        return unit
+    std = np.sqrt(squares / np.maximum(counts - center, 1))
+    return np.where(std > 0, std, unit)
+
+
+def new_rows(X: Array, *, location: Array, unit: Array, centred: bool = True) -> Holes:
     """Rows with NaN, in units that are given."""
-    return _sorted(X, _seen(X), to_numpy(location), to_numpy(unit), centred=True)
+    return _sorted(X, _seen(X), to_numpy(location), to_numpy(unit), centred=centred)
 
 
 def sorted_by_pattern(
@@ -311,12 +333,12 @@ def _seen(X: Array) -> Array:
     return X == X  # noqa: PLR0124
 
 
-def _counts_and_totals(X: Array, seen: Array) -> tuple[FloatArray, FloatArray]:
+def counts_and_totals(X: Array) -> tuple[FloatArray, FloatArray]:
     """Observed cells of each column, and Σx over them."""
     xp, p = array_namespace(X), X.shape[1]
     counts, totals = np.zeros(p), np.zeros(p)
     for rows in row_blocks(X):
-        known = seen[rows, :]
+        known = _seen(X[rows, :])
         counts += to_numpy(xp.sum(_floats(known), axis=0))
         cells = xp.astype(X[rows, :], xp.float64, copy=True)
         totals += to_numpy(xp.sum(_without_holes(cells, known), axis=0))

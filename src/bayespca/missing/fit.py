@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 
 from bayespca import inference
 from bayespca.engines import to_numpy
-from bayespca.engines.seen import Seen, seen
+from bayespca.engines.partitions import Partitions
+from bayespca.engines.seen import seen
 from bayespca.spectrum import MAP, METHODS, PB_A, PB_B, VB, Spectrum, Status, solve
 from bayespca.spectrum.priors import LOG_2PI, GivenPrior, Prior
 from bayespca.spectrum.solve import borrowed_noise
 
 from . import posterior as read
-from .data import Holes, Sample, observed
+from .data import Holes, Sample, Table, observed
+from .partitioned import prepared
 from .posterior import Posterior
 from .rows import Columns
 from .start import fill, random_start, start, start_with_all, with_one_more
@@ -91,19 +93,21 @@ class Options:
 
 
 def fit(X: Array, options: Options) -> Fit:
-    """Fit a matrix of floats with NaN in its holes; of another library, on its device.
+    """Fit a matrix of floats with NaN in its holes; of another library, on its device; on Dask, where
+    its rows are.
 
     Rows and columns without any value take no part: the former have the prior's scores, the latter
     loadings of 0 and no mean.
     """
-    known = seen(X)
     # With noise of its own for each feature, its unit is arbitrary: that of its spread will do.
-    data = observed(
-        known.known(X),
-        center=options.center,
-        scale=options.scale or options.per_feature,
-    )
-    return _finished(_run(data, options), data, known, options, X)
+    scale = options.scale or options.per_feature
+    if isinstance(X, Partitions):
+        table = prepared(X, center=options.center, scale=scale)
+    else:
+        known = seen(X)
+        data = observed(known.known(X), center=options.center, scale=scale)
+        table = Table(data, X.shape[0], known.columns, known.status, X)
+    return _finished(_run(table.data, options), table, options)
 
 
 # --- what is to be fitted, and from where ------------------------------------------------------
@@ -285,18 +289,15 @@ def _prior(prior: Prior) -> inference.Prior:
 
 def _finished(
     solved: Solved,
-    data: Sample,
-    known: Seen,
+    table: Table,
     options: Options,
-    X: Array,
 ) -> Fit:
     run, model = solved.run, solved.model
-    status, live = known.status, known.columns
-    n, p = X.shape
-    state = run.state
+    data, n, live, status = table.data, table.n_samples, table.live, table.status
+    p, state = live.size, run.state
     for h in np.flatnonzero(~has_mean(state, data, model))[::-1]:
         state = without_component(state, h)
-    posterior = _posterior(state, data, model, live, options, X)
+    posterior = _posterior(state, data, model, live, options, table.like)
     noise: float | FloatArray = posterior.noise_variance
     if state.psi is not None:
         noise = np.zeros(p)
