@@ -308,6 +308,14 @@ def mapped(
     return _layer(_name(function), tasks)
 
 
+def applied(
+    parts: Sequence[Delayed], function: Callable[..., Any], *broadcast: Any
+) -> list[Delayed]:
+    """function(part, *broadcast) for every part, whatever the parts become."""
+    shared = [sent(value) for value in broadcast]
+    return _layer(_name(function), [(function, part, *shared) for part in parts])
+
+
 def reduced(
     parts: Sequence[Delayed], merge: Callable[[Any, Any], Any], *, fan_in: int = FAN_IN
 ) -> Delayed:
@@ -334,14 +342,16 @@ def _layer(name: str, tasks: Sequence[tuple[Any, ...]]) -> list[Delayed]:
         keys = []
         for argument in arguments:
             if isinstance(argument, delayed.Delayed):
-                # Those of one layer share a graph: one of them brings all.
-                found.setdefault(id(argument.dask), argument)
+                # Those of one layer share a graph: one of them brings all. The graph of a bare
+                # value is made anew whenever it is asked for, and says nothing.
+                graph = argument.dask
+                found.setdefault(id(graph if graph is argument.dask else argument), argument)
                 keys.append(argument.key)
             else:
                 keys.append(argument)
         layer[name, i] = (function, *keys)
-    graph = graphs.HighLevelGraph.from_collections(name, layer, dependencies=list(found.values()))
-    return [delayed.Delayed(key, graph, layer=name) for key in layer]
+    whole = graphs.HighLevelGraph.from_collections(name, layer, dependencies=list(found.values()))
+    return [delayed.Delayed(key, whole, layer=name) for key in layer]
 
 
 def _name(function: Callable[..., Any]) -> str:
@@ -367,10 +377,17 @@ def sent(value: Any) -> Delayed:
     """
     delayed = _dask("delayed").delayed
     client = _client()
-    if client is not None and isinstance(value, np.ndarray) and value.nbytes > GRAPH_BYTES:
+    if client is not None and _bytes(value) > GRAPH_BYTES:
         with _explained():
             return delayed(client.scatter(value, broadcast=True, hash=False))
     return delayed(value, pure=False, traverse=False)
+
+
+def _bytes(value: Any) -> int:
+    """Of an array, or of the arrays in a tuple."""
+    if isinstance(value, tuple):
+        return sum(map(_bytes, value))
+    return value.nbytes if isinstance(value, np.ndarray) else 0
 
 
 def computed(*delayed: Delayed) -> tuple[Any, ...]:

@@ -93,8 +93,7 @@ class Options:
 
 
 def fit(X: Array, options: Options) -> Fit:
-    """Fit a matrix of floats with NaN in its holes; of another library, on its device; on Dask, where
-    its rows are.
+    """Fit a matrix of floats with NaN in its holes, where it is: in memory, on a device, on Dask.
 
     Rows and columns without any value take no part: the former have the prior's scores, the latter
     loadings of 0 and no mean.

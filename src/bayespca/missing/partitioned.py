@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespca.engines.arrays import row_blocks
 from bayespca.engines.partitions import Partitions, applied, computed, kept, mapped, reduced
 from bayespca.engines.seen import Few, check_any_value, few, little_known
 
@@ -81,7 +82,7 @@ def prepared(X: Partitions, *, center: bool, scale: bool) -> Table:
     # Differences are rounded in the order of the numbers: the largest is that of an extreme one.
     largest = np.maximum(np.abs(low - location), np.abs(high - location))
     constant = (low == high) & (largest <= sum(look.known) * EPS * np.abs(location))
-    varying, size = np.where(constant, 0.0, 1.0), 1.0
+    varying = np.where(constant, 0.0, 1.0)
     size = float((largest * varying).max()) or 1.0
     scaling = (live, location, varying)
     squares = computed(reduced(mapped(X, _squares, *scaling, size), added))[0]
@@ -121,7 +122,7 @@ class _Look(NamedTuple):
 
 
 def _look(X: Block) -> _Look:
-    is_empty = np.isnan(X).all(axis=1)
+    is_empty = np.asarray(np.isnan(X).all(axis=1))
     counts, totals = counts_and_totals(X)
     return _Look(
         n_rows=len(X),
@@ -164,7 +165,11 @@ def _squares(
     X: Block, live: NDArray[np.bool_], location: FloatArray, varying: FloatArray, size: float
 ) -> FloatArray:
     """Σ((x − location)/size)² of each column, 0 for one that does not vary."""
-    return _holes(X, live, location, varying, np.full(location.size, size), False).squares
+    total = np.zeros(location.size)
+    for rows in row_blocks(X):
+        block = (X[rows][:, live] - location) / size
+        total += np.nansum(block * block, axis=0)
+    return total * varying
 
 
 def _holes(

@@ -34,8 +34,7 @@ MOST_ROUNDS = 30
 SPARE = 3
 
 
-@dataclass(frozen=True, eq=False)
-class Low:
+class Low(NamedTuple):
     """A low-rank part of rows x: their scores weights·(x − mean) along the directions `right`.
 
     `right` and `weights` are (rank, p), `less` is weights·mean; all NumPy arrays.
