@@ -122,6 +122,11 @@ def partitioned(X: Any) -> Partitions:
     )
 
 
+def as_partitions(X: NDArray[Any]) -> Partitions:
+    """An array in memory as Dask would cut it up."""
+    return partitioned(_dask("array").from_array(X))
+
+
 def _of_array(X: Any) -> Partitions:
     _check_array(X)
     rows = _rows_of(X)
@@ -278,6 +283,34 @@ class Step:
         return self.function(block if divisor is None else block / divisor, *rest)
 
 
+def check_complete(block: Block, i: int, names: Sequence[str] | None, first: int | None) -> None:
+    """Raise with the place of the first NaN or infinity; NaN are holes.
+
+    With `first`, rows of the block are columns of the data, and that is the number of its first.
+    """
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        flat = block.reshape(-1, order="A") if block.flags.forc else None
+        total = block.sum() if flat is None else flat @ flat
+    if np.isfinite(total):
+        return
+    wrong = ~np.isfinite(block)
+    if not wrong.any():
+        return
+    is_nan = np.isnan(block)
+    at = np.argwhere(is_nan if is_nan.any() else wrong)[0]
+    row, column = (int(k) for k in (at if first is None else at[::-1]))
+    column += first or 0
+    where = f"row {row} of block {i}, column {repr(names[column]) if names else column}"
+    if is_nan.any():
+        raise IncompleteBlock(
+            f"the Dask collection has NaN in {where} (counting from 0).", i, column
+        )
+    raise ValueError(
+        f"the Dask collection has infinity in {where} (counting from 0): remove or replace what is "
+        "not a finite number."
+    )
+
+
 # --- map, reduce, compute ----------------------------------------------------------------------
 
 
@@ -334,13 +367,16 @@ def _layer(name: str, tasks: Sequence[tuple[Any, ...]]) -> list[Delayed]:
         keys = []
         for argument in arguments:
             if isinstance(argument, delayed.Delayed):
-                # Those of one layer share a graph: one of them brings all.
-                found.setdefault(id(argument.dask), argument)
+                # Those of one layer share a graph: one of them brings all. The graph is held, as
+                # another could get its id.
+                graph = argument.dask
+                found.setdefault(id(graph), (graph, argument))
                 keys.append(argument.key)
             else:
                 keys.append(argument)
         layer[name, i] = (function, *keys)
-    graph = graphs.HighLevelGraph.from_collections(name, layer, dependencies=list(found.values()))
+    needed = [argument for _, argument in found.values()]
+    graph = graphs.HighLevelGraph.from_collections(name, layer, dependencies=needed)
     return [delayed.Delayed(key, graph, layer=name) for key in layer]
 
 
