@@ -122,6 +122,11 @@ def partitioned(X: Any) -> Partitions:
     )
 
 
+def as_partitions(X: NDArray[Any]) -> Partitions:
+    """An array in memory as Dask would cut it up."""
+    return partitioned(_dask("array").from_array(X))
+
+
 def _of_array(X: Any) -> Partitions:
     _check_array(X)
     rows = _rows_of(X)
@@ -276,6 +281,34 @@ class Step:
     ) -> Any:
         block = block_of(chunk, expected, i, length)
         return self.function(block if divisor is None else block / divisor, *rest)
+
+
+def check_complete(block: Block, i: int, names: Sequence[str] | None, first: int | None) -> None:
+    """Raise with the place of the first NaN or infinity; NaN are holes.
+
+    With `first`, rows of the block are columns of the data, and that is the number of its first.
+    """
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        flat = block.reshape(-1, order="A") if block.flags.forc else None
+        total = block.sum() if flat is None else flat @ flat
+    if np.isfinite(total):
+        return
+    wrong = ~np.isfinite(block)
+    if not wrong.any():
+        return
+    is_nan = np.isnan(block)
+    at = np.argwhere(is_nan if is_nan.any() else wrong)[0]
+    row, column = (int(k) for k in (at if first is None else at[::-1]))
+    column += first or 0
+    where = f"row {row} of block {i}, column {repr(names[column]) if names else column}"
+    if is_nan.any():
+        raise IncompleteBlock(
+            f"the Dask collection has NaN in {where} (counting from 0).", i, column
+        )
+    raise ValueError(
+        f"the Dask collection has infinity in {where} (counting from 0): remove or replace what is "
+        "not a finite number."
+    )
 
 
 # --- map, reduce, compute ----------------------------------------------------------------------
