@@ -87,7 +87,7 @@ class BayesianPCA(PosteriorReader):
         Where ``solver="iterative"`` starts: normal draws, or the closed form.
     engine : str, default="auto"
         How singular values are computed: ``"dense"``, ``"gram"``, ``"randomized"``, ``"sparse"``,
-        ``"streaming"``, or ``"auto"`` to choose by shape, type and memory.
+        ``"streaming"``, ``"dask"``, or ``"auto"`` to choose by shape, type and memory.
     max_iter : int, default=1000
         Largest number of steps, where there is an iteration: ``solver="iterative"``,
         ``noise="per-feature"``, data with holes.
@@ -187,8 +187,9 @@ class BayesianPCA(PosteriorReader):
         """Fit the model.
 
         X is an array (NumPy, torch, CuPy), a DataFrame, a sparse matrix (zeros are zeros), a memory
-        map, the path of an .npy, Parquet or CSV file, or an iterator over blocks of rows; the last
-        four are read a block at a time. If anything goes wrong the estimator is left as it was.
+        map, the path of an .npy, Parquet or CSV file, an iterator over blocks of rows, or a Dask
+        array or DataFrame; from the memory map on, all are read a block at a time, Dask's by its
+        workers. If anything goes wrong the estimator is left as it was.
 
         NaN in X, pandas' NA, polars' null and masked cells are holes, for every method but
         ``"laplace"`` and data in memory: the mean, the noise and the rank are found from the cells
@@ -207,7 +208,7 @@ class BayesianPCA(PosteriorReader):
         options = self._options(callback)
         reader = clone(self)
         in_memory = self.noise == "per-feature" or self.engine not in ("auto", "streaming")
-        data = _validation.read_training_data(reader, X, in_memory=in_memory)
+        data = _validation.read_training_data(reader, X, in_memory=in_memory, dask=True)
         fitted = self._fitted(data, options)
         self._store(fitted, reader)
         self._report(fitted, time.perf_counter() - start)
