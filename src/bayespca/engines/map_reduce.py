@@ -89,6 +89,25 @@ def _by_rows(
     return streaming.from_triangle(R, n_read, state, center=center), True
 
 
+def scatter(partitions: Partitions, *, center: bool) -> tuple[FloatArray, FloatArray, int]:
+    """Σ(x − mean)(x − mean)ᵀ, the mean, and the number of rows; about zero if not centred."""
+    state = moments(partitions)
+    if state.scatter is None:
+        raise ValueError(
+            f"noise='per-feature' needs more rows than columns of a Dask collection, which has "
+            f"{state.n_samples} × {state.n_features}: call compute() on it and fit it in memory."
+        )
+    square, unit, mean = state.scatter, state.unit, state.mean
+    if not center:
+        square, unit = streaming.about_zero(state)
+        mean = np.zeros(state.n_features)
+    dead = np.ones(mean.size, dtype=np.bool_)
+    dead[streaming.varying(np.sqrt(np.maximum(square.diagonal(), 0)) * unit, state)] = False
+    square = square * unit * unit
+    square[dead], square[:, dead] = 0.0, 0.0
+    return square, mean, state.n_samples
+
+
 def _triangle(partitions: Partitions, shift: FloatArray, unit: float) -> tuple[FloatArray, int]:
     """R of the QR factorisation of all rows less `shift`, in units, and the number of rows."""
     parts = mapped(partitions, _block_triangle, shift, unit)

@@ -110,12 +110,15 @@ def is_dask_table(X: Any) -> bool:
     return is_dask(X) and hasattr(X, "map_partitions") and hasattr(X, "columns")
 
 
-def partitioned(X: Any) -> Partitions:
-    """A two-dimensional Dask array or a Dask DataFrame of numbers as blocks of whole rows."""
+def partitioned(X: Any, *, wide: bool = True) -> Partitions:
+    """A two-dimensional Dask array or a Dask DataFrame of numbers as blocks of whole rows.
+
+    Arrays with more columns than rows come as blocks of whole columns as well, unless not `wide`.
+    """
     if is_dask_table(X):
         return _of_table(X)
     if is_dask(X) and hasattr(X, "chunks") and hasattr(X, "to_delayed"):
-        return _of_array(X)
+        return _of_array(X, wide=wide)
     raise TypeError(
         f"a Dask {type(X).__name__} is neither an array nor a table: give a two-dimensional Dask "
         "array or a Dask DataFrame."
@@ -127,12 +130,12 @@ def as_partitions(X: NDArray[Any]) -> Partitions:
     return partitioned(_dask("array").from_array(X))
 
 
-def _of_array(X: Any) -> Partitions:
+def _of_array(X: Any, *, wide: bool) -> Partitions:
     _check_array(X)
     rows = _rows_of(X)
     n, p = X.shape
-    wide = not np.isnan(n) and n < p
-    return replace(rows, columns=_rows_of(X.T)) if wide else rows
+    is_wide = wide and not np.isnan(n) and n < p
+    return replace(rows, columns=_rows_of(X.T)) if is_wide else rows
 
 
 def _check_array(X: Any) -> None:
@@ -148,8 +151,6 @@ def _check_array(X: Any) -> None:
             "the number of columns of the Dask array is not known: call its compute_chunk_sizes() "
             "first."
         )
-    if not X.shape[0] or not X.shape[1]:
-        raise ValueError(f"the Dask array of shape {tuple(X.shape)} holds no numbers.")
 
 
 def rows_joined(X: Any) -> Any:
@@ -303,7 +304,10 @@ def check_complete(block: Block, i: int, names: Sequence[str] | None, first: int
     where = f"row {row} of block {i}, column {repr(names[column]) if names else column}"
     if is_nan.any():
         raise IncompleteBlock(
-            f"the Dask collection has NaN in {where} (counting from 0).", i, column
+            f"the Dask collection has NaN in {where} (counting from 0): fill or drop such rows "
+            "first.",
+            i,
+            column,
         )
     raise ValueError(
         f"the Dask collection has infinity in {where} (counting from 0): remove or replace what is "
@@ -325,6 +329,15 @@ def mapped(
     `broadcast` values reach the workers once, whatever the number of blocks. `each` holds sequences
     with one value, or `Delayed`, per block.
     """
+    return _layer(_name(function), _tasks(partitions, function, broadcast, each))
+
+
+def _tasks(
+    partitions: Partitions,
+    function: Callable[..., Any],
+    broadcast: Sequence[Any],
+    each: Iterable[Sequence[Any]] = (),
+) -> list[tuple[Any, ...]]:
     n = len(partitions.chunks)
     expected = sent(
         Expected(partitions.n_features, partitions.dtype, partitions.stored, partitions.names)
@@ -334,11 +347,10 @@ def mapped(
     divisors = partitions.divisors or (None,) * n
     lengths = partitions.lengths or (None,) * n
     step = Step(function)
-    tasks = [
+    return [
         (step, chunk, expected, i, lengths[i], divisors[i], *own[i], *shared)
         for i, chunk in enumerate(partitions.chunks)
     ]
-    return _layer(_name(function), tasks)
 
 
 def applied(
@@ -362,8 +374,41 @@ def reduced(
     return level[0]
 
 
-def _layer(name: str, tasks: Sequence[tuple[Any, ...]]) -> list[Delayed]:
-    """Tasks (function, *arguments) as one layer of Dask's graph.
+def array_of_rows(
+    partitions: Partitions,
+    function: Callable[..., Any],
+    *broadcast: Any,
+    like: NDArray[Any],
+    each: Iterable[Sequence[Any]] = (),
+) -> Any:
+    """What `mapped` makes of the blocks, below each other, as a lazy Dask array.
+
+    `like` is what the function makes of some rows: of its type and number of columns.
+    """
+    tasks = _tasks(partitions, function, broadcast, each)
+    tail = (0,) * (like.ndim - 1)
+    parts = _layer(_name(function), tasks, tail=tail)
+    lengths = partitions.lengths or (np.nan,) * len(parts)
+    return _dask("array").Array(
+        parts[0].dask,
+        parts[0].key[0],
+        chunks=(lengths, *((n,) for n in like.shape[1:])),
+        meta=np.empty((0,) * like.ndim, like.dtype),
+    )
+
+
+def stacked(arrays: Sequence[Any], like: NDArray[Any]) -> Any:
+    """Dask arrays of one shape behind each other; none of them as an array in memory."""
+    if not arrays:
+        return np.empty((0, *like.shape), like.dtype)
+    # Blocks of unknown length are those of the same collection.
+    return _dask("array").stack(arrays, allow_unknown_chunksizes=True)
+
+
+def _layer(
+    name: str, tasks: Sequence[tuple[Any, ...]], *, tail: tuple[int, ...] = ()
+) -> list[Delayed]:
+    """Tasks (function, *arguments) as one layer of Dask's graph, with keys (name, number, *tail).
 
     `dask.delayed` would make a layer for each of them, which takes minutes for some thousands.
     """
@@ -382,7 +427,7 @@ def _layer(name: str, tasks: Sequence[tuple[Any, ...]]) -> list[Delayed]:
                 keys.append(argument.key)
             else:
                 keys.append(argument)
-        layer[name, i] = (function, *keys)
+        layer[name, i, *tail] = (function, *keys)
     whole = graphs.HighLevelGraph.from_collections(name, layer, dependencies=list(found.values()))
     return [delayed.Delayed(key, whole, layer=name) for key in layer]
 

@@ -98,10 +98,7 @@ Cells = Ratings | Elsewhere
 
 def step(state: State, data: Cells, model: Model) -> tuple[State, Info]:
     """Rows, columns, the best coordinates, priors, noise, and components that pay."""
-    if isinstance(data, Ratings):
-        sweep = swept(state, data, model)
-    else:
-        sweep = data.swept(state, model)
+    sweep = swept(state, data, model) if isinstance(data, Ratings) else data.swept(state, model)
     settled = _settled(sweep, data, model)
     settled = _with_components_that_pay(settled, sweep, data, model)
     return _next(settled, sweep, model), _info(settled, model)
