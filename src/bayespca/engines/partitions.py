@@ -397,10 +397,8 @@ def array_of_rows(
     )
 
 
-def stacked(arrays: Sequence[Any], like: NDArray[Any]) -> Any:
-    """Dask arrays of one shape behind each other; none of them as an array in memory."""
-    if not arrays:
-        return np.empty((0, *like.shape), like.dtype)
+def stacked(arrays: Sequence[Any]) -> Any:
+    """Dask arrays of one shape behind each other."""
     # Blocks of unknown length are those of the same collection.
     return _dask("array").stack(arrays, allow_unknown_chunksizes=True)
 
@@ -509,7 +507,10 @@ def _explain(error: Exception) -> NoReturn:
             "the same task was lost with several Dask workers, most likely for want of memory: "
             "make chunks smaller, or give the workers more memory."
         ) from error
-    lost = {"FutureCancelledError", "CancelledError", "CommClosedError", "TimeoutError"}
+    lost = {
+        *("FutureCancelledError", "CancelledError", "CommClosedError", "TimeoutError"),
+        "ClosedClientError",
+    }
     if kinds & lost or (module == "distributed" and isinstance(error, OSError | RuntimeError)):
         raise ClusterError(
             "the connection to the Dask scheduler was lost, and nothing was fitted: see that the "

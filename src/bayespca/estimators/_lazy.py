@@ -46,10 +46,10 @@ def imputations(estimator: Any, X: Any, n: int, rng: np.random.Generator) -> Das
     data = _checked(estimator, X)
     posterior = estimator.general_posterior()
     like = np.empty((0, data.n_features), data.dtype)
-    seeds = rng.integers(2**63, size=n).tolist()
+    seeds = rng.integers(2**63, size=max(n, 1)).tolist()
     each = [range(len(data.chunks))]
     copies = [array_of_rows(data, _drawn, seed, posterior, like=like, each=each) for seed in seeds]
-    return stacked(copies, like)
+    return stacked(copies)[:n]
 
 
 def _drawn(block: np.ndarray, i: int, seed: int, posterior: missing.Posterior) -> np.ndarray:

@@ -193,8 +193,8 @@ class BayesianPCA(PosteriorReader):
         workers. If anything goes wrong the estimator is left as it was.
 
         NaN in X, pandas' NA, polars' null and masked cells are holes, for every method but
-        ``"laplace"`` and data in memory or on Dask: the mean, the noise and the rank are found from the cells
-        that are there, by sweeps. Then `engine_` is ``"holes"``, `threshold_` NaN,
+        ``"laplace"`` and data in memory or on Dask: the mean, the noise and the rank are found
+        from the cells that are there, by sweeps. Then `engine_` is ``"holes"``, `threshold_` NaN,
         `singular_values_` are those that complete data would show, and but for ``"evb"`` all of
         `rank_posterior_` is on the rank found. ``"map"`` needs a `prior_variance` or a number of
         components: with neither it fits every cell and says nothing of the others. The engine is
@@ -226,13 +226,11 @@ class BayesianPCA(PosteriorReader):
             _validation.check_finite_if_possible(data)
         try:
             return linear.fit(data, options)
-        except IncompleteBlock:
-            return self._fitted_with_holes(data, options)
-        except (ValueError, RuntimeError):
-            if _validation.has_holes(data):
-                return self._fitted_with_holes(data, options)
-            _validation.check_finite_if_possible(data)
-            raise
+        except (ValueError, RuntimeError) as error:
+            if not (isinstance(error, IncompleteBlock) or _validation.has_holes(data)):
+                _validation.check_finite_if_possible(data)
+                raise
+        return self._fitted_with_holes(data, options)
 
     def _fitted_with_holes(self, data: Any, options: linear.Options) -> missing.Fit:
         _validation.check_for_holes(self, data)
