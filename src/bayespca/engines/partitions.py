@@ -7,8 +7,10 @@ one of its collections.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import accumulate
@@ -18,7 +20,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.io import float_type
+from bayespca.io import File, How, Piece, cut_up, files_of, float_type, open_files
 from bayespca.io.packages import need
 
 from .threads import one_blas_thread
@@ -34,7 +36,10 @@ JOINED_BYTES = 128 * 2**20
 GRAPH_BYTES = 2**20
 
 
-class ClusterError(RuntimeError):
+_WATCH: ContextVar[Callable[[Any], None] | None] = ContextVar("watch", default=None)
+
+
+class ClusterError(ConnectionError):
     """A Dask cluster was lost, or could not do what it was asked; the message says what to do."""
 
 
@@ -123,6 +128,30 @@ def partitioned(X: Any, *, wide: bool = True) -> Partitions:
         f"a Dask {type(X).__name__} is neither an array nor a table: give a two-dimensional Dask "
         "array or a Dask DataFrame."
     )
+
+
+def of_files(path: str | os.PathLike[str], how: How | None = None) -> tuple[File, Partitions]:
+    """Parquet or CSV files that the workers read by themselves, piece by piece.
+
+    `path` may have wildcards. The client reads no more than the heads of the files.
+    """
+    file, how = open_files(path, how), how or How()
+    parts = [cut_up(one, how, dtype=file.dtype) for one in files_of(path)]
+    pieces = [piece for part in parts for piece in part.pieces]
+    known = [part.lengths for part in parts]
+    names = file.layout.feature_names
+    return file, Partitions(
+        chunks=tuple(_layer("read", [(_read, piece) for piece in pieces])),
+        n_features=len(file.layout.features),
+        dtype=file.dtype,
+        stored=file.dtype,
+        names=None if names is None else tuple(names),
+        lengths=None if None in known else tuple(n for lengths in known for n in lengths or ()),
+    )
+
+
+def _read(piece: Piece) -> Block:
+    return piece.read()
 
 
 def as_partitions(X: NDArray[Any]) -> Partitions:
@@ -471,9 +500,23 @@ def computed(*delayed: Delayed) -> tuple[Any, ...]:
 
     BLAS keeps to one thread where tasks run on threads of this process: they share its cores.
     """
-    compute = _dask("base").compute
+    watch, client = _WATCH.get(), _client()
     with _explained(), one_blas_thread():
-        return tuple(compute(*delayed))
+        if watch is None or client is None:
+            return tuple(_dask("base").compute(*delayed))
+        futures = client.compute(list(delayed))
+        watch(futures)
+        return tuple(client.gather(futures))
+
+
+@contextmanager
+def watched(watch: Callable[[Any], None]) -> Iterator[None]:
+    """Have `watch` called with the futures of what is computed on a cluster, as it begins."""
+    token = _WATCH.set(watch)
+    try:
+        yield
+    finally:
+        _WATCH.reset(token)
 
 
 def kept(delayed: Sequence[Delayed]) -> list[Delayed]:
@@ -491,7 +534,7 @@ def _client() -> Any:
 
 
 @contextmanager
-def _explained() -> Any:
+def _explained() -> Iterator[None]:
     """Errors of the cluster as sentences; errors of the tasks as they were raised there."""
     try:
         yield

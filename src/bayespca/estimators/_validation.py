@@ -19,8 +19,8 @@ from sklearn.utils.validation import check_array, validate_data
 from bayespca import io
 from bayespca.engines import seen
 from bayespca.engines.arrays import is_sparse, to_numpy
-from bayespca.engines.partitions import Partitions, is_dask, partitioned
-from bayespca.engines.sources import Source, open_source
+from bayespca.engines.partitions import Partitions, is_dask, of_files, partitioned
+from bayespca.engines.sources import Source, columns_told, open_source
 from bayespca.inference import Callback, Looping, Trace
 from bayespca.inference.hierarchy import Hyper
 
@@ -37,7 +37,10 @@ def read_training_data(
 
     Whether all numbers are finite is seen from the sums that the engine forms anyway.
     """
-    if dask and is_dask(X):
+    if dask and estimator.engine == "dask" and isinstance(X, str | os.PathLike):
+        file, X = of_files(X)
+        _warn_about_columns(columns_told(file.layout))
+    if dask and (is_dask(X) or isinstance(X, Partitions)):
         return _read_dask(estimator, X)
     X = unmasked(X)
     if isinstance(X, io.Table):
@@ -81,7 +84,7 @@ def _read_dask(estimator: Any, X: Any) -> Partitions:
         raise ValueError(
             f"engine={estimator.engine!r} cannot read Dask collections: leave it at 'auto'."
         )
-    data = partitioned(X)
+    data = X if isinstance(X, Partitions) else partitioned(X)
     if not data.n_features or data.n_samples == 0:
         n = "?" if data.n_samples is None else data.n_samples
         raise ValueError(f"the Dask collection of {n} rows × {data.n_features} holds no numbers.")

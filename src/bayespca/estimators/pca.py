@@ -190,7 +190,8 @@ class BayesianPCA(PosteriorReader):
         X is an array (NumPy, torch, CuPy), a DataFrame, a sparse matrix (zeros are zeros), a memory
         map, the path of an .npy, Parquet or CSV file, an iterator over blocks of rows, or a Dask
         array or DataFrame; from the memory map on, all are read a block at a time, Dask's by its
-        workers. If anything goes wrong the estimator is left as it was.
+        workers, and with ``engine="dask"`` Parquet and CSV files as well, of which a path with
+        wildcards may mean several. If anything goes wrong the estimator is left as it was.
 
         NaN in X, pandas' NA, polars' null and masked cells are holes, for every method but
         ``"laplace"`` and data in memory or on Dask: the mean, the noise and the rank are found
