@@ -383,11 +383,24 @@ def _tasks(
 
 
 def applied(
-    parts: Sequence[Delayed], function: Callable[..., Any], *broadcast: Any
+    parts: Sequence[Delayed],
+    function: Callable[..., Any],
+    *broadcast: Any,
+    each: Iterable[Sequence[Any]] = (),
 ) -> list[Delayed]:
-    """function(part, *broadcast) for every part, whatever the parts become."""
+    """As `mapped`, for parts that may become anything."""
+    return _layer(_name(function), _tasks_of(parts, function, broadcast, each))
+
+
+def _tasks_of(
+    parts: Sequence[Delayed],
+    function: Callable[..., Any],
+    broadcast: Sequence[Any],
+    each: Iterable[Sequence[Any]],
+) -> list[tuple[Any, ...]]:
     shared = [sent(value) for value in broadcast]
-    return _layer(_name(function), [(function, part, *shared) for part in parts])
+    own = list(zip(*each, strict=True)) or [()] * len(parts)
+    return [(function, part, *own[i], *shared) for i, part in enumerate(parts)]
 
 
 def reduced(
@@ -415,13 +428,28 @@ def array_of_rows(
     `like` is what the function makes of some rows: of its type and number of columns.
     """
     tasks = _tasks(partitions, function, broadcast, each)
-    tail = (0,) * (like.ndim - 1)
-    parts = _layer(_name(function), tasks, tail=tail)
-    lengths = partitions.lengths or (np.nan,) * len(parts)
+    return _array(_name(function), tasks, partitions.lengths, like)
+
+
+def array_of_parts(
+    parts: Sequence[Delayed], function: Callable[..., Any], *broadcast: Any, like: NDArray[Any]
+) -> Any:
+    """The same for what `applied` makes of parts, whose numbers of rows are not known."""
+    return _array(_name(function), _tasks_of(parts, function, broadcast, ()), None, like)
+
+
+def _array(
+    name: str,
+    tasks: Sequence[tuple[Any, ...]],
+    lengths: Sequence[int] | None,
+    like: NDArray[Any],
+) -> Any:
+    parts = _layer(name, tasks, tail=(0,) * (like.ndim - 1))
+    heights = tuple(lengths or [np.nan] * len(parts))
     return _dask("array").Array(
         parts[0].dask,
         parts[0].key[0],
-        chunks=(lengths, *((n,) for n in like.shape[1:])),
+        chunks=(heights, *((n,) for n in like.shape[1:])),
         meta=np.empty((0,) * like.ndim, like.dtype),
     )
 
@@ -489,9 +517,11 @@ def sent(value: Any) -> Delayed:
 
 
 def _bytes(value: Any) -> int:
-    """Of an array, or of the arrays in a tuple."""
+    """Of an array, or of the arrays in a tuple or a record."""
     if isinstance(value, tuple):
         return sum(map(_bytes, value))
+    if hasattr(value, "__dict__") and not isinstance(value, type):
+        return sum(map(_bytes, vars(value).values()))
     return value.nbytes if isinstance(value, np.ndarray) else 0
 
 

@@ -57,7 +57,7 @@ class DistantHoles(Shares):
 
     def total(self, sums: Callable[..., Total], *given: Any) -> Total:
         """What a function sums up over the rows of a block, of all blocks."""
-        return _total(self.blocks, sums, *given)
+        return total_over(self.blocks, sums, *given)
 
     def matrix(self, rows: Callable[..., Block], *given: Any) -> Partitions:
         """A matrix that a function makes of the rows of a block, made when it is read."""
@@ -66,7 +66,8 @@ class DistantHoles(Shares):
         return Partitions(chunks, self.shape[1], kind, stored=kind, lengths=self.lengths)
 
 
-def _total(blocks: tuple[Delayed, ...], sums: Callable[..., Total], *given: Any) -> Total:
+def total_over(blocks: tuple[Delayed, ...], sums: Callable[..., Total], *given: Any) -> Total:
+    """What a function sums up over a block, of all blocks: a pass and a tree of sums."""
     found: Total = computed(reduced(applied(blocks, sums, *given), added))[0]
     return found
 
@@ -89,7 +90,7 @@ def prepared(X: Partitions, *, center: bool, scale: bool) -> Table:
     unit = size * units(squares, counts, center=center, scale=scale)
     tasks = zip(mapped(X, _holes, *scaling, unit, center), look.known, strict=True)
     blocks = tuple(kept([task for task, rows in tasks if rows]))
-    sums = _total(blocks, _column_sums)
+    sums = total_over(blocks, _column_sums)
     data = DistantHoles(
         blocks=blocks,
         lengths=tuple(rows for rows in look.known if rows),

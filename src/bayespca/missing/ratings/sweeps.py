@@ -104,6 +104,13 @@ def step(state: State, data: Cells, model: Model) -> tuple[State, Info]:
     return _next(settled, sweep, model), _info(settled, model)
 
 
+def rows_of(state: State, data: Ratings, model: Model) -> Found:
+    """The posterior of rows that follows from a state."""
+    given = regressors(state.b, state.b_cov, state.location, biases=model.biases)
+    integrated = model.factors.family.integrates_a
+    return updated(data.by_rows, given, state.prior_a, state.noise_variance, integrated)
+
+
 def regressors(mean: FloatArray, cov: FloatArray, location: float, *, biases: bool) -> Regressors:
     """What a factor is to the other; m goes with its bias."""
     K = mean.shape[1]
@@ -168,21 +175,22 @@ def swept(state: State, data: Ratings, model: Model) -> Sweep:
     found = updated(data.by_rows, given_b, state.prior_a, s2, family.integrates_a)
     given_a = regressors(found.mean, found.cov, state.location, biases=model.biases)
     columns = updated(data.by_columns, given_a, state.prior_b, s2, family.integrates_b)
+    squares = data.squares
+    if model.biases:
+        squares += squares_of_biases(data.by_rows, found, state.location)
     return Sweep(
         state=state,
         rows=RowsHere(data, found, given_a, given_b, state),
         columns=columns,
         augmented_a=augmented(found),
         log_det_a=float(found.log_dets.sum()),
-        squares=data.squares + squares_of_biases(data.by_rows, found, state),
+        squares=squares,
     )
 
 
-def squares_of_biases(side: Side, rows: Found, state: State) -> float:
+def squares_of_biases(side: Side, rows: Found, location: float) -> float:
     """Σ⟨(x − u − m)²⟩ − Σx² over the cells."""
-    if not state.biases:
-        return 0.0
-    u = rows.mean[:, -1] + state.location
+    u = rows.mean[:, -1] + location
     second = u * u + (rows.cov[:, -1] if len(rows.cov) else 0.0)
     return float(side.counts @ second - 2 * side.totals @ u)
 
@@ -198,8 +206,9 @@ class RowsHere:
     state: State
 
     def log_precisions(self, w: FloatArray) -> float:
-        along = self.data.by_rows.sums(quadratic(self.given_b.second, w))
-        return log_precisions(along, w, self.state)
+        s2, prior = self.state.noise_variance, self.state.prior_a
+        of_columns = quadratic(self.given_b.second, w) / s2
+        return log_precisions(self.data.by_rows, of_columns, float(w @ (w / prior)))
 
     def along(self, w: FloatArray) -> FloatArray:
         return self.data.by_columns.sums(quadratic(self.given_a.second, w))
@@ -211,9 +220,9 @@ class RowsHere:
         return weighted_sum(side, a, b) - sum_of_products(side, left, right)
 
 
-def log_precisions(along: FloatArray, w: FloatArray, state: State) -> float:
-    """Σᵢ log wᵀΣᵢ⁻¹w, from Σⱼwᵀ⟨zⱼzⱼᵀ⟩w of each row."""
-    return float(np.log(along / state.noise_variance + w @ (w / state.prior_a)).sum())
+def log_precisions(side: Side, of_columns: FloatArray, of_prior: float) -> float:
+    """Σᵢ log wᵀΣᵢ⁻¹w, from wᵀ⟨zⱼzⱼᵀ⟩w/σ² of each column and Σw²/c²."""
+    return float(np.log(side.sums(of_columns) + of_prior).sum())
 
 
 # --- coordinates -------------------------------------------------------------------------------
