@@ -60,7 +60,7 @@ class Cluster:
                 distributed.LocalCluster(
                     n_workers=self.workers,
                     threads_per_worker=1,
-                    dashboard_address=None,
+                    dashboard_address="127.0.0.1:0",
                     silence_logs=logging.CRITICAL,
                 ) as local,
                 distributed.Client(local),

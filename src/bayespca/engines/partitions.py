@@ -112,7 +112,8 @@ def is_dask(X: Any) -> bool:
 
 def is_dask_table(X: Any) -> bool:
     """Whether X is a Dask DataFrame."""
-    return is_dask(X) and hasattr(X, "map_partitions") and hasattr(X, "columns")
+    # Of the type: a Delayed claims to have every attribute.
+    return is_dask(X) and hasattr(type(X), "map_partitions") and hasattr(type(X), "columns")
 
 
 def partitioned(X: Any, *, wide: bool = True) -> Partitions:
@@ -122,7 +123,7 @@ def partitioned(X: Any, *, wide: bool = True) -> Partitions:
     """
     if is_dask_table(X):
         return _of_table(X)
-    if is_dask(X) and hasattr(X, "chunks") and hasattr(X, "to_delayed"):
+    if is_dask(X) and hasattr(type(X), "chunks") and hasattr(type(X), "to_delayed"):
         return _of_array(X, wide=wide)
     raise TypeError(
         f"a Dask {type(X).__name__} is neither an array nor a table: give a two-dimensional Dask "
