@@ -282,17 +282,23 @@ def test_arrays_in_memory_may_be_cut_up():
 
 @pytest.mark.parametrize("scale", [False, True])
 @pytest.mark.parametrize("is_wide", [False, True])
-def test_holes_are_named_and_leave_the_estimator_alone(scale, is_wide):
+def test_infinity_is_named_and_leaves_the_estimator_alone(scale, is_wide):
+    X = matrix()
+    X[350, 7] = np.inf
+    x = lazy(X).T if is_wide else lazy(X)
+    model = BayesianPCA(scale=scale)
+    with pytest.raises(ValueError, match="infinity in row"):
+        model.fit(x)
+    assert not hasattr(model, "components_")
+
+
+@pytest.mark.parametrize("is_wide", [False, True])
+def test_holes_are_named_where_data_must_be_complete(is_wide):
     X = matrix()
     X[350, 7] = np.nan
     x = lazy(X).T if is_wide else lazy(X)
-    model = BayesianPCA(scale=scale)
     with pytest.raises(IncompleteBlock, match="column 350" if is_wide else "block 3, column 7"):
-        model.fit(x)
-    assert not hasattr(model, "components_")
-    X[350, 7] = np.inf
-    with pytest.raises(ValueError, match="infinity in row"):
-        model.fit(lazy(X))
+        bayespca.rank_report(x)
 
 
 def test_engines_that_cannot():
@@ -326,7 +332,7 @@ OTHERS = [
 def test_other_estimators_refuse(name, kind):
     array = da.from_array(np.round(np.abs(matrix())), chunks=(100, 10))
     table = dd.from_pandas(pd.DataFrame(matrix()), npartitions=2)
-    with pytest.raises(TypeError, match="only BayesianPCA reads Dask collections"):
+    with pytest.raises(TypeError, match="read Dask collections"):
         getattr(bayespca, name)().fit({"array": array, "table": table}[kind])
 
 
@@ -335,7 +341,6 @@ def test_other_functions_refuse():
     for call in (
         lambda: bayespca.evbmf(x),
         lambda: BayesianPCA().partial_fit(x),
-        lambda: BayesianPCA().fit(matrix()).sample_imputations(x, 2),
     ):
         with pytest.raises(TypeError, match="data must be in memory"):
             call()

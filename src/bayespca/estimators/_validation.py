@@ -99,7 +99,8 @@ def refuse_dask(X: Any) -> None:
     if is_dask(X):
         raise TypeError(
             f"a Dask {type(X).__name__} was given where data must be in memory: only BayesianPCA "
-            "reads Dask collections; call compute() on it where it fits into memory."
+            "and MatrixFactorization.fit_ratings read Dask collections; call compute() on it where "
+            "it fits into memory."
         )
 
 
