@@ -541,8 +541,11 @@ def computed(*delayed: Delayed) -> tuple[Any, ...]:
 
 
 @contextmanager
-def watched(watch: Callable[[Any], None]) -> Iterator[None]:
-    """Have `watch` called with the futures of what is computed on a cluster, as it begins."""
+def watched(watch: Callable[[Any], None] | None) -> Iterator[None]:
+    """Have `watch` called with the futures of what is computed on a cluster, as it begins.
+
+    With None nobody is told: for the many small passes of an iteration.
+    """
     token = _WATCH.set(watch)
     try:
         yield

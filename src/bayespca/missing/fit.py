@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bayespca import inference
 from bayespca.engines import to_numpy
-from bayespca.engines.partitions import Partitions
+from bayespca.engines.partitions import Partitions, watched
 from bayespca.engines.seen import seen
 from bayespca.spectrum import MAP, METHODS, PB_A, PB_B, VB, Spectrum, Status, solve
 from bayespca.spectrum.priors import LOG_2PI, GivenPrior, Prior
@@ -106,7 +106,8 @@ def fit(X: Array, options: Options) -> Fit:
         known = seen(X)
         data = observed(known.known(X), center=options.center, scale=scale)
         table = Table(data, X.shape[0], known.columns, known.status, X)
-    return _finished(_run(table.data, options), table, options)
+    with watched(None):
+        return _finished(_run(table.data, options), table, options)
 
 
 # --- what is to be fitted, and from where ------------------------------------------------------
