@@ -306,7 +306,11 @@ def cluster():
         yield running, client
 
 
-def test_processes_and_a_worker_that_is_killed():
+@pytest.mark.parametrize("is_large", [False, True])
+def test_processes_and_a_worker_that_is_killed(is_large, monkeypatch):
+    """What is sent to workers goes through the scheduler, or straight to them where it is large."""
+    if is_large:
+        monkeypatch.setattr("bayespca.engines.partitions.GRAPH_BYTES", 0)
     X = table()
     D = da.from_array(X, chunks=(80, 12))
     options = {"n_components": 3, "tol": 1e-5}

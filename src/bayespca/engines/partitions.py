@@ -513,7 +513,9 @@ def sent(value: Any) -> Delayed:
     client = _client()
     if client is not None and _bytes(value) > GRAPH_BYTES:
         with _explained():
-            return delayed(client.scatter(value, broadcast=True, hash=False))
+            # In a list, as the members of a tuple would be sent each on its own.
+            (future,) = client.scatter([value], broadcast=True, hash=False)
+        return delayed(future)
     return delayed(value, pure=False, traverse=False)
 
 
