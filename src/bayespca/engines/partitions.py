@@ -383,6 +383,18 @@ def _tasks(
     ]
 
 
+def mapped_parts(
+    function: Callable[..., Any],
+    *parts: Sequence[Delayed],
+    leading: Sequence[Any] = (),
+    broadcast: Sequence[Any] = (),
+) -> list[Delayed]:
+    """function(*leading, one of each of `parts`, *broadcast), block by block of earlier results."""
+    shared = [sent(value) for value in broadcast]
+    tasks = [(function, *leading, *own, *shared) for own in zip(*parts, strict=True)]
+    return _layer(_name(function), tasks)
+
+
 def reduced(
     parts: Sequence[Delayed], merge: Callable[[Any, Any], Any], *, fan_in: int = FAN_IN
 ) -> Delayed:
