@@ -53,7 +53,7 @@ def decompose(
     n_needed
         How many singular values the plan is sure to need; all of them for some methods.
     """
-    task = Task(plan, center, np.random.default_rng(random_state))
+    task = Task(plan, center, np.random.default_rng(random_state), n_needed)
     if not _is_blocks(X):
         constant = constant_columns(X, center=center)
         if 0 < constant.size < X.shape[1]:
@@ -104,6 +104,7 @@ class Task:
     plan: Plan
     center: bool
     rng: np.random.Generator
+    n_needed: int = 0
 
 
 def _job(X: Array, n_needed: int) -> Job:
@@ -187,7 +188,9 @@ def _run_streaming(X: Array, task: Task) -> Decomposition:
 
 def _run_dask(X: Array, task: Task) -> Decomposition:
     X = X if isinstance(X, Partitions) else as_partitions(to_numpy(X))
-    return map_reduce.decompose(X, center=task.center, plan=task.plan)
+    return map_reduce.decompose(
+        X, center=task.center, plan=task.plan, rng=task.rng, n_needed=task.n_needed
+    )
 
 
 _RUN = {

@@ -21,17 +21,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import gram, streaming
+from . import gram, randomized, streaming
+from .deviations import Deviations, column_deviations
 from .partitions import Block, Partitions, check_complete, computed, mapped, reduced
 from .records import Decomposition, Plan, embedded
 from .streaming import LONG, SHORT, FloatArray, FloatType, RunningMoments
+from .tall import TallOperator
 
+# Up to this short side its matrix is formed: 3.2 GB.
+GRAM_WIDTH = 20_000
+# Basis vectors that are tried where it is longer; each 24 of them take two passes over the data.
+MOST_VECTORS = 1200
 # Partial results of this size are merged two at a time: a worker holds all that a task merges.
 LARGE_BYTES = 64e6
 
 
-def decompose(partitions: Partitions, *, center: bool, plan: Plan) -> Decomposition:
-    """Decompose a Dask collection by the matrix of its short side."""
+def decompose(
+    partitions: Partitions,
+    *,
+    center: bool,
+    plan: Plan,
+    rng: np.random.Generator,
+    n_needed: int = 0,
+) -> Decomposition:
+    """Decompose a Dask collection by the matrix of its short side, or by products if it is long."""
+    if (partitions.columns or partitions).n_features > GRAM_WIDTH:
+        return _by_products(partitions, center=center, plan=plan, rng=rng, n_needed=n_needed)
+    return _by_matrix(partitions, center=center, plan=plan)
+
+
+def _by_matrix(partitions: Partitions, *, center: bool, plan: Plan) -> Decomposition:
     by = _by_columns if partitions.columns is not None else _by_rows
     for precision in (SHORT, LONG) if partitions.dtype == SHORT else (LONG,):
         found, is_precise = by(partitions, precision, center=center, plan=plan)
@@ -256,3 +275,78 @@ def _left_by_qr(
 def _triangle_of_columns(block: Block, unit: float, center: bool) -> Triangle:
     rows, _, live = _centred(block.astype(np.float64, copy=False), center=center)
     return Triangle(_shortened(np.divide(rows[live], unit, dtype=np.float64)), int(live.sum()))
+
+
+# --- a long short side -------------------------------------------------------------------------
+
+
+def _by_products(
+    partitions: Partitions, *, center: bool, plan: Plan, rng: np.random.Generator, n_needed: int
+) -> Decomposition:
+    """By the randomized engine, with the tall basis left on the workers."""
+    seen = column_deviations(partitions, center=center)
+    if not seen.n:
+        raise ValueError("the Dask collection holds no rows.")
+    partitions = _transposed_if_wide(partitions, seen.n)
+    short = (partitions.columns or partitions).n_features
+    if n_needed <= short // 8:
+        operator, live = _operator(partitions, seen, center=center)
+        found = randomized.decompose(
+            operator, plan=plan, rng=rng, max_basis=min(short // 3, MOST_VECTORS)
+        )
+        if found is not None:
+            return _of_data(found, operator, seen, live)
+    if 8.0 * short**2 > streaming.MEMORY_LIMIT:
+        raise ValueError(
+            f"the short side of the Dask collection is {short}, and what is asked for needs more "
+            "singular values than can be had by products alone: cap n_components, use "
+            "method='evb', or give fewer columns."
+        )
+    return _by_matrix(partitions, center=center, plan=plan)
+
+
+def _transposed_if_wide(partitions: Partitions, n: int) -> Partitions:
+    """Without its columns where there are more rows than Dask knew of; else as it is."""
+    return (
+        partitions
+        if partitions.columns is None or n < partitions.n_features
+        else replace(partitions, columns=None)
+    )
+
+
+def _operator(
+    partitions: Partitions, seen: Deviations, *, center: bool
+) -> tuple[TallOperator, NDArray[np.bool_]]:
+    """The operator of the columns that vary, and which these are."""
+    rounding = 4 * np.finfo(partitions.dtype).eps * np.abs(seen.mean)
+    live = np.sqrt(seen.squares) > np.sqrt(seen.n) * rounding
+    if not live.any():
+        live = np.ones_like(live)
+    shape = int(live.sum()), max(seen.n - 1, 1) if center else seen.n
+    total = float(seen.squares[live].sum())
+    if partitions.columns is not None:
+        p = partitions.n_features
+        return TallOperator(
+            partitions.columns, None, None, total, center, p, shape, is_transposed=True
+        ), live
+    shift = seen.mean[live] if center else None
+    some = None if live.all() else np.flatnonzero(live)
+    return TallOperator(partitions, shift, some, total, center, seen.n, shape), live
+
+
+def _of_data(
+    found: Decomposition, operator: TallOperator, seen: Deviations, live: NDArray[np.bool_]
+) -> Decomposition:
+    """The decomposition of the data from that of the operator."""
+    found = replace(found, engine="dask", n_samples=seen.n)
+    if operator.is_transposed:
+        left = found.right
+        spectrum = found.spectrum
+        gamma = spectrum.singular_values * spectrum.scale
+
+        def right(k: int) -> Block:
+            turn = (left(k) / gamma[:k, None]).T
+            return _vectors(operator.partitions, turn, center=operator.centered)
+
+        return replace(found, right=right, mean=seen.mean)
+    return found if live.all() else embedded(found, np.flatnonzero(live), seen.mean)

@@ -383,25 +383,24 @@ def _tasks(
     ]
 
 
-def applied(
-    parts: Sequence[Delayed],
+def mapped_parts(
     function: Callable[..., Any],
-    *broadcast: Any,
-    each: Iterable[Sequence[Any]] = (),
+    *parts: Sequence[Any],
+    leading: Sequence[Any] = (),
+    broadcast: Sequence[Any] = (),
 ) -> list[Delayed]:
-    """As `mapped`, for parts that may become anything."""
-    return _layer(_name(function), _tasks_of(parts, function, broadcast, each))
+    """function(*leading, one of each of `parts`, *broadcast), block by block of earlier results."""
+    return _layer(_name(function), _tasks_of_parts(function, parts, leading, broadcast))
 
 
-def _tasks_of(
-    parts: Sequence[Delayed],
+def _tasks_of_parts(
     function: Callable[..., Any],
+    parts: Sequence[Sequence[Any]],
+    leading: Sequence[Any],
     broadcast: Sequence[Any],
-    each: Iterable[Sequence[Any]],
 ) -> list[tuple[Any, ...]]:
     shared = [sent(value) for value in broadcast]
-    own = list(zip(*each, strict=True)) or [()] * len(parts)
-    return [(function, part, *own[i], *shared) for i, part in enumerate(parts)]
+    return [(function, *leading, *own, *shared) for own in zip(*parts, strict=True)]
 
 
 def reduced(
@@ -435,8 +434,9 @@ def array_of_rows(
 def array_of_parts(
     parts: Sequence[Delayed], function: Callable[..., Any], *broadcast: Any, like: NDArray[Any]
 ) -> Any:
-    """The same for what `applied` makes of parts, whose numbers of rows are not known."""
-    return _array(_name(function), _tasks_of(parts, function, broadcast, ()), None, like)
+    """The same for what `mapped_parts` makes of parts, whose numbers of rows are not known."""
+    tasks = _tasks_of_parts(function, (parts,), (), broadcast)
+    return _array(_name(function), tasks, None, like)
 
 
 def _array(

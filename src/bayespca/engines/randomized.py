@@ -67,6 +67,7 @@ from bayespca.spectrum.records import SLACK
 from .arrays import array_namespace, cast, eps, to_namespace, to_numpy
 from .operators import Operator
 from .records import Array, Decomposition, Plan
+from .tall import TallBasis, TallOperator, TallRows
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -161,6 +162,8 @@ class Problem:
     ) -> Problem:
         n, p = operator.shape
         shape = (p, max(n - 1, 1) if operator.centered else n)
+        if isinstance(operator, TallOperator):
+            shape = operator.spectrum_shape
         rms = np.sqrt(operator.sum_of_squares / (n * p))
         unit = 1.0 if 1e-10 < rms < 1e10 or not rms else 2.0 ** np.floor(np.log2(rms))
         return cls(
@@ -495,7 +498,9 @@ class Space:
         n, p = operator.shape
         self.operator = operator
         self.unit, self.eps = problem.unit, problem.eps
-        self.left = Rows(n, start, start.dtype)
+        self.left: Rows | TallBasis = Rows(n, start, start.dtype)
+        if isinstance(operator, TallOperator):
+            self.left = operator.new_basis()
         self.right = Rows(p, start, start.dtype)
         self.right.append(start)
         self.B: FloatArray = np.zeros((0, self.right.size))
@@ -542,7 +547,9 @@ class Space:
             self.right.append(right)
         self._turn_to_newest()
 
-    def _extended(self, basis: Rows, image: Array) -> tuple[FloatArray, FloatArray, Array]:
+    def _extended(
+        self, basis: Rows | TallBasis, image: Array
+    ) -> tuple[FloatArray, FloatArray, Array]:
         """C, R and new rows, orthonormal to the basis, with image = C·basis + R·new.
 
         Directions that rounding errors of the product could have made are left out.
@@ -560,8 +567,7 @@ class Space:
 
     def _see(self, along: FloatArray, image: Array) -> None:
         """Learn the norm of A from a product with vectors of length one."""
-        xp = array_namespace(image)
-        squares = to_numpy(xp.vecdot(image, image)).astype(np.float64) + (along**2).sum(axis=1)
+        squares = _row_squares(image) + (along**2).sum(axis=1)
         self.norm = max(self.norm, float(np.sqrt(squares.max(initial=0.0))))
 
     @property
@@ -617,16 +623,40 @@ def _orthonormal(image: Array, floor: float) -> tuple[FloatArray, Array]:
     By the Gram matrix, which is products only, as long as it is well conditioned: rows are then
     orthonormal to 1e-3 at worst, and a second time to full precision. By Householder's QR if not.
     """
-    xp = array_namespace(image)
     if not image.shape[0]:
         return np.zeros((0, 0)), image
     gram = to_numpy(image @ image.T).astype(np.float64)
     squares, vectors = np.linalg.eigh(gram)
     if squares[0] > max(1e3 * eps(image.dtype) * squares[-1], floor**2):
         root = np.sqrt(squares)
-        return vectors * root, to_namespace((vectors / root).T, image) @ image
-    Q, R = xp.linalg.qr(image.T)
+        return vectors * root, _combined((vectors / root).T, image)
+    if isinstance(image, TallRows):
+        return _orthonormal_by_triangle(image, floor)
+    Q, R = array_namespace(image).linalg.qr(image.T)
     left, sizes, right = np.linalg.svd(to_numpy(R).astype(np.float64))
     keep = sizes > floor
     turned = to_namespace(left[:, keep].T, image) @ Q.T
     return right[keep].T * sizes[keep], turned
+
+
+def _orthonormal_by_triangle(image: TallRows, floor: float) -> tuple[FloatArray, TallRows]:
+    """The same without Q, which would be as tall: what is kept of the image, divided by its sizes.
+
+    Small directions come out with rounding errors of the large ones; those are the reason for the
+    second time.
+    """
+    _, sizes, right = np.linalg.svd(image.triangle())
+    keep = sizes > floor
+    return right[keep].T * sizes[keep], (right[keep] / sizes[keep, None]) @ image
+
+
+def _combined(small: FloatArray, image: Array) -> Array:
+    """Combinations of rows, in their dtype."""
+    return (small if isinstance(image, TallRows) else to_namespace(small, image)) @ image
+
+
+def _row_squares(image: Array) -> FloatArray:
+    if isinstance(image, TallRows):
+        return np.diagonal(image @ image.T)
+    xp = array_namespace(image)
+    return to_numpy(xp.vecdot(image, image)).astype(np.float64)

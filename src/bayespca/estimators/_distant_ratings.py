@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.engines.partitions import (
-    applied,
     array_of_parts,
     computed,
     is_dask,
     kept,
+    mapped_parts,
     reduced,
 )
 from bayespca.missing.partitioned import total_over
@@ -55,7 +55,7 @@ def from_columns(users: Any, items: Any, ratings: Any, bounds: Any) -> DistantCe
     """
     frame = framed(users, items, ratings)
     parts = frame.to_delayed()
-    looks = applied(parts, _look, each=[range(len(parts))])
+    looks = mapped_parts(_look, parts, range(len(parts)))
     look: _Look = computed(reduced(looks, _merged))[0]
     if not look.n_ratings:
         raise ValueError("there are no ratings: at least one is needed.")
@@ -63,7 +63,7 @@ def from_columns(users: Any, items: Any, ratings: Any, bounds: Any) -> DistantCe
         bounds = (look.low, look.high) if look.values.size <= _ratings.SCALE else None
     # By tasks that depend on nothing else: they can be done again when a worker is lost.
     together = frame.shuffle("user", shuffle_method="tasks").to_delayed()
-    found = kept(applied(together, _cells, look.items))
+    found = kept(mapped_parts(_cells, together, broadcast=[look.items]))
     counts = total_over(tuple(found), _counts)
     blocks = [block for block, n in zip(found, counts.users, strict=True) if n]
     return DistantCells(look.items, tuple(blocks), bounds, look.n_ratings - counts.n_different)

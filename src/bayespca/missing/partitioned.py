@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.engines.arrays import row_blocks
-from bayespca.engines.partitions import Partitions, applied, computed, kept, mapped, reduced
+from bayespca.engines.partitions import Partitions, computed, kept, mapped, mapped_parts, reduced
 from bayespca.engines.seen import Few, check_any_value, few, little_known
 
 from .data import (
@@ -62,13 +62,13 @@ class DistantHoles(Shares):
     def matrix(self, rows: Callable[..., Block], *given: Any) -> Partitions:
         """A matrix that a function makes of the rows of a block, made when it is read."""
         kind = np.dtype(np.float64)
-        chunks = tuple(applied(self.blocks, rows, *given))
+        chunks = tuple(mapped_parts(rows, self.blocks, broadcast=given))
         return Partitions(chunks, self.shape[1], kind, stored=kind, lengths=self.lengths)
 
 
 def total_over(blocks: tuple[Delayed, ...], sums: Callable[..., Total], *given: Any) -> Total:
     """What a function sums up over a block, of all blocks: a pass and a tree of sums."""
-    found: Total = computed(reduced(applied(blocks, sums, *given), added))[0]
+    found: Total = computed(reduced(mapped_parts(sums, blocks, broadcast=given), added))[0]
     return found
 
 

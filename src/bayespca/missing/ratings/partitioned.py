@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bayespca import inference
 from bayespca.engines.packing import unpacked
-from bayespca.engines.partitions import applied, computed, kept
+from bayespca.engines.partitions import computed, kept, mapped_parts
 from bayespca.missing.partitioned import total_over
 
 from .cells import chunks
@@ -93,13 +93,15 @@ class DistantRatings:
 
     def who(self) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int32]]:
         """Ids of the users, where their cells begin, and the items of these: all of it, here."""
-        found = computed(*applied(self.blocks, _who))
+        found = computed(*mapped_parts(_who, self.blocks))
         users, counts, items = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return users, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), items
 
     def factor(self, state: State, model: Model, dtype: Any) -> Factor:
         """The posterior of all users that follows from a state, here."""
-        found = computed(*applied(self.blocks, _posterior, _task(state, model), dtype))
+        found = computed(
+            *mapped_parts(_posterior, self.blocks, broadcast=(_task(state, model), dtype))
+        )
         mean, cov = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return Factor(mean, cov, state.prior_a)
 
@@ -227,7 +229,7 @@ def rest_of_biases(
     data: DistantRatings, v: FloatArray, shrinkage: float | None
 ) -> tuple[Delayed, ...]:
     """What biases leave, as sparse matrices; without `shrinkage` there are none."""
-    return tuple(applied(data.blocks, _rest_of_biases, v, shrinkage))
+    return tuple(mapped_parts(_rest_of_biases, data.blocks, broadcast=(v, shrinkage)))
 
 
 def _rest_of_biases(cells: UserCells, v: FloatArray, shrinkage: float | None) -> Any:
@@ -239,7 +241,9 @@ def _rest_of_biases(cells: UserCells, v: FloatArray, shrinkage: float | None) ->
 
 def rest_of_state(data: DistantRatings, state: State, model: Model) -> tuple[Delayed, ...]:
     """What users and items leave, as sparse matrices."""
-    return tuple(applied(data.blocks, _rest_of_state, _task(state, model), state.b))
+    return tuple(
+        mapped_parts(_rest_of_state, data.blocks, broadcast=(_task(state, model), state.b))
+    )
 
 
 def _rest_of_state(cells: UserCells, task: RowTask, b: FloatArray) -> Any:
@@ -320,7 +324,7 @@ def scaled(blocks: tuple[Delayed, ...], m: int, *, center: bool) -> DistantRatin
     n, n_cells, total = total_over(blocks, _counts)
     location = total / n_cells if center else 0.0
     unit = float(np.sqrt(total_over(blocks, _squares, location) / n_cells)) or 1.0
-    found = tuple(kept(applied(blocks, _scaled, location, unit)))
+    found = tuple(kept(mapped_parts(_scaled, blocks, broadcast=(location, unit))))
     sums = total_over(found, _item_counts, m)
     return DistantRatings(
         blocks=found,
