@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
@@ -12,9 +13,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+import bayespca
 from bayespca import BayesianPCA
 from bayespca.engines.partitions import ClusterError
 from bayespca.estimators.pca import RankWarning
+from bayespca.missing.data import observed
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -69,6 +72,10 @@ def fitted(X, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RankWarning)
         return BayesianPCA(**options).fit(X)
+
+
+def bytes_of(holes):
+    return holes.values.nbytes + holes.patterns.nbytes
 
 
 @contextmanager
@@ -176,6 +183,9 @@ def test_filling_is_lazy_and_that_of_arrays():
             found = model.impute(D, return_std=return_std)
             assert all(isinstance(part, da.Array) for part in found)
             assert_allclose(dask.compute(*found), model.impute(X, return_std=return_std))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RankWarning)
+            assert_allclose(bayespca.impute(D).compute(), model.impute(X))
         T, std = model.transform(D, return_std=True)
         assert_allclose(dask.compute(T, std), model.transform(X, return_std=True), atol=1e-12)
         assert_allclose(model.score(D), model.score(X))
@@ -237,6 +247,14 @@ def test_the_model_does_not_grow_with_the_rows():
             return len(pickle.dumps(fitted(da.from_array(X, chunks=(150, 12))).posterior_))
 
     assert size(4) == size(1)
+
+
+def test_dask_knows_how_large_blocks_are():
+    """It goes by that when it makes room."""
+    from dask.sizeof import sizeof
+
+    holes = observed(table(with_empty_columns=False)[90:140], center=True, scale=False)
+    assert sizeof(holes) >= bytes_of(holes) > 50 * 12 * 8
 
 
 def test_a_fit_that_was_broken_off_is_taken_up(tmp_path, monkeypatch):
@@ -328,6 +346,9 @@ def test_processes_and_a_worker_that_is_killed(is_large, monkeypatch):
         assert victims[0] not in client.run(os.getpid).values()
         assert_same(model, expected, X)
         filled = model.impute(D).compute()
+        # Nothing of a fit stays on the workers.
+        gc.collect()
+        assert not client.futures
     assert_allclose(filled, expected.impute(X), rtol=1e-8)
 
 
