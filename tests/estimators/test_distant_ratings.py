@@ -233,9 +233,7 @@ def test_threads():
     assert_same(found, fitted(frame), frame)
 
 
-def test_processes_a_worker_that_is_killed_and_a_scheduler_that_is_lost(monkeypatch):
-    # What is sent to workers goes straight to them, as it does where it is large.
-    monkeypatch.setattr("bayespca.engines.partitions.GRAPH_BYTES", 0)
+def test_processes_a_worker_that_is_killed_and_a_scheduler_that_is_lost():
     frame = table()
     # A start that takes few passes.
     options = {"n_components": 2, "init": "random", "random_state": 0}

@@ -32,8 +32,8 @@ Delayed = Any
 FAN_IN = 8
 # Blocks of rows that are put together from pieces are not made larger than this.
 JOINED_BYTES = 128 * 2**20
-# Larger values are sent to the workers directly instead of through the scheduler.
-GRAPH_BYTES = 2**20
+# Graphs of this size are nothing to be warned of: they bring what every block is given.
+LARGE_GRAPH = {"distributed.admin.large-graph-warning-threshold": "1GB"}
 
 
 _WATCH: ContextVar[Callable[[Any], None] | None] = ContextVar("watch", default=None)
@@ -506,26 +506,10 @@ class Merge:
 def sent(value: Any) -> Delayed:
     """A value as one task that others depend on, so that it is not part of each of them.
 
-    A large one goes straight to all workers: through the scheduler it would be in its way. It is
-    then lost only if all of them are.
+    It goes with the graph, so that it can be had again when a worker is lost. Scattered to all
+    workers it would be gone with them, and Dask waits for ever when one is lost meanwhile.
     """
-    delayed = _dask("delayed").delayed
-    client = _client()
-    if client is not None and _bytes(value) > GRAPH_BYTES:
-        with _explained():
-            # In a list, as the members of a tuple would be sent each on its own.
-            (future,) = client.scatter([value], broadcast=True, hash=False)
-        return delayed(future)
-    return delayed(value, pure=False, traverse=False)
-
-
-def _bytes(value: Any) -> int:
-    """Of an array, or of the arrays in a tuple or a record."""
-    if isinstance(value, tuple):
-        return sum(map(_bytes, value))
-    if hasattr(value, "__dict__") and not isinstance(value, type):
-        return sum(map(_bytes, vars(value).values()))
-    return value.nbytes if isinstance(value, np.ndarray) else 0
+    return _dask("delayed").delayed(value, pure=False, traverse=False)
 
 
 def computed(*delayed: Delayed) -> tuple[Any, ...]:
@@ -534,7 +518,7 @@ def computed(*delayed: Delayed) -> tuple[Any, ...]:
     BLAS keeps to one thread where tasks run on threads of this process: they share its cores.
     """
     watch, client = _WATCH.get(), _client()
-    with _explained(), one_blas_thread():
+    with _explained(), one_blas_thread(), _dask("config").set(LARGE_GRAPH):
         if watch is None or client is None:
             return tuple(_dask("base").compute(*delayed))
         futures = client.compute(list(delayed))
@@ -558,7 +542,7 @@ def watched(watch: Callable[[Any], None] | None) -> Iterator[None]:
 def kept(delayed: Sequence[Delayed]) -> list[Delayed]:
     """The same tasks, started, with results that stay where they are until nobody holds them."""
     persist = _dask("base").persist
-    with _explained(), one_blas_thread():
+    with _explained(), one_blas_thread(), _dask("config").set(LARGE_GRAPH):
         return list(persist(*delayed))
 
 
