@@ -9,6 +9,9 @@ Where there are more columns than rows, blocks of columns play the part of rows.
 whole in its block, so its mean is removed there, and what is added up is the matrix of the samples.
 The vectors of the features take a second pass, one block at a time.
 
+Where the short side is so long that its matrix would be too large, the randomized engine takes
+products instead, and the long side of its basis stays with the workers (`tall`).
+
 What comes to the client is a square matrix of the short side, and the model.
 """
 
@@ -69,12 +72,10 @@ def fan_in(n_columns: int) -> int:
 
 def moments(partitions: Partitions, precision: FloatType = LONG) -> RunningMoments:
     """Count, mean and scatter of all rows, by one pass."""
-    streaming.check_memory(
-        min(partitions.n_samples or partitions.n_features, partitions.n_features),
-        partitions.n_features,
-        LONG.itemsize,
-        limit=streaming.MEMORY_LIMIT,
-    )
+    n, p = partitions.n_samples, partitions.n_features
+    if n is not None:
+        # Where it is not known, the workers will notice.
+        streaming.check_memory(min(n, p), p, LONG.itemsize, limit=streaming.MEMORY_LIMIT)
     indices = range(len(partitions.chunks))
     parts = mapped(partitions, _moments, precision, partitions.names, each=[indices])
     merged = reduced(parts, streaming.merge, fan_in=fan_in(partitions.n_features))
@@ -287,8 +288,7 @@ def _by_products(
     seen = column_deviations(partitions, center=center)
     if not seen.n:
         raise ValueError("the Dask collection holds no rows.")
-    partitions = _transposed_if_wide(partitions, seen.n)
-    short = (partitions.columns or partitions).n_features
+    short = min(seen.n, partitions.n_features)
     if n_needed <= short // 8:
         operator, live = _operator(partitions, seen, center=center)
         found = randomized.decompose(
@@ -303,15 +303,6 @@ def _by_products(
             "method='evb', or give fewer columns."
         )
     return _by_matrix(partitions, center=center, plan=plan)
-
-
-def _transposed_if_wide(partitions: Partitions, n: int) -> Partitions:
-    """Without its columns where there are more rows than Dask knew of; else as it is."""
-    return (
-        partitions
-        if partitions.columns is None or n < partitions.n_features
-        else replace(partitions, columns=None)
-    )
 
 
 def _operator(
