@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # What is installed elsewhere on the machine must not be seen from .venv.
 unexport PYTHONPATH
 
-.PHONY: demo test torch check bench bench-ratings clean
+.PHONY: demo test torch check bench bench-dask bench-ratings clean
 .NOTPARALLEL:
 
 # Writes its files to the folder bayespca-demo.
@@ -32,6 +32,10 @@ check: $(VENV)/.installed-check
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/run.py
+
+# Two processes of this machine; writes a gigabyte of Parquet to the folder for temporary files.
+bench-dask: $(VENV)/.installed-bench
+	$(BIN)/python benchmarks/run.py dask
 
 # MovieLens' smallest set is in the wheel of recbole, which need not be installed; RATINGS_FILE=... for
 # another one. cmfrec is compared with where it is installed.

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from functools import partial
 
+import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from bayespca.engines import ENGINES, decompose, open_source
+from bayespca.engines.partitions import partitioned
 from bayespca.spectrum import METHODS, solve
 
 RANK = 4
@@ -53,7 +55,14 @@ TOLERANCE = {np.float64: 1e-7, np.float32: 3e-4}
 def data_for(engine, X):
     if engine == "sparse":
         return sp.csr_array(X)
+    if engine == "dask":
+        return partitioned(da.from_array(X, chunks=(unequal(X.shape[0]), unequal(X.shape[1]))))
     return open_source(X, block_bytes=1 << 14) if engine == "streaming" else X
+
+
+def unequal(n):
+    """Chunks of a size, one of them of another, which together make n."""
+    return (1, n // 3, n - 1 - n // 3) if n > 3 else (n,)
 
 
 def plan_for(method):
@@ -95,7 +104,7 @@ def test_engines_agree_with_the_dense_one(engine, shape, dtype, center):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("engine", ["gram", "randomized", "sparse", "streaming"])
+@pytest.mark.parametrize("engine", ["gram", "randomized", "sparse", "streaming", "dask"])
 @pytest.mark.parametrize("shape", [tall, wide])
 def test_methods_agree_over_engines(method, engine, shape):
     X = shape(np.random.default_rng(2))
@@ -146,7 +155,7 @@ def test_constant_data_have_rank_zero(engine, value):
     assert plan(found.spectrum).noise_variance < 1e-25
 
 
-@pytest.mark.parametrize("engine", ["dense", "gram", "randomized", "streaming"])
+@pytest.mark.parametrize("engine", ["dense", "gram", "randomized", "streaming", "dask"])
 def test_input_is_neither_changed_nor_required_to_be_writeable(engine):
     X = tall(np.random.default_rng(4))
     before = X.copy()

@@ -29,6 +29,7 @@ ALL = 10**9
         (Job(10, 10, layout="sparse"), "sparse"),
         (Job(10**6, 10**5, layout="sparse"), "sparse"),
         (Job(0, 200, layout="blocks"), "streaming"),
+        (Job(0, 200, layout="dask"), "dask"),
     ],
 )
 def test_table(job, engine):
@@ -42,5 +43,6 @@ def test_every_engine_can_be_selected():
         select(Job(8_000, 4_000)),
         select(Job(10, 10, layout="sparse")),
         select(Job(0, 200, layout="blocks")),
+        select(Job(0, 200, layout="dask")),
     }
     assert reached == set(ENGINES)

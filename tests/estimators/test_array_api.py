@@ -170,4 +170,4 @@ def test_integers_become_float64(xp):
 
 
 def test_every_engine_for_arrays_in_memory_is_covered():
-    assert set(ENGINES) == {*IN_MEMORY, "streaming", "sparse"}
+    assert set(ENGINES) == {*IN_MEMORY, "streaming", "sparse", "dask"}

@@ -73,10 +73,13 @@ def fit(
     fitting: o.Fitting,
     reading: o.Reading,
     stream: o.Stream = None,
+    dask: o.Dask = None,
+    workers: o.Workers = None,
 ) -> None:
     """Find how many components are in DATA, and what they are."""
     with in_one_sentence(as_json=json):
         from . import fitting as work
+        from .cluster import Cluster
 
         outputs = work.Outputs(report, scores, loadings, model)
         work.fit(
@@ -86,6 +89,7 @@ def fit(
             outputs,
             label=label,
             stream=stream,
+            cluster=Cluster(dask, workers),
             as_json=json,
         )
 

@@ -19,6 +19,7 @@ from bayespca.estimators.wording import feature_names
 from bayespca.io import How, Table, writable_ending, write_table
 
 from . import screen
+from .cluster import Cluster
 from .inputs import Input, labels_of, open_input
 
 # Points of the scores that a report draws, and features named for each component.
@@ -58,6 +59,7 @@ def fit(
     *,
     label: str | None = None,
     stream: bool | None = None,
+    cluster: Cluster | None = None,
     as_json: bool = False,
 ) -> None:
     """Fit a file and tell what was found."""
@@ -65,10 +67,10 @@ def fit(
     outputs.check()
     if label is not None and outputs.report is None:
         raise ValueError("--label colours the samples in a report: give --report, too.")
-    given = open_input(data, how, stream=stream)
-    labels = None if label is None else _labels(given, label)
-    given.apply("fitting", model.fit)
-    written = write_outputs(given, model, outputs, labels=labels, label=label, start=start)
+    with (cluster or Cluster()).opened(data, how, stream=stream) as given:
+        labels = None if label is None else _labels(given, label)
+        given.apply("fitting", model.fit)
+        written = write_outputs(given, model, outputs, labels=labels, label=label, start=start)
     show(model, given, written, seconds=time.perf_counter() - start, as_json=as_json)
 
 
@@ -93,7 +95,9 @@ def rank(data: Path, how: How, options: dict[str, Any], *, as_json: bool = False
 
 def _labels(given: Input, label: str) -> np.ndarray:
     if given.table is None:
-        raise ValueError("--label needs the data in memory: use --in-memory.")
+        raise ValueError(
+            "--label needs the data in memory: use --in-memory, and neither --dask nor --workers."
+        )
     return labels_of(given.table, label)
 
 
@@ -290,7 +294,7 @@ def _source_notes(given: Input) -> Iterator[str]:
         more = f" and {len(told) - 6} more" if len(told) > 6 else ""
         yield f"Set aside, not analysed: {some}{more}."
     if given.is_streamed:
-        yield "The file was read in blocks, not kept in memory."
+        yield given.how_read
 
 
 def peak_memory() -> float | None:

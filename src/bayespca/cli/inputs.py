@@ -34,6 +34,11 @@ class Input:
         return self.table is None
 
     @property
+    def how_read(self) -> str:
+        """A sentence about data that are not in memory."""
+        return "The file was read in blocks, not kept in memory."
+
+    @property
     def aside(self) -> dict[str, str]:
         """Columns that are not among the features, and why."""
         if self.table is not None:
@@ -73,7 +78,11 @@ class Input:
 
 def open_input(path: Path, how: How, *, stream: bool | None = None) -> Input:
     """Open a file, and read it unless it is to be streamed."""
-    file = io.open_file(path, how)
+    file = io.open_files(path, how)
+    if len(io.files_of(path)) > 1:
+        if stream is False:
+            raise ValueError(f"{path} means several files, which --in-memory cannot read.")
+        return Input(file, None)
     if stream and file.blocks is None:
         raise ValueError(f"{path} cannot be streamed: CSV, TSV, Parquet and NPY files can.")
     if stream is None:

@@ -58,6 +58,7 @@ class Engine(StrEnum):
     randomized = "randomized"
     sparse = "sparse"
     streaming = "streaming"
+    dask = "dask"
 
 
 # --- what an option may be ---------------------------------------------------------------------
@@ -129,6 +130,18 @@ Stream = Annotated[
         panel=READING,
         help="Read in blocks, or all at once; by default as the size demands.",
     ),
+]
+Dask = Annotated[
+    str | None,
+    _option(
+        metavar="ADDRESS",
+        panel=READING,
+        help="Fit on a Dask cluster: the address of its scheduler, as tcp://host:8786.",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    _option(metavar="N", panel=READING, min=1, help="Fit by N processes of this machine (Dask)."),
 ]
 
 

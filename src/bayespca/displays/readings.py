@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca.engines import to_numpy
+from bayespca.engines.partitions import is_dask
 from bayespca.estimators.wording import feature_names, percent
 from bayespca.spectrum import Spectrum
 
@@ -17,7 +18,12 @@ LONGEST_NAME = 24
 
 
 def array(values: Any) -> np.ndarray:
-    """Values of any library, frames included, as a NumPy array."""
+    """Values of any library, frames included, as a NumPy array; not Dask's, which may be large."""
+    if is_dask(values):
+        raise TypeError(
+            f"a Dask {type(values).__name__} has rows on its workers: compute a sample of them and "
+            "draw that, as in X[:10_000].compute()."
+        )
     if hasattr(values, "to_numpy"):
         return np.asarray(values.to_numpy())
     if isinstance(values, list | tuple):

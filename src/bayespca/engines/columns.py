@@ -9,6 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from .arrays import array_namespace, device, is_sparse, row_blocks, to_numpy
+from .deviations import column_deviations, divided
+from .partitions import Partitions
 from .records import Array
 from .sources import Source
 
@@ -31,6 +33,8 @@ def column_scales(X: Any, *, center: bool) -> Array:
     """
     if isinstance(X, Source):
         return _source_scales(X, center=center)
+    if isinstance(X, Partitions):
+        return _partitions_scales(X, center=center)
     if is_sparse(X):
         return _sparse_scales(X, center=center)
     xp = array_namespace(X)
@@ -43,6 +47,8 @@ def rescaled_columns(X: Any, scale: Array) -> Any:
     if isinstance(X, Source):
         divisor = np.asarray(scale, dtype=X.dtype)
         return replace(X, blocks=lambda: (block / divisor for block in X.blocks()))
+    if isinstance(X, Partitions):
+        return divided(X, scale)
     if is_sparse(X):
         return sp.csr_array(X @ sp.diags_array(1 / scale), dtype=X.dtype)
     return X / array_namespace(X).astype(scale, X.dtype)
@@ -119,8 +125,19 @@ def _source_scales(source: Source, *, center: bool) -> np.ndarray:
             sums += (middle - mean) ** 2 * (n * rows / (n + rows))
             mean += (middle - mean) * (rows / (n + rows))
         n += rows
+    return _deviation_scales(n, mean, sums, source.dtype, center=center)
+
+
+def _partitions_scales(partitions: Partitions, *, center: bool) -> np.ndarray:
+    found = column_deviations(partitions, center=center)
+    return _deviation_scales(found.n, found.mean, found.squares, partitions.dtype, center=center)
+
+
+def _deviation_scales(
+    n: int, mean: np.ndarray, sums: np.ndarray, dtype: np.dtype[Any], *, center: bool
+) -> np.ndarray:
     std = np.sqrt(sums / _count(n, center=center))
-    return np.where(std > 8 * np.finfo(source.dtype).eps * np.abs(mean), std, 1.0)
+    return np.where(std > 8 * np.finfo(dtype).eps * np.abs(mean), std, 1.0)
 
 
 def _count(n: int, *, center: bool) -> int:

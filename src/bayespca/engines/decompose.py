@@ -11,10 +11,11 @@ import scipy.sparse as sp
 
 from bayespca.spectrum import Spectrum
 
-from . import dense, gram, randomized, sparse, streaming
+from . import dense, gram, map_reduce, randomized, sparse, streaming
 from .arrays import array_namespace, device, is_sparse, numpy_dtype, to_numpy
 from .columns import constant_columns
 from .operators import dense_operator, sparse_operator
+from .partitions import Partitions, as_partitions
 from .records import Array, Decomposition, Plan, embedded
 from .select import Job, select
 from .sources import Source, open_source
@@ -41,8 +42,8 @@ def decompose(
     Parameters
     ----------
     X
-        A NumPy, torch or CuPy array of floating-point numbers, a scipy sparse matrix, or a `Source`
-        of blocks.
+        A NumPy, torch or CuPy array of floating-point numbers, a scipy sparse matrix, a `Source` of
+        blocks, or `Partitions` of a Dask collection.
     plan
         What will be made of the spectrum. It decides when a truncated one is long enough, and
         whether the threshold is too near rounding errors.
@@ -52,7 +53,7 @@ def decompose(
     n_needed
         How many singular values the plan is sure to need; all of them for some methods.
     """
-    task = Task(plan, center, np.random.default_rng(random_state))
+    task = Task(plan, center, np.random.default_rng(random_state), n_needed)
     if not _is_blocks(X):
         constant = constant_columns(X, center=center)
         if 0 < constant.size < X.shape[1]:
@@ -103,11 +104,14 @@ class Task:
     plan: Plan
     center: bool
     rng: np.random.Generator
+    n_needed: int = 0
 
 
 def _job(X: Array, n_needed: int) -> Job:
     if isinstance(X, Source):
         return Job(0, X.n_features, layout="blocks")
+    if isinstance(X, Partitions):
+        return Job(0, X.n_features, layout="dask")
     n, p = X.shape
     layout = "sparse" if is_sparse(X) else "dense"
     itemsize = numpy_dtype(X.dtype).itemsize
@@ -182,12 +186,20 @@ def _run_streaming(X: Array, task: Task) -> Decomposition:
     return streaming.decompose(X, center=task.center, plan=task.plan)
 
 
+def _run_dask(X: Array, task: Task) -> Decomposition:
+    X = X if isinstance(X, Partitions) else as_partitions(to_numpy(X))
+    return map_reduce.decompose(
+        X, center=task.center, plan=task.plan, rng=task.rng, n_needed=task.n_needed
+    )
+
+
 _RUN = {
     "dense": _run_dense,
     "gram": _run_gram,
     "randomized": _run_randomized,
     "sparse": _run_sparse,
     "streaming": _run_streaming,
+    "dask": _run_dask,
 }
 
 
@@ -206,7 +218,7 @@ def _needs_rescaling(X: Array) -> bool:
 
 
 def _is_blocks(X: Any) -> bool:
-    return isinstance(X, Source)
+    return isinstance(X, Source | Partitions)
 
 
 def _peak(X: Array) -> float:

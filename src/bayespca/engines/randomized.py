@@ -75,6 +75,7 @@ from .arrays import (
 )
 from .operators import Operator
 from .records import Array, Decomposition, Plan
+from .tall import TallBasis, TallOperator, TallRows
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -178,6 +179,8 @@ class Problem:
     ) -> Problem:
         n, p = operator.shape
         shape = (p, max(n - 1, 1) if operator.centered else n)
+        if isinstance(operator, TallOperator):
+            shape = operator.spectrum_shape
         rms = np.sqrt(operator.sum_of_squares / (n * p))
         unit = 1.0 if 1e-10 < rms < 1e10 or not rms else 2.0 ** np.floor(np.log2(rms))
         return cls(
@@ -521,7 +524,9 @@ class Space:
         n, p = operator.shape
         self.operator = operator
         self.unit, self.eps, self.tolerance = problem.unit, problem.eps, problem.tolerance
-        self.left = Rows(n, start, start.dtype)
+        self.left: Rows | TallBasis = Rows(n, start, start.dtype)
+        if isinstance(operator, TallOperator):
+            self.left = operator.new_basis()
         self.right = Rows(p, start, start.dtype)
         self.right.append(start)
         self.B = to_namespace(np.zeros((0, self.right.size)), start, operator.mean.dtype)
@@ -571,7 +576,7 @@ class Space:
             self.right.append(right)
         self._turn_to_newest()
 
-    def _extended(self, basis: Rows, image: Array) -> tuple[Array, Array, Array]:
+    def _extended(self, basis: Rows | TallBasis, image: Array) -> tuple[Array, Array, Array]:
         """C, R and new rows, orthonormal to the basis, with image = C·basis + R·new.
 
         Directions that rounding errors of the product could have made are left out.
@@ -682,6 +687,8 @@ def _orthonormal(image: Array, gram: Array, floor: float) -> tuple[Array, Array]
     R, inverse = _cholesky(gram, least=WELL * eps(image.dtype), floor=floor)
     if R is not None:
         return R, cast(inverse, image.dtype) @ image
+    if isinstance(image, TallRows):
+        return _orthonormal_by_triangle(image, floor)
     Q, R = array_namespace(image).linalg.qr(image.T)
     left, sizes, right = np.linalg.svd(to_numpy(R).astype(np.float64))
     keep = sizes > floor
@@ -713,3 +720,14 @@ def _cholesky(gram: Array, *, least: float, floor: float) -> tuple[Array, Array]
     squares = to_numpy(xp.linalg.eigvalsh(gram))
     good = squares[0] > max(least * squares[-1], floor**2)
     return (R, inverse) if good else (None, None)
+
+
+def _orthonormal_by_triangle(image: TallRows, floor: float) -> tuple[FloatArray, TallRows]:
+    """The same without Q, which would be as tall: what is kept of the image, divided by its sizes.
+
+    Small directions come out with rounding errors of the large ones; those are the reason for the
+    second time.
+    """
+    _, sizes, right = np.linalg.svd(image.triangle())
+    keep = sizes > floor
+    return right[keep].T * sizes[keep], (right[keep] / sizes[keep, None]) @ image

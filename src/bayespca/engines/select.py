@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-ENGINES = ("dense", "gram", "randomized", "streaming", "sparse")
+ENGINES = ("dense", "gram", "randomized", "streaming", "sparse", "dask")
 
 # Below this many multiplications the precise way costs nothing worth saving.
 SMALL = 2e7
@@ -20,9 +20,9 @@ REDUCTION = 4.0
 class Job:
     """What an engine would have to do.
 
-    `layout` is "dense" (an array in memory), "sparse" or "blocks" (a memory map, a file, a stream
-    of blocks); `n_needed` the number of singular values that will surely be needed: all of them
-    for methods that look at the whole spectrum.
+    `layout` is "dense" (an array in memory), "sparse", "blocks" (a memory map, a file, a stream
+    of blocks) or "dask"; `n_needed` the number of singular values that will surely be needed: all
+    of them for methods that look at the whole spectrum.
     """
 
     n_samples: int
@@ -45,8 +45,8 @@ def select(job: Job) -> str:
     """The engine to start with. It may hand on to a more precise one once it sees the spectrum."""
     if job.layout == "blocks":
         return "streaming"
-    if job.layout == "sparse":
-        return "sparse"
+    if job.layout in ("sparse", "dask"):
+        return job.layout
     copies = 3 * job.cells * job.itemsize
     if job.cells * job.short <= SMALL and copies <= job.memory:
         return "dense"

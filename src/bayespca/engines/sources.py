@@ -302,7 +302,7 @@ def from_file(file: File, *, block_bytes: int = BLOCK_BYTES) -> Source:
         True,
         blocks,
         file.n_samples,
-        _notes(file.layout),
+        columns_told(file.layout),
     )
 
 
@@ -314,7 +314,7 @@ def _from_table(table: Table, path: Path, block_bytes: int) -> Source:
     return replace(source, names=table.names)
 
 
-def _notes(layout: Layout) -> tuple[str, ...]:
+def columns_told(layout: Layout) -> tuple[str, ...]:
     """What is not obvious about the columns that are read."""
     found = []
     if layout.id_column is not None:

@@ -127,6 +127,15 @@ def merge(
     return replace(accumulator.state(), dtype=dtype, precision=precision)
 
 
+def folded(state: RunningMoments) -> RunningMoments:
+    """The same moments with no rows waiting."""
+    if not state.rows:
+        return state
+    accumulator = Accumulator(state, np.inf)
+    accumulator.fold_waiting()
+    return accumulator.state()
+
+
 class Room:
     """Memory for intermediate results that is made once and used again."""
 
@@ -168,7 +177,7 @@ class Accumulator:
         """Take in a block of rows, which the caller may change afterwards."""
         n_waiting = self._n_waiting + len(block)
         if n_waiting <= self._capacity:
-            _check_memory(n_waiting, block.shape[1], block.itemsize, limit=self._limit)
+            check_memory(n_waiting, block.shape[1], block.itemsize, limit=self._limit)
             self._waiting.append(_read_only(block.copy()))
             self._n_waiting = n_waiting
         else:
@@ -209,7 +218,7 @@ class Accumulator:
         """The scatter matrix, copied from the state or made when it is first needed."""
         if self._scatter is None:
             p = self._start.n_features
-            _check_memory(p, p, LONG.itemsize, limit=self._limit)
+            check_memory(p, p, LONG.itemsize, limit=self._limit)
             self._scatter = np.zeros((p, p)) if self._given is None else self._given.copy()
         return self._scatter
 
@@ -299,7 +308,7 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def _check_memory(n_rows: int, n_features: int, itemsize: int, *, limit: float) -> None:
+def check_memory(n_rows: int, n_features: int, itemsize: int, *, limit: float) -> None:
     needed = float(n_rows) * n_features * itemsize
     if needed > limit:
         raise ValueError(
@@ -398,10 +407,7 @@ def finish(state: RunningMoments, *, center: bool, plan: Plan) -> Decomposition:
         raise ValueError("there are no rows to decompose.")
     if state.n_samples <= state.n_features:
         return _streamed(_from_rows(state, center=center, plan=plan), Status())
-    if state.rows:
-        accumulator = Accumulator(state, np.inf)
-        accumulator.fold_waiting()
-        state = accumulator.state()
+    state = folded(state)
     found = _from_scatter(state, center=center)
     if gram.is_precise(found.spectrum, plan(found.spectrum), state.precision):
         return _streamed(found, Status())
@@ -425,9 +431,9 @@ def _from_scatter(state: RunningMoments, *, center: bool) -> Decomposition:
     assert state.scatter is not None
     scatter, unit, mean = state.scatter, state.unit, state.mean
     if not center:
-        scatter, unit = _about_zero(state)
+        scatter, unit = about_zero(state)
         mean = np.zeros(state.n_features)
-    live = _varying(np.sqrt(np.maximum(scatter.diagonal(), 0)) * unit, state)
+    live = varying(np.sqrt(np.maximum(scatter.diagonal(), 0)) * unit, state)
     found = gram.from_feature_gram(
         scatter if live.size == mean.size else scatter[np.ix_(live, live)],
         like=np.empty(0, state.dtype),
@@ -435,11 +441,11 @@ def _from_scatter(state: RunningMoments, *, center: bool) -> Decomposition:
         n_samples=state.n_samples,
         center=center,
     )
-    found = replace(found, spectrum=_in_units(found.spectrum, unit))
+    found = replace(found, spectrum=in_units(found.spectrum, unit))
     return found if live.size == mean.size else embedded(found, live, mean)
 
 
-def _varying(norms: FloatArray, state: RunningMoments) -> NDArray[np.int64]:
+def varying(norms: FloatArray, state: RunningMoments) -> NDArray[np.int64]:
     """The columns that vary by more than the rounding of their mean; all if none does.
 
     The others have no noise. Counted as features they would tell that there is none anywhere.
@@ -449,7 +455,7 @@ def _varying(norms: FloatArray, state: RunningMoments) -> NDArray[np.int64]:
     return live if live.size else np.arange(state.n_features)
 
 
-def _about_zero(state: RunningMoments) -> tuple[FloatArray, float]:
+def about_zero(state: RunningMoments) -> tuple[FloatArray, float]:
     """Σ x·xᵀ, and the unit whose square it is in: one that suits the mean as well."""
     assert state.scatter is not None
     deviation = float(np.sqrt(state.scatter.diagonal().max()) * state.unit)
@@ -460,7 +466,7 @@ def _about_zero(state: RunningMoments) -> tuple[FloatArray, float]:
     return square, unit
 
 
-def _in_units(spectrum: Spectrum, unit: float) -> Spectrum:
+def in_units(spectrum: Spectrum, unit: float) -> Spectrum:
     if unit == 1.0:
         return spectrum
     values, shape = spectrum.singular_values, spectrum.shape
@@ -486,7 +492,7 @@ def _from_rows(state: RunningMoments, *, center: bool, plan: Plan) -> Decomposit
 
 
 def _rescaled(found: Decomposition, unit: float) -> Decomposition:
-    return replace(found, spectrum=_in_units(found.spectrum, unit), mean=found.mean * unit)
+    return replace(found, spectrum=in_units(found.spectrum, unit), mean=found.mean * unit)
 
 
 # --- the engine --------------------------------------------------------------------------------
@@ -503,7 +509,7 @@ def decompose(
     multiplied in float64 at once, and the status says if that did not do.
     """
     if source.n_samples is not None and source.n_samples > source.n_features:
-        _check_memory(source.n_features, source.n_features, LONG.itemsize, limit=memory_limit)
+        check_memory(source.n_features, source.n_features, LONG.itemsize, limit=memory_limit)
     for precision in _precisions(source):
         state = _moments(source, precision, memory_limit)
         found = finish(state, center=center, plan=plan)
@@ -527,15 +533,22 @@ def _moments(source: Source, precision: FloatType, memory_limit: float) -> Runni
 
 
 def _by_qr(source: Source, state: RunningMoments, *, center: bool) -> Decomposition:
+    mean = state.mean if center else np.zeros(state.n_features)
+    R, n_read = _merged_by_qr(source, mean, state.unit)
+    return from_triangle(R, n_read, state, center=center)
+
+
+def from_triangle(
+    R: FloatArray, n_read: int, state: RunningMoments, *, center: bool
+) -> Decomposition:
     """R of the QR factorisation of the centred rows has their singular values and right vectors."""
     p, n = state.n_features, state.n_samples
-    mean = state.mean if center else np.zeros(p)
-    R, n_read = _merged_by_qr(source, mean, state.unit)
     if n_read != n:
         raise ValueError(
             f"the data had {n} rows when they were read first, and {n_read} the second time."
         )
-    live = _varying(np.linalg.norm(R, axis=0) * state.unit, state)
+    mean = state.mean if center else np.zeros(p)
+    live = varying(np.linalg.norm(R, axis=0) * state.unit, state)
     if live.size < p:
         R = R[:, live]
     gamma = np.linalg.svd(R, compute_uv=False)
@@ -563,10 +576,10 @@ def _merged_by_qr(source: Source, mean: FloatArray, unit: float) -> tuple[FloatA
             rows /= unit
             filled, taken = filled + len(part), taken + len(part)
             if filled == len(stack):
-                stack[:p], filled = _triangle(stack), p
-    return _triangle(stack[:filled]), n
+                stack[:p], filled = triangle(stack), p
+    return triangle(stack[:filled]), n
 
 
-def _triangle(a: FloatArray) -> FloatArray:
+def triangle(a: FloatArray) -> FloatArray:
     """R of the QR factorisation of a tall matrix."""
     return np.asarray(np.linalg.qr(a, mode="r"))

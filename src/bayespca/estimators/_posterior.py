@@ -10,8 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayespca import missing
 from bayespca.engines import array_namespace
+from bayespca.engines.partitions import computed, is_dask
 
-from . import _notebook, _validation
+from . import _lazy, _notebook, _validation
 from ._reading import functions, general
 
 
@@ -30,8 +31,12 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         ``inverse_transform(transform(X))`` is the posterior mean of the low-rank matrix. Each
         coordinate is the projection times γ̂/γ. A row with holes (NaN) has the scores that follow
         from the cells that are there, with a larger standard deviation.
+
+        This and what follows are lazy on Dask collections, and return Dask arrays.
         """
         check_is_fitted(self)
+        if is_dask(X):
+            return _lazy.rows(self, X, "transform", return_std=return_std)
         X = _validation.read_new_data(self, X, "transform")
         read, posterior = functions(self.posterior_, X)
         if not return_std:
@@ -42,6 +47,8 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def inverse_transform(self, X: Any) -> Any:
         """Rows of data from scores: what `transform` returned goes to the denoised data."""
         check_is_fitted(self)
+        if is_dask(X):
+            return _lazy.scores(self, X, "inverse_transform")
         T = _validation.read_scores(X, self.n_components_, self.components_)
         read, posterior = functions(self.posterior_)
         return read.reconstruct(posterior, T * self._unit())
@@ -49,6 +56,8 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def project(self, X: Any) -> Any:
         """Coordinates of rows along the components, without shrinkage, as in ordinary PCA."""
         check_is_fitted(self)
+        if is_dask(X):
+            return _lazy.rows(self, X, "project")
         X = _validation.read_new_data(self, X, "project")
         read, posterior = functions(self.posterior_, X)
         return read.project(posterior, X)
@@ -56,6 +65,8 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def denoise(self, X: Any) -> Any:
         """Posterior mean of rows without their noise."""
         check_is_fitted(self)
+        if is_dask(X):
+            return _lazy.rows(self, X, "denoise")
         X = _validation.read_new_data(self, X, "denoise")
         read, posterior = functions(self.posterior_, X)
         return read.reconstruct(posterior, read.scores(posterior, X))
@@ -71,6 +82,8 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """
         check_is_fitted(self)
         _validation.choose("return_std", return_std, (False, True, "mean"))
+        if is_dask(X):
+            return _lazy.rows(self, X, "impute", return_std=return_std)
         X = _validation.read_new_data(self, X, "impute")
         filled, std = missing.posterior.impute(
             self.general_posterior(), X, noise=return_std != "mean"
@@ -80,9 +93,13 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def sample_imputations(self, X: Any, n: int, random_state: Any = None) -> Any:
         """n copies of X with their holes filled by draws, for multiple imputation: (n, rows, p).
 
-        Each is drawn with scores, loadings, means and noise of its own.
+        Each is drawn with scores, loadings, means and noise of its own. Lazy on Dask collections,
+        whose draws also depend on where their blocks begin.
         """
         check_is_fitted(self)
+        if is_dask(X):
+            seed = self.random_state if random_state is None else random_state
+            return _lazy.imputations(self, X, n, _validation.generator(seed))
         X = _validation.read_new_data(self, X, "sample_imputations")
         seed = self.random_state if random_state is None else random_state
         rng, posterior = _validation.generator(seed), self.general_posterior()
@@ -105,13 +122,17 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def score_samples(self, X: Any) -> Any:
         """Log density of each row under the posterior predictive distribution."""
         check_is_fitted(self)
+        if is_dask(X):
+            return _lazy.rows(self, X, "score_samples")
         X = _validation.read_new_data(self, X, "score_samples")
         read, posterior = functions(self.posterior_, X)
         return read.log_density(posterior, X)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean of `score_samples`."""
+        """Mean of `score_samples`; computed at once, on Dask collections too."""
         densities = self.score_samples(X)
+        if is_dask(densities):
+            return float(computed(densities.mean())[0])
         return float(array_namespace(densities).mean(densities))
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:

@@ -28,13 +28,14 @@ class Cells:
     """Ratings of users and items by their places, each pair once, sorted by users.
 
     `starts` and `columns` are as in a sparse matrix of rows; `n_duplicates` ratings were merged.
+    `values` are None where ratings are elsewhere.
     """
 
     users: NDArray[Any]
     items: NDArray[Any]
     starts: NDArray[np.int64]
     columns: Indices
-    values: FloatArray
+    values: FloatArray | None
     n_duplicates: int
     bounds: tuple[float, float] | None
 

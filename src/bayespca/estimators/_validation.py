@@ -17,8 +17,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, validate_data
 
 from bayespca import io
+from bayespca.engines import seen
 from bayespca.engines.arrays import is_sparse, to_numpy
-from bayespca.engines.sources import Source, open_source
+from bayespca.engines.partitions import Partitions, is_dask, of_files, partitioned
+from bayespca.engines.sources import Source, columns_told, open_source
 from bayespca.inference import Callback, Looping, Trace
 from bayespca.inference.hierarchy import Hyper
 
@@ -27,11 +29,19 @@ Array = Any
 ITERATED = ("evb", "epb", "emap", "vb", "pb", "pb-a", "pb-b", "map", "ml")
 
 
-def read_training_data(estimator: Any, X: Any, *, in_memory: bool = False) -> Any:
-    """X as an engine takes it: an array of floats, a sparse matrix, or a source of blocks.
+def read_training_data(
+    estimator: Any, X: Any, *, in_memory: bool = False, dask: bool = False
+) -> Any:
+    """X as an engine takes it: an array of floats, a sparse matrix, or a source of blocks; with
+    `dask`, partitions of a Dask collection.
 
     Whether all numbers are finite is seen from the sums that the engine forms anyway.
     """
+    if dask and estimator.engine == "dask" and isinstance(X, str | os.PathLike):
+        file, X = of_files(X)
+        _warn_about_columns(columns_told(file.layout))
+    if dask and (is_dask(X) or isinstance(X, Partitions)):
+        return _read_dask(estimator, X)
     X = unmasked(X)
     if isinstance(X, io.Table):
         return _adopt_table(estimator, X)
@@ -67,6 +77,31 @@ def read_training_data(estimator: Any, X: Any, *, in_memory: bool = False) -> An
         ensure_all_finite=False,
         ensure_min_samples=1,
     )
+
+
+def _read_dask(estimator: Any, X: Any) -> Partitions:
+    if estimator.engine not in ("auto", "dask"):
+        raise ValueError(
+            f"engine={estimator.engine!r} cannot read Dask collections: leave it at 'auto'."
+        )
+    data = X if isinstance(X, Partitions) else partitioned(X)
+    if not data.n_features or data.n_samples == 0:
+        n = "?" if data.n_samples is None else data.n_samples
+        raise ValueError(f"the Dask collection of {n} rows × {data.n_features} holds no numbers.")
+    estimator.n_features_in_ = data.n_features
+    if data.names:
+        estimator.feature_names_in_ = np.asarray(data.names, dtype=object)
+    return data
+
+
+def refuse_dask(X: Any) -> None:
+    """Raise for a Dask collection where data must be in memory."""
+    if is_dask(X):
+        raise TypeError(
+            f"a Dask {type(X).__name__} was given where data must be in memory: only BayesianPCA "
+            "and MatrixFactorization.fit_ratings read Dask collections; call compute() on it where "
+            "it fits into memory."
+        )
 
 
 def _adopt_table(estimator: Any, table: io.Table) -> Any:
@@ -110,7 +145,8 @@ def _warn_about_columns(notes: Sequence[str]) -> None:
 
 
 def unmasked(X: Any) -> Any:
-    """A masked array as one with NaN in the masked cells; the rest as it is."""
+    """A masked array as one with NaN in the masked cells; the rest as it is, but for Dask's."""
+    refuse_dask(X)
     if not isinstance(X, np.ma.MaskedArray):
         return X
     kind = X.dtype if X.dtype.kind == "f" else np.dtype(np.float64)
@@ -119,12 +155,14 @@ def unmasked(X: Any) -> Any:
 
 
 def as_numpy(X: Any) -> Any:
-    """Arrays of other libraries as NumPy's; the rest as it is."""
+    """Arrays of other libraries as NumPy's; the rest as it is, but for Dask's."""
+    refuse_dask(X)
     return to_numpy(X) if is_foreign_array(X) else X
 
 
 def read_matrix(Y: Any) -> Any:
     """A matrix to factorize: two-dimensional, finite, of floats."""
+    refuse_dask(Y)
     if is_foreign_array(Y):
         Y = _checked_foreign(Y)
         check_finite(Y)
@@ -169,6 +207,7 @@ def read_new_data(estimator: Any, X: Any, method: str) -> Any:
 
 def read_block(estimator: Any, X: Any, *, first: bool) -> Any:
     """A block of rows for `partial_fit`: dense, finite, with the features of the blocks before."""
+    refuse_dask(X)
     return validate_data(
         estimator, X, reset=first, dtype=[np.float64, np.float32], ensure_min_samples=1
     )
@@ -219,13 +258,13 @@ def check_finite(X: Any) -> None:
 
 def check_finite_if_possible(X: Any) -> None:
     """As `check_finite`, for data in memory; sources of blocks check themselves."""
-    if not isinstance(X, Source):
+    if not isinstance(X, Source | Partitions):
         check_finite(X)
 
 
 def has_holes(X: Any) -> bool:
     """Whether an array has NaN, which mean holes, and nothing else that is not finite."""
-    if isinstance(X, Source) or is_sparse(X):
+    if isinstance(X, Source | Partitions) or is_sparse(X):
         return False
     xp = array_namespace(X)
     return bool(xp.any(xp.isnan(X))) and not bool(xp.any(xp.isinf(X)))
@@ -234,9 +273,7 @@ def has_holes(X: Any) -> bool:
 def check_any_value(X: Array) -> None:
     """Raise where all cells are holes."""
     xp = array_namespace(X)
-    if bool(xp.all(xp.isnan(X))):
-        cells = int(np.prod(X.shape))
-        raise ValueError(f"Input X has no value at all: its {cells} cells are NaN.")
+    seen.check_any_value(not bool(xp.all(xp.isnan(X))), int(np.prod(X.shape)))
 
 
 def check_engine_for_holes(estimator: Any) -> None:
@@ -249,8 +286,9 @@ def check_engine_for_holes(estimator: Any) -> None:
 
 
 def check_for_holes(estimator: Any, X: Array) -> None:
-    """Raise for options that say nothing about holes, and where all cells are holes."""
-    check_any_value(X)
+    """Raise for options that say nothing about holes, and where all cells of an array are."""
+    if not isinstance(X, Partitions):
+        check_any_value(X)
     if estimator.solver == "closed":
         raise ValueError(
             "Input X contains NaN, and there is no closed form for holes: leave solver at 'auto', "

@@ -18,7 +18,7 @@ from bayespca.missing import ratings as model
 from bayespca.missing.ratings.data import Side
 from bayespca.spectrum import Status
 
-from . import _identifiers, _ratings, _validation
+from . import _distant_ratings, _identifiers, _ratings, _validation
 
 FloatArray = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -141,7 +141,8 @@ class MatrixFactorization(BaseEstimator):
 
         A sparse matrix, whose stored entries are ratings, zeros among them too, and whose other
         cells are not known; or an array or DataFrame with NaN in the cells that are not known. Ids
-        are the labels of a DataFrame, else the numbers of rows and columns.
+        are the labels of a DataFrame, else the numbers of rows and columns. Ratings on Dask are
+        for `fit_ratings`.
 
         `callback` is as in `BayesianPCA`. If anything goes wrong the estimator is left as it was.
         """
@@ -165,20 +166,53 @@ class MatrixFactorization(BaseEstimator):
 
         Ids may be anything that can be a key: numbers, strings, tuples. Ratings of the same item by
         the same user are averaged, and told by a warning.
+
+        Columns of one Dask DataFrame are fitted where they are: workers bring the ratings of each
+        user together once, and sweep over them. What the model holds comes here at the end: the
+        posterior of each user, and what they have rated.
         """
         options = self._options(callback)
         start, bounds = time.perf_counter(), _ratings.checked_bounds(self.bounds)
-        cells = _ratings.from_columns(users, items, ratings, bounds)
-        fitted = self._fitted(cells, options)
+        if _distant_ratings.is_distant(users, items, ratings):
+            distant = _distant_ratings.from_columns(users, items, ratings, bounds)
+            fitted, cells = self._fitted_elsewhere(distant, options)
+        else:
+            cells = _ratings.from_columns(users, items, ratings, bounds)
+            fitted = self._fitted(cells, options)
         self._store(fitted, cells)
         self._report(fitted, cells, time.perf_counter() - start)
         return self
 
     def _fitted(self, cells: _ratings.Cells, options: model.Options) -> model.Fit:
+        assert cells.values is not None
         data = model.sorted_both_ways(
             cells.rows, cells.columns, cells.values, cells.shape, center=options.biases
         )
         return model.fit(data, options)
+
+    def _fitted_elsewhere(
+        self, distant: _distant_ratings.DistantCells, options: model.Options
+    ) -> tuple[model.Fit, _ratings.Cells]:
+        """A fit on Dask, and who has rated what, in the order of the users."""
+        data = distant.data(center=options.biases)
+        fitted = model.fit(data, options)
+        users, starts, seen = data.who()
+        order = _distant_ratings.in_order(users)
+        rows = fitted.posterior.rows.taken(order)
+        posterior = replace(fitted.posterior, rows=rows)
+        counts = np.diff(starts)[order]
+        edges = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        place = np.arange(seen.size) + np.repeat(starts[:-1][order] - edges[:-1], counts)
+        cells = _ratings.Cells(
+            users[order],
+            distant.items,
+            edges,
+            seen[place],
+            None,
+            distant.n_duplicates,
+            distant.bounds,
+        )
+        return replace(fitted, posterior=posterior), cells
 
     def _options(self, callback: inference.Callback | None) -> model.Options:
         _validation.choose("method", self.method, ("evb", "epb", "emap"))
@@ -207,7 +241,7 @@ class MatrixFactorization(BaseEstimator):
             "mean_": float(posterior.mean * unit + posterior.location),
             "noise_variance_": float(fitted.noise_variance),
             "free_energy_": float(fitted.free_energy),
-            "n_ratings_": int(cells.values.size),
+            "n_ratings_": int(cells.columns.size),
             "n_duplicates_": int(cells.n_duplicates),
             "bounds_": cells.bounds,
             "seen_starts_": cells.starts,
@@ -240,7 +274,7 @@ class MatrixFactorization(BaseEstimator):
         if self.verbose:
             n, m = cells.shape
             print(
-                f"bayespca: {cells.values.size} ratings of {m} items by {n} users, {self.method}: "
+                f"bayespca: {cells.columns.size} ratings of {m} items by {n} users, {self.method}: "
                 f"rank {self.n_components_}, noise variance {self.noise_variance_:.4g}, free "
                 f"energy {self.free_energy_:.6g}, {len(fitted.trace)} sweeps, {seconds:.2f} s"
             )
@@ -252,10 +286,13 @@ class MatrixFactorization(BaseEstimator):
 
         With ``return_std=True`` also the standard deviation of a rating, with ``"mean"`` that of
         its mean, without the noise. Users and items that are not known have the prior's answer. A
-        tuple is one id where ids are tuples, else several.
+        tuple is one id where ids are tuples, else several. Lazy for two columns of a Dask
+        DataFrame, and then Dask arrays.
         """
         check_is_fitted(self)
         _validation.choose("return_std", return_std, (False, True, "mean"))
+        if _distant_ratings.is_distant(users, items):
+            return _distant_ratings.predicted(self, users, items, return_std)
         rows = self._places(users, self.users_, "users")
         columns = self._places(items, self.items_, "items")
         try:

@@ -161,7 +161,7 @@ def rank_rules(spectrum: Spectrum, *, random_state: Any = 0) -> RankReport:
 
 
 def _whole_spectrum(X: Any, *, center: bool, scale: bool) -> Spectrum:
-    data = _validation.read_training_data(BayesianPCA(), X)
+    data = _validation.read_training_data(BayesianPCA(), X, dask=True)
     if _validation.has_holes(data):
         raise ValueError(
             "Input X contains NaN: rank rules need complete data. BayesianPCA finds the rank of "

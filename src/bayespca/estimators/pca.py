@@ -14,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 
 from bayespca import inference, linear, missing
 from bayespca.engines import ENGINES, streaming, to_namespace
+from bayespca.engines.partitions import IncompleteBlock
 from bayespca.spectrum import METHODS
 
 from . import _validation
@@ -87,7 +88,7 @@ class BayesianPCA(PosteriorReader):
         Where ``solver="iterative"`` starts: normal draws, or the closed form.
     engine : str, default="auto"
         How singular values are computed: ``"dense"``, ``"gram"``, ``"randomized"``, ``"sparse"``,
-        ``"streaming"``, or ``"auto"`` to choose by shape, type and memory.
+        ``"streaming"``, ``"dask"``, or ``"auto"`` to choose by shape, type and memory.
     max_iter : int, default=1000
         Largest number of steps, where there is an iteration: ``solver="iterative"``,
         ``noise="per-feature"``, data with holes.
@@ -187,12 +188,14 @@ class BayesianPCA(PosteriorReader):
         """Fit the model.
 
         X is an array (NumPy, torch, CuPy), a DataFrame, a sparse matrix (zeros are zeros), a memory
-        map, the path of an .npy, Parquet or CSV file, or an iterator over blocks of rows; the last
-        four are read a block at a time. If anything goes wrong the estimator is left as it was.
+        map, the path of an .npy, Parquet or CSV file, an iterator over blocks of rows, or a Dask
+        array or DataFrame; from the memory map on, all are read a block at a time, Dask's by its
+        workers, and with ``engine="dask"`` Parquet and CSV files as well, of which a path with
+        wildcards may mean several. If anything goes wrong the estimator is left as it was.
 
         NaN in X, pandas' NA, polars' null and masked cells are holes, for every method but
-        ``"laplace"`` and data in memory: the mean, the noise and the rank are found from the cells
-        that are there, by sweeps. Then `engine_` is ``"holes"``, `threshold_` NaN,
+        ``"laplace"`` and data in memory or on Dask: the mean, the noise and the rank are found
+        from the cells that are there, by sweeps. Then `engine_` is ``"holes"``, `threshold_` NaN,
         `singular_values_` are those that complete data would show, and but for ``"evb"`` all of
         `rank_posterior_` is on the rank found. ``"map"`` needs a `prior_variance` or a number of
         components: with neither it fits every cell and says nothing of the others. The engine is
@@ -207,7 +210,7 @@ class BayesianPCA(PosteriorReader):
         options = self._options(callback)
         reader = clone(self)
         in_memory = self.noise == "per-feature" or self.engine not in ("auto", "streaming")
-        data = _validation.read_training_data(reader, X, in_memory=in_memory)
+        data = _validation.read_training_data(reader, X, in_memory=in_memory, dask=True)
         fitted = self._fitted(data, options)
         self._store(fitted, reader)
         self._report(fitted, time.perf_counter() - start)
@@ -224,11 +227,11 @@ class BayesianPCA(PosteriorReader):
             _validation.check_finite_if_possible(data)
         try:
             return linear.fit(data, options)
-        except (ValueError, RuntimeError):
-            if _validation.has_holes(data):
-                return self._fitted_with_holes(data, options)
-            _validation.check_finite_if_possible(data)
-            raise
+        except (ValueError, RuntimeError) as error:
+            if not (isinstance(error, IncompleteBlock) or _validation.has_holes(data)):
+                _validation.check_finite_if_possible(data)
+                raise
+        return self._fitted_with_holes(data, options)
 
     def _fitted_with_holes(self, data: Any, options: linear.Options) -> missing.Fit:
         _validation.check_for_holes(self, data)

@@ -1,8 +1,9 @@
 """Files: tables in and out, and archives of arrays. Knows nothing of models."""
 
 from .array_files import mapped
-from .files import open_file
+from .files import files_of, open_file, open_files
 from .layout import How, Layout
+from .pieces import Piece, Pieces, cut_up
 from .ratings_files import RatingColumns, read_pairs, read_ratings
 from .records import File, Rows, Table, float_type, rows_per_block
 from .tables import writable_ending, write_table
@@ -11,12 +12,17 @@ __all__ = [
     "File",
     "How",
     "Layout",
+    "Piece",
+    "Pieces",
     "RatingColumns",
     "Rows",
     "Table",
+    "cut_up",
+    "files_of",
     "float_type",
     "mapped",
     "open_file",
+    "open_files",
     "read_pairs",
     "read_ratings",
     "rows_per_block",

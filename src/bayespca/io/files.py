@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
+from glob import glob, has_magic
 from pathlib import Path
+
+import numpy as np
 
 from .array_files import open_h5ad, open_matrix_market, open_npy, open_npz
 from .arrow_files import open_feather, open_parquet
 from .layout import How
-from .records import File
+from .records import File, Rows, Table
 from .text_files import open_text_file
 
 COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
@@ -43,6 +46,65 @@ def open_file(path: str | os.PathLike[str], how: How | None = None) -> File:
     how = how or How()
     _check_options(path, how, APPLY[opener])
     return opener(path, how)
+
+
+def files_of(path: str | os.PathLike[str]) -> list[Path]:
+    """The files that a path with wildcards (*, ?, [) means; a path without them means itself."""
+    path = Path(path)
+    if path.exists() or not has_magic(str(path)):
+        return [path]
+    found = sorted(Path(name) for name in glob(str(path), recursive=True))
+    if not found:
+        raise FileNotFoundError(f"{path}: there is no such file.")
+    return found
+
+
+def open_files(path: str | os.PathLike[str], how: How | None = None) -> File:
+    """As `open_file`, for several files with the same columns, one below the other.
+
+    These are read in blocks only.
+    """
+    paths = files_of(path)
+    if len(paths) == 1:
+        return open_file(paths[0], how)
+    files = [open_file(one, how) for one in paths]
+    for file in files:
+        _check_same_columns(file, files[0])
+    counts = [file.n_samples for file in files]
+
+    def read() -> Table:
+        raise ValueError(f"{path} means {len(files)} files, which are read in blocks only.")
+
+    def blocks(block_bytes: int) -> Iterator[Rows]:
+        for file in files:
+            assert file.blocks is not None
+            yield from file.blocks(block_bytes)
+
+    return File(
+        Path(path),
+        files[0].layout,
+        files[0].dtype if len({file.dtype for file in files}) == 1 else np.dtype(np.float64),
+        None if None in counts else sum(count for count in counts if count),
+        sum(file.memory for file in files),
+        read,
+        blocks,
+    )
+
+
+def _check_same_columns(file: File, first: File) -> None:
+    if file.blocks is None:
+        raise ValueError(
+            f"{file.path} cannot be read in blocks, as several files are: CSV, TSV, Parquet and "
+            "NPY files can."
+        )
+    ours, theirs = file.layout, first.layout
+    if ours.feature_names != theirs.feature_names or len(ours.features) != len(theirs.features):
+        odd = set(ours.feature_names or ()) ^ set(theirs.feature_names or ())
+        which = f": {min(odd)!r} is not in both" if odd else ""
+        raise ValueError(
+            f"{file.path} and {first.path} have different columns of numbers{which}. Files that "
+            "are read together must have the same."
+        )
 
 
 def known_ending(path: Path) -> str:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-EXTRAS = {"pyarrow": "bayespca[io]", "anndata": "anndata", "tensorly": "tensorly"}
+EXTRAS = {
+    "pyarrow": "bayespca[io]",
+    "dask": "bayespca[dask]",
+    "distributed": "bayespca[dask]",
+    "anndata": "anndata",
+    "tensorly": "tensorly",
+}
 
 
 def need(name: str, purpose: str) -> Any:

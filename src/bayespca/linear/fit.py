@@ -17,10 +17,12 @@ from bayespca.engines import (
     decompose,
     fixed_signs,
     is_sparse,
+    map_reduce,
     rescaled_columns,
     to_namespace,
     to_numpy,
 )
+from bayespca.engines.partitions import Partitions
 from bayespca.engines.posterior import Posterior, from_solution
 from bayespca.spectrum import Advice, Moments, Solution, Spectrum, Status, solve
 
@@ -129,7 +131,7 @@ class Fit:
 
 
 def fit(X: Any, options: Options) -> Fit:
-    """Fit an array, a sparse matrix or a source of blocks."""
+    """Fit an array, a sparse matrix, a source of blocks or partitions of a Dask collection."""
     if options.noise == "per-feature":
         return _fit_per_feature(X, options)
     scale = column_scales(X, center=options.center) if options.scale else None
@@ -217,14 +219,10 @@ def _finished(
 
 def _fit_per_feature(X: Any, options: Options) -> Fit:
     """Alternate between the closed form with unit noise and the noise of each feature."""
-    values = X.toarray() if is_sparse(X) else to_numpy(X)
-    values = np.asarray(values, dtype=np.float64)
-    n = values.shape[0]
-    M = max(n - 1, 1) if options.center else n
-    mean = values.mean(axis=0) if options.center else np.zeros(values.shape[1])
-    data = per_feature.moments(values - mean, M=M)
+    data, mean, n = _feature_moments(X, center=options.center)
+    M = data.M
     closed = replace(options, noise_variance=1.0).plan
-    run = _marked(options, values).run(
+    run = _marked(options, mean, data.matrix).run(
         partial(per_feature.step, data=data, solve=closed),
         lambda rng: per_feature.init(data, closed),
         records=PER_FEATURE_RECORDS,
@@ -232,7 +230,7 @@ def _fit_per_feature(X: Any, options: Options) -> Fit:
         n_init=1,
     )
     state = run.state
-    like = np.empty(0, X.dtype) if is_sparse(X) else X
+    like = np.empty(0, X.dtype) if is_sparse(X) or isinstance(X, Partitions) else X
     components = fixed_signs(to_namespace(state.components, like))
     posterior = from_solution(
         state.solution,
@@ -249,8 +247,22 @@ def _fit_per_feature(X: Any, options: Options) -> Fit:
         n_samples=n,
         free_energy=float(run.trace.free_energy[-1]),
         noise_variance=np.where(data.squares > 0, state.psi, 0.0),
-        engine="gram",
+        engine="dask" if isinstance(X, Partitions) else "gram",
         status=state.solution.status,
         trace=run.trace,
         converged=run.converged,
     )
+
+
+def _feature_moments(X: Any, *, center: bool) -> tuple[per_feature.Moments, np.ndarray, int]:
+    """Second moments of the data, the mean that was removed, and the number of samples."""
+    if isinstance(X, Partitions):
+        gram, mean, n = map_reduce.scatter(X, center=center)
+        M = max(n - 1, 1) if center else n
+        return per_feature.Moments(np.diag(gram).copy(), gram, None, M), mean, n
+    values = X.toarray() if is_sparse(X) else to_numpy(X)
+    values = np.asarray(values, dtype=np.float64)
+    n = values.shape[0]
+    M = max(n - 1, 1) if center else n
+    mean = values.mean(axis=0) if center else np.zeros(values.shape[1])
+    return per_feature.moments(values - mean, M=M), mean, n

@@ -45,6 +45,13 @@ class Moments:
     def p(self) -> int:
         return int(self.squares.size)
 
+    @property
+    def matrix(self) -> FloatArray:
+        """XᵀX or X, whichever there is."""
+        matrix = self.gram if self.rows is None else self.rows
+        assert matrix is not None
+        return matrix
+
 
 Solve = Callable[[Spectrum], Solution]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from bayespca.engines.arrays import cast, device, is_numpy_array, row_blocks
 from bayespca.engines.kernels import pattern_of_rows
 from bayespca.engines.parallel import in_turn
 from bayespca.engines.places import at, taken
+from bayespca.spectrum import Status
 
 # Arrays of any namespace.
 Array = Any
@@ -30,9 +32,59 @@ ROWS = 4096
 
 EPS = float(np.finfo(np.float64).eps)
 
+Total = TypeVar("Total")
+
+
+class Sample(Protocol):
+    """Data with holes as sweeps see them, wherever the rows are: what is known of the columns, and
+    sums over rows. Names are those of `Holes`.
+    """
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+    @property
+    def location(self) -> FloatArray: ...
+    @property
+    def unit(self) -> FloatArray: ...
+    @property
+    def centred(self) -> bool: ...
+    @property
+    def freedom(self) -> int: ...
+    @property
+    def share(self) -> float: ...
+    @property
+    def column_counts(self) -> FloatArray: ...
+    @property
+    def totals(self) -> FloatArray: ...
+    @property
+    def squares(self) -> FloatArray: ...
+
+    def total(self, sums: Callable[..., Total], *given: Any) -> Total: ...
+    def matrix(self, rows: Callable[..., Array], *given: Any) -> Any: ...
+
+
+class Shares(ABC):
+    """What the mean takes of the rows."""
+
+    centred: bool
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]: ...
+
+    @property
+    def freedom(self) -> int:
+        """M: rows, less the one that the mean takes."""
+        return max(self.shape[0] - self.centred, 1)
+
+    @property
+    def share(self) -> float:
+        """How much of a row is left when the mean has taken its part of it."""
+        return self.freedom / self.shape[0]
+
 
 @dataclass(frozen=True, eq=False)
-class Holes:
+class Holes(Shares):
     """Data with holes: rows are samples, sorted so that those with the same holes are together.
 
     Attributes
@@ -78,15 +130,13 @@ class Holes:
             return self.patterns
         return taken(self.patterns, self.pattern)
 
-    @property
-    def freedom(self) -> int:
-        """M: rows, less the one that the mean takes."""
-        return max(self.shape[0] - self.centred, 1)
+    def total(self, sums: Callable[..., Total], *given: Any) -> Total:
+        """What a function sums up over rows, whose sums over more rows `added` would merge."""
+        return sums(self, *given)
 
-    @property
-    def share(self) -> float:
-        """How much of a row is left when the mean has taken its part of it."""
-        return self.freedom / self.shape[0]
+    def matrix(self, rows: Callable[..., Array], *given: Any) -> Array:
+        """A matrix that a function makes of rows, each from its own row."""
+        return rows(self, *given)
 
     @cached_property
     def column_counts(self) -> FloatArray:
@@ -103,6 +153,10 @@ class Holes:
     def squares(self) -> FloatArray:
         """Σx² of each column."""
         return _squares(self.values)
+
+    def __sizeof__(self) -> int:
+        """Bytes: Dask goes by them when it makes room in the memory of a worker."""
+        return int(sum(getattr(a, "nbytes", 0) for a in vars(self).values()))
 
     def over_columns(self, x: FloatArray) -> FloatArray:
         """Σⱼxⱼ over the observed columns of each pattern: (m,)."""
@@ -157,6 +211,19 @@ class Holes:
 
 
 @dataclass(frozen=True, eq=False)
+class Table:
+    """A matrix as it was given: the rows and columns of it that have values, its rows, which of its
+    columns have values, what to tell of the others, and an array of its library, type and place.
+    """
+
+    data: Sample
+    n_samples: int
+    live: NDArray[np.bool_]
+    status: Status
+    like: Array
+
+
+@dataclass(frozen=True, eq=False)
 class Block:
     """Some of the rows: which rows and patterns they are, their values, what is observed in their
     patterns, and where the rows of each pattern begin among these rows.
@@ -184,6 +251,14 @@ class Block:
         return np.diff(self.starts)
 
 
+def added(first: Total, second: Total) -> Total:
+    """Sums over some rows and over those that follow: numbers, arrays, lists, or tuples of them."""
+    if isinstance(first, tuple):
+        merged = [added(a, b) for a, b in zip(first, second, strict=True)]  # type: ignore[call-overload]
+        return type(first)(*merged) if hasattr(first, "_fields") else tuple(merged)  # type: ignore[return-value]
+    return first + second  # type: ignore[operator]
+
+
 def _floats(seen: Array) -> Array:
     return cast(seen, array_namespace(seen).float64)
 
@@ -208,7 +283,7 @@ def observed(X: Array, *, center: bool, scale: bool) -> Holes:
     meaning; a column that does not vary keeps the common one.
     """
     seen = _seen(X)
-    counts, totals = _counts_and_totals(X, seen)
+    counts, totals = counts_and_totals(X)
     location = totals / np.maximum(counts, 1) if center else np.zeros(counts.size)
     data = _sorted(X, seen, location, np.ones(counts.size), centred=center)
     largest = _largest(data.values)
@@ -218,20 +293,24 @@ def observed(X: Array, *, center: bool, scale: bool) -> Holes:
             data.values[:, int(j)] = largest[j] = 0.0
     # Squares of what is divided by the largest neither overflow nor vanish.
     size = float(largest.max()) or 1.0
-    squares = _squares(data.values, size)
-    unit = np.full(counts.size, np.sqrt(squares.sum() / max(counts.sum(), 1)) or 1.0)
-    if scale:
-        std = np.sqrt(squares / np.maximum(counts - center, 1))
-        unit = np.where(std > 0, std, unit)
-    unit = unit * size
+    unit = size * units(_squares(data.values, size), counts, center=center, scale=scale)
     values = data.values
     values /= at(values, unit)
     return replace(data, unit=unit)
 
 
-def new_rows(X: Array, *, location: Array, unit: Array) -> Holes:
+def units(squares: FloatArray, counts: FloatArray, *, center: bool, scale: bool) -> FloatArray:
+    """What columns are divided by, from Σ(x − location)² of each."""
+    unit = np.full(counts.size, np.sqrt(squares.sum() / max(counts.sum(), 1)) or 1.0)
+    if not scale:
+        return unit
+    std = np.sqrt(squares / np.maximum(counts - center, 1))
+    return np.where(std > 0, std, unit)
+
+
+def new_rows(X: Array, *, location: Array, unit: Array, centred: bool = True) -> Holes:
     """Rows with NaN, in units that are given."""
-    return _sorted(X, _seen(X), to_numpy(location), to_numpy(unit), centred=True)
+    return _sorted(X, _seen(X), to_numpy(location), to_numpy(unit), centred=centred)
 
 
 def sorted_by_pattern(
@@ -254,12 +333,12 @@ def _seen(X: Array) -> Array:
     return X == X  # noqa: PLR0124
 
 
-def _counts_and_totals(X: Array, seen: Array) -> tuple[FloatArray, FloatArray]:
+def counts_and_totals(X: Array) -> tuple[FloatArray, FloatArray]:
     """Observed cells of each column, and Σx over them."""
     xp, p = array_namespace(X), X.shape[1]
     counts, totals = np.zeros(p), np.zeros(p)
     for rows in row_blocks(X):
-        known = seen[rows, :]
+        known = _seen(X[rows, :])
         counts += to_numpy(xp.sum(_floats(known), axis=0))
         cells = xp.astype(X[rows, :], xp.float64, copy=True)
         totals += to_numpy(xp.sum(_without_holes(cells, known), axis=0))

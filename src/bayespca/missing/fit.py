@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 
 from bayespca import inference
 from bayespca.engines import to_numpy
-from bayespca.engines.seen import Seen, seen
+from bayespca.engines.partitions import Partitions, watched
+from bayespca.engines.seen import seen
 from bayespca.spectrum import MAP, METHODS, PB_A, PB_B, VB, Spectrum, Status, solve
 from bayespca.spectrum.priors import LOG_2PI, GivenPrior, Prior
 from bayespca.spectrum.solve import borrowed_noise
 
 from . import posterior as read
-from .data import Holes, observed
+from .data import Holes, Sample, Table, observed
+from .partitioned import prepared
 from .posterior import Posterior
 from .rows import Columns
 from .start import fill, random_start, start, start_with_all, with_one_more
@@ -91,19 +93,21 @@ class Options:
 
 
 def fit(X: Array, options: Options) -> Fit:
-    """Fit a matrix of floats with NaN in its holes; of another library, on its device.
+    """Fit a matrix of floats with NaN in its holes, where it is: in memory, on a device, on Dask.
 
     Rows and columns without any value take no part: the former have the prior's scores, the latter
     loadings of 0 and no mean.
     """
-    known = seen(X)
     # With noise of its own for each feature, its unit is arbitrary: that of its spread will do.
-    data = observed(
-        known.known(X),
-        center=options.center,
-        scale=options.scale or options.per_feature,
-    )
-    return _finished(_run(data, options), data, known, options, X)
+    scale = options.scale or options.per_feature
+    if isinstance(X, Partitions):
+        table = prepared(X, center=options.center, scale=scale)
+    else:
+        known = seen(X)
+        data = observed(known.known(X), center=options.center, scale=scale)
+        table = Table(data, X.shape[0], known.columns, known.status, X)
+    with watched(None):
+        return _finished(_run(table.data, options), table, options)
 
 
 # --- what is to be fitted, and from where ------------------------------------------------------
@@ -119,11 +123,11 @@ class Solved:
     noise_is_borrowed: bool = False
 
 
-def _run(data: Holes, options: Options) -> Solved:
+def _run(data: Sample, options: Options) -> Solved:
     looping = options.looping
     if looping.checkpoint is not None:
         told = replace(options, looping=inference.Looping())
-        mark = inference.fingerprint(to_numpy(data.values), to_numpy(data.patterns), repr(told))
+        mark = inference.fingerprint(*data.total(_digests), repr(told))
         looping = replace(looping, mark=mark)
     most = _most(data, options)
     noise, borrowed = _given_noise(data, options), False
@@ -144,8 +148,13 @@ def _run(data: Holes, options: Options) -> Solved:
     return Solved(_with_all_that_grow(run, data, model, looping), model, {}, borrowed)
 
 
+def _digests(data: Holes) -> list[str]:
+    """Short texts that differ where cells do."""
+    return [inference.fingerprint(to_numpy(data.values), to_numpy(data.patterns))]
+
+
 def _searched(
-    run: inference.Run[State], data: Holes, model: Model, looping: inference.Looping
+    run: inference.Run[State], data: Sample, model: Model, looping: inference.Looping
 ) -> Solved:
     """With one component less or more, if that is better."""
 
@@ -167,7 +176,7 @@ def _searched(
 
 
 def _start(
-    data: Holes, model: Model, options: Options, noise: float | None, rng: np.random.Generator
+    data: Sample, model: Model, options: Options, noise: float | None, rng: np.random.Generator
 ) -> State:
     if options.init == "random":
         return random_start(data, model, noise, rng)
@@ -186,7 +195,7 @@ def _start(
 
 
 def _with_all_that_grow(
-    run: inference.Run[State], data: Holes, model: Model, looping: inference.Looping
+    run: inference.Run[State], data: Sample, model: Model, looping: inference.Looping
 ) -> inference.Run[State]:
     """Under VB with a given prior: more components, as long as none of them has become idle."""
     while (
@@ -208,7 +217,7 @@ def _with_all_that_grow(
     return run
 
 
-def _most(data: Holes, options: Options) -> int:
+def _most(data: Sample, options: Options) -> int:
     """The largest rank."""
     n, p = data.shape
     if not data.squares.any():
@@ -226,12 +235,12 @@ def _learns_noise(options: Options) -> bool:
     return options.method in ("evb", "ml")
 
 
-def _unit(data: Holes, options: Options) -> float:
+def _unit(data: Sample, options: Options) -> float:
     """What scaled data were divided by."""
     return 1.0 if options.scale or options.per_feature else float(data.unit[0])
 
 
-def _given_noise(data: Holes, options: Options) -> float | None:
+def _given_noise(data: Sample, options: Options) -> float | None:
     """In units of `data`; None where it is to be found."""
     if options.noise_variance == "auto":
         return None
@@ -241,12 +250,12 @@ def _given_noise(data: Holes, options: Options) -> float | None:
     return float(options.noise_variance) / _unit(data, options) ** 2
 
 
-def _prior_variance(data: Holes, options: Options) -> float | None:
+def _prior_variance(data: Sample, options: Options) -> float | None:
     c2 = options.prior_variance
     return None if c2 is None else c2 / _unit(data, options) ** 2
 
 
-def _model(data: Holes, options: Options, most: int, noise: float | None) -> Model:
+def _model(data: Sample, options: Options, most: int, noise: float | None) -> Model:
     shape = (data.shape[1], data.freedom)
     c2 = _prior_variance(data, options)
     prior = METHODS[options.method].prior(*shape, np.inf if c2 is None else c2)
@@ -280,18 +289,15 @@ def _prior(prior: Prior) -> inference.Prior:
 
 def _finished(
     solved: Solved,
-    data: Holes,
-    known: Seen,
+    table: Table,
     options: Options,
-    X: Array,
 ) -> Fit:
     run, model = solved.run, solved.model
-    status, live = known.status, known.columns
-    n, p = X.shape
-    state = run.state
+    data, n, live, status = table.data, table.n_samples, table.live, table.status
+    p, state = live.size, run.state
     for h in np.flatnonzero(~has_mean(state, data, model))[::-1]:
         state = without_component(state, h)
-    posterior = _posterior(state, data, model, live, options, X)
+    posterior = _posterior(state, data, model, live, options, table.like)
     noise: float | FloatArray = posterior.noise_variance
     if state.psi is not None:
         noise = np.zeros(p)
@@ -317,7 +323,7 @@ def _finished(
 
 def _posterior(
     state: State,
-    data: Holes,
+    data: Sample,
     model: Model,
     live: NDArray[np.bool_],
     options: Options,
@@ -343,7 +349,7 @@ def _posterior(
     return replace(found, latent_variance=variance)
 
 
-def _free_energy(run: inference.Run[State], data: Holes, model: Model, options: Options) -> float:
+def _free_energy(run: inference.Run[State], data: Sample, model: Model, options: Options) -> float:
     """In the units of the data, and as the closed forms count.
 
     That is with cₐ = 1 and c_b = c where the prior is given, density one where it is flat, and

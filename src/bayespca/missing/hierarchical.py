@@ -102,13 +102,13 @@ def start(data: Holes, hyper: Hyper, q: int) -> State:
     Some columns more than that shows are on; they are switched off if they do not pay.
     """
     filled = fill(data, most=q)
-    scores, right, noise = filled.scores, filled.right, filled.noise_variance
+    right, spread, noise = filled.right, filled.spread, filled.noise_variance
     if hyper.alpha is not None:
         # A fixed α keeps more columns than a learned one.
         plan = partial(solve, method="vb", prior_variance=1 / hyper.alpha)
-        scores, right, noise = all_kept(filled, data, plan, most=q)
+        right, spread, noise = all_kept(filled, data, plan, most=q)
         noise = max(noise, LEAST_NOISE)
-    size = np.sqrt(np.maximum((scores**2).mean(axis=0), 1e-6))
+    size = np.sqrt(np.maximum(spread, 1e-6))
     return _started((right * size[:, None]).T, noise, data, hyper, q)
 
 

@@ -11,13 +11,14 @@ over observed cells, whatever their number. They raise the noise by what they fi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.inference import Factors
 
-from .data import Holes
+from .data import Holes, Sample
 
 FloatArray = NDArray[np.float64]
 
@@ -54,7 +55,7 @@ class Idle:
         return replace(self, b=self.b / phi)
 
 
-def start_idle(data: Holes, factors: Factors, noise_variance: float) -> FloatArray:
+def start_idle(data: Sample, factors: Factors, noise_variance: float) -> FloatArray:
     """s for v at its prior."""
     prior = factors.prior
     return 1 / (
@@ -63,14 +64,11 @@ def start_idle(data: Holes, factors: Factors, noise_variance: float) -> FloatArr
 
 
 def update_idle(
-    b: FloatArray, data: Holes, factors: Factors, count: int, noise_variance: float
+    b: FloatArray, data: Sample, factors: Factors, count: int, noise_variance: float
 ) -> Idle:
     """v, then s, then the best stretch of one against the other."""
     prior, s2 = factors.prior, noise_variance
-    v = 1 / (1 / prior.variance_a + data.over_columns(b) / s2)
-    weights = data.share * np.diff(data.starts)
-    a, total = data.over_patterns(weights * v), float(weights @ v)
-    log_a = float(weights @ np.log(v))
+    a, total, log_a = data.total(_over_rows, b / s2, 1 / prior.variance_a, data.share)
     b = 1 / (1 / prior.variance + a / s2)
     found = factors.best_turn(np.array([[total]]), np.array([[b.sum()]]))
     if found is not None:
@@ -78,3 +76,17 @@ def update_idle(
         a, total, b = a * f2, total * f2, b / f2
         log_a += data.freedom * float(np.log(f2))
     return Idle(count, b, a, total, log_a, factors)
+
+
+class _Sums(NamedTuple):
+    """Σᵢvᵢ over the observed rows of each column, Σᵢvᵢ and Σᵢlog vᵢ over all."""
+
+    a: FloatArray
+    total: float
+    log: float
+
+
+def _over_rows(data: Holes, of_columns: FloatArray, of_prior: float, share: float) -> _Sums:
+    v = 1 / (of_prior + data.over_columns(of_columns))
+    weights = share * np.diff(data.starts)
+    return _Sums(data.over_patterns(weights * v), float(weights @ v), float(weights @ np.log(v)))

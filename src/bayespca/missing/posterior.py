@@ -381,12 +381,21 @@ def impute(posterior: Posterior, X: Array, *, noise: bool = True) -> tuple[Array
     return data.in_order(filled), data.in_order(std)
 
 
-def sample_imputation(posterior: Posterior, X: Array, rng: np.random.Generator) -> Array:
-    """X with its holes filled by one draw of scores, loadings, means and noise."""
+def sample_imputation(
+    posterior: Posterior,
+    X: Array,
+    rng: np.random.Generator,
+    *,
+    of_columns: np.random.Generator | None = None,
+) -> Array:
+    """X with its holes filled by one draw of scores, loadings, means and noise.
+
+    With `of_columns`, loadings and means are drawn by that, so that other rows can have the same.
+    """
     xp, columns = array_namespace(X), posterior.columns
     a, cov, pattern = _latent(posterior, X)
     a = a + _draws(cov, rng, pattern)
-    b = columns.b + _draws(columns.b_cov, rng, np.arange(len(columns.b)))
+    b = columns.b + _draws(columns.b_cov, of_columns or rng, np.arange(len(columns.b)))
     noise = at(X, rng.normal(size=tuple(X.shape)) * np.sqrt(columns.noise_variance))
     drawn = xp.matmul(_with_ones(a), at(X, b.T)) + noise
     drawn = drawn * at(X, _unit(posterior)) + at(X, posterior.mean)

@@ -28,7 +28,7 @@ from bayespca.engines.packing import packed, unpacked
 from bayespca.engines.parallel import in_turn
 from bayespca.engines.places import at, taken
 
-from .data import BLOCK, Block, Holes
+from .data import BLOCK, Block, Holes, Sample
 
 # Arrays of any namespace.
 Array = Any
@@ -95,15 +95,15 @@ class Sums:
 
 
 def sums_over_rows(
-    data: Holes, columns: Columns, *, share: float, root: FloatArray | None = None
+    data: Sample, columns: Columns, *, share: float, root: FloatArray | None = None
 ) -> Sums:
     """Update A, and sum up what columns need. With `root`, of data whose columns are divided by it.
 
     `share` is what covariances count: see `Holes.share`.
     """
     H = columns.rank
-    task = _task(_shared(data), columns, share=share, root=root)
-    second, cross, everything, log_det = _added(_parts(_shared(data), task))
+    task = _task(columns, share=share, root=root)
+    second, cross, everything, log_det = data.total(_summed, task)
     cross = np.concatenate([cross.T, data.totals[:, None]], axis=1)
     if root is not None:
         cross /= root[:, None]
@@ -120,7 +120,7 @@ def latent(data: Holes, columns: Columns) -> tuple[Array, Array]:
     H, m = columns.rank, data.patterns.shape[0]
     a = xp.empty((data.shape[0], H), dtype=xp.float64, device=place)
     cov = xp.empty((m, H, H), dtype=xp.float64, device=place)
-    task = _task(_shared(data), columns, share=1.0, root=None)
+    task = _task(columns, share=1.0, root=None)
     for block, of_rows, of_patterns in _posteriors(_shared(data), task):
         a[block.rows, :], cov[block.which, :, :] = at(a, of_rows), at(a, of_patterns)
     return a, cov if columns.integrated else xp.zeros_like(cov)
@@ -130,18 +130,21 @@ def latent_means(data: Holes, columns: Columns) -> Array:
     """Mean of A for each row (n, H), without keeping the covariances."""
     xp, place = array_namespace(data.values), device(data.values)
     a = xp.empty((data.shape[0], columns.rank), dtype=xp.float64, device=place)
-    task = _task(_shared(data), columns, share=1.0, root=None)
+    task = _task(columns, share=1.0, root=None)
     for block, of_rows, _ in _posteriors(_shared(data), task):
         a[block.rows, :] = at(a, of_rows)
     return a
 
 
-def log_precision_along(data: Holes, columns: Columns, v: FloatArray) -> float:
+def log_precision_along(data: Sample, columns: Columns, v: FloatArray) -> float:
     """Σᵢ log vᵀΣᵢ⁻¹v over all rows."""
     H, s2 = columns.rank, columns.noise_variance
     squares = np.einsum("h,jhk,k->j", v, columns.second[:, :H, :H], v)
-    along = data.over_columns(squares) / s2 + v @ (v / columns.prior_a)
-    return float(np.diff(data.starts) @ np.log(along))
+    return data.total(_log_precisions, squares / s2, float(v @ (v / columns.prior_a)))
+
+
+def _log_precisions(data: Holes, of_columns: FloatArray, of_prior: float) -> float:
+    return float(np.diff(data.starts) @ np.log(data.over_columns(of_columns) + of_prior))
 
 
 def second_moments(mean: FloatArray, cov: FloatArray) -> FloatArray:
@@ -154,7 +157,7 @@ def second_moments(mean: FloatArray, cov: FloatArray) -> FloatArray:
 
 class _Task(NamedTuple):
     """What is done to each block: `outer` has packed ⟨bbᵀ⟩ and ⟨bμ⟩ of each column in its columns,
-    `b` is (p, H); both are where the data are. `ridge` is σ²/cₐ², `share` what covariances count.
+    `b` is (p, H); both go where the data are. `ridge` is σ²/cₐ², `share` what covariances count.
     """
 
     outer: Array
@@ -175,16 +178,22 @@ class _Part(NamedTuple):
     log_det: Array
 
 
-def _task(data: Holes, columns: Columns, *, share: float, root: FloatArray | None) -> _Task:
+def _task(columns: Columns, *, share: float, root: FloatArray | None) -> _Task:
     H, s2 = columns.rank, columns.noise_variance
     moments = columns.second
     outer = np.concatenate([packed(moments[:, :H, :H]), moments[:, :H, H]], axis=1)
     b = columns.b[:, :H] if root is None else columns.b[:, :H] / root[:, None]
     weight = share if columns.integrated else 0.0
-    like = data.values
-    return _Task(
-        at(like, np.ascontiguousarray(outer.T)), at(like, b), s2 / columns.prior_a, s2, weight
-    )
+    return _Task(np.ascontiguousarray(outer.T), b, s2 / columns.prior_a, s2, weight)
+
+
+def _placed(task: _Task, like: Array) -> _Task:
+    return task._replace(outer=at(like, task.outer), b=at(like, task.b))
+
+
+def _summed(data: Holes, task: _Task) -> _Part:
+    """The pass over rows."""
+    return _added(_parts(_shared(data), task))
 
 
 def _shared(data: Holes) -> Holes:
@@ -195,6 +204,7 @@ def _shared(data: Holes) -> Holes:
 
 
 def _parts(data: Holes, task: _Task) -> Iterator[_Part]:
+    task = _placed(task, data.values)
     if not is_numpy_array(data.values):
         return map(partial(_part_on_device, task=task), suited_blocks(data, task.ridge.size))
     kernel = kernel_for(data.shape[0], len(data.patterns), task.ridge.size)
@@ -203,6 +213,7 @@ def _parts(data: Holes, task: _Task) -> Iterator[_Part]:
 
 def _posteriors(data: Holes, task: _Task) -> Iterator[tuple[Block, Array, Array]]:
     """Means of the rows and covariances of the patterns of each block."""
+    task = _placed(task, data.values)
     if not is_numpy_array(data.values):
         for block in suited_blocks(data, task.ridge.size):
             a, cov, _ = _given_block(block, task)

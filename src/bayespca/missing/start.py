@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.engines import Plan, array_namespace, decompose, fixed_signs, to_numpy
+from bayespca.engines.arrays import row_blocks
 from bayespca.engines.places import at, taken
+from bayespca.engines.records import Decomposition
 from bayespca.spectrum import solve
 
-from .data import Holes
+from .data import Holes, Sample
 from .idle import start_idle
-from .rows import latent_means, suited_blocks
+from .rows import Columns, latent_means, suited_blocks
 from .vb import LEAST_NOISE, Model, State, columns_of
 
 # Arrays of any namespace.
@@ -31,78 +33,140 @@ MOST_ROUNDS = 30
 SPARE = 3
 
 
+class Low(NamedTuple):
+    """A low-rank part of rows x: their scores weights·(x − mean) along the directions `right`.
+
+    `right` and `weights` are (rank, p), `less` is weights·mean; all NumPy arrays.
+    """
+
+    right: FloatArray
+    weights: FloatArray
+    less: FloatArray
+
+    @property
+    def rank(self) -> int:
+        return int(self.right.shape[0])
+
+    def scores(self, x: Array) -> Array:
+        scores = array_namespace(x).matmul(x, at(x, self.weights.T))
+        scores -= at(x, self.less)
+        return scores
+
+
 @dataclass(frozen=True, eq=False)
 class Filled:
     """A matrix whose holes are filled with the low-rank part of EVB's closed form, at unit scale.
 
-    `rank`, `scores` and `right` are that part, with spare components at a tenth of their strength;
+    `lows` are the parts that it was filled with, one after the other. The last one has spare
+    components at a tenth of their strength; `spread` are the mean squares of its scores, and
     `noise_variance` the mean square of what it leaves in observed cells.
     """
 
-    values: Array
-    rank: int
-    scores: Array
-    right: Array
+    values: Any
+    lows: tuple[Low, ...]
+    spread: FloatArray
     noise_variance: float
 
+    @property
+    def rank(self) -> int:
+        return self.lows[-1].rank
 
-def fill(data: Holes, *, most: int, exactly: bool = False, engine: str = "auto") -> Filled:
+    @property
+    def right(self) -> FloatArray:
+        return self.lows[-1].right
+
+
+def fill(data: Sample, *, most: int, exactly: bool = False, engine: str = "auto") -> Filled:
     """Fill with zeros (the means), then a few times with the closed form's low-rank matrix.
 
     A filled matrix looks less noisy than it is and its components weaker, so a few more than it
     shows are taken along; with `exactly`, as many as `most`.
     """
-    filled = array_namespace(data.values).asarray(data.values, copy=True)
-    before = np.inf
+    filled, before = data.matrix(_refilled, ()), np.inf
+    lows: tuple[Low, ...] = ()
     for number in count(1):
-        rank, scores, right = _factors(filled, most, exactly, data.centred, engine)
-        squares = _refill(filled, data, scores, right)
-        if number >= ROUNDS and (rank >= before or number == MOST_ROUNDS):
+        low = _low(filled, most, exactly, data.centred, engine)
+        lows = (*lows, low)
+        filled, sums = _refill(filled, data, lows)
+        if number >= ROUNDS and (low.rank >= before or number == MOST_ROUNDS):
             break
-        before = rank
-        # They may be nearly as large as the data: they go before the next ones are made.
-        scores = None
-    noise = max(squares / max(float(data.column_counts.sum()), 1.0), 1e-8)
-    return Filled(filled, rank, scores, right, noise)
+        before = low.rank
+    noise = max(sums.squares / max(float(data.column_counts.sum()), 1.0), 1e-8)
+    return Filled(filled, lows, sums.scores / data.shape[0], noise)
 
 
-def _refill(filled: Array, data: Holes, scores: Array, right: Array) -> float:
-    """Put scores·right into the holes; Σ(x − scores·right)² over the other cells."""
-    xp, squares = array_namespace(filled), 0.0
-    for block in suited_blocks(data, right.shape[0]):
-        low = xp.matmul(scores[block.rows, :], right)
-        full = xp.where(taken(block.seen, block.pattern), block.values, low)
+class _Sums(NamedTuple):
+    """Σ(x − low-rank part)² over observed cells, and Σ of the squares of the scores: (rank,)."""
+
+    squares: float
+    scores: FloatArray
+
+
+def _refill(filled: Any, data: Sample, lows: tuple[Low, ...]) -> tuple[Any, _Sums]:
+    """The matrix with the last low-rank part in its holes.
+
+    In memory it is filled where it is. Elsewhere nothing of it is kept but what leads to it.
+    """
+    if isinstance(data, Holes):
+        return filled, _refill_in_place(filled, data, lows[-1])
+    return data.matrix(_refilled, lows), data.total(_refilled_sums, lows)
+
+
+def _refilled(data: Holes, lows: tuple[Low, ...]) -> Array:
+    """Some of the rows, filled with one low-rank part after the other."""
+    filled = array_namespace(data.values).asarray(data.values, copy=True)
+    for low in lows:
+        _refill_in_place(filled, data, low)
+    return filled
+
+
+def _refilled_sums(data: Holes, lows: tuple[Low, ...]) -> _Sums:
+    return _refill_in_place(_refilled(data, lows[:-1]), data, lows[-1])
+
+
+def _refill_in_place(filled: Array, data: Holes, low: Low) -> _Sums:
+    xp, right = array_namespace(filled), at(filled, low.right)
+    squares, total = 0.0, np.zeros(low.rank)
+    for block in suited_blocks(data, low.rank):
+        scores = low.scores(filled[block.rows, :])
+        part = xp.matmul(scores, right)
+        full = xp.where(taken(block.seen, block.pattern), block.values, part)
         filled[block.rows, :] = full
         # Where the holes are, the two are the same.
-        full -= low
+        full -= part
         squares += float(xp.sum(full * full))
-    return squares
+        total += to_numpy(xp.sum(scores * scores, axis=0))
+    return _Sums(squares, total)
 
 
-def _factors(
-    X: Array, most: int, exactly: bool, centred: bool, engine: str
-) -> tuple[int, Array, Array]:
-    """Rank to start with, scores and directions of the low-rank part of a complete matrix."""
+def _low(X: Any, most: int, exactly: bool, centred: bool, engine: str) -> Low:
+    """The low-rank part of a complete matrix, with the rank to start with."""
     needed = most if exactly else 0
     found = decompose(X, plan=solve, center=centred, engine=engine, n_needed=needed, random_state=0)
     solution = solve(found.spectrum)
     known = found.spectrum.singular_values
     rank = min(most if exactly else solution.rank + SPARE, most, known.size)
-    right = at(X, fixed_signs(found.right(rank)))
     gamma = known[:rank] * found.spectrum.scale
     shrunk = np.append(solution.shrunk_singular_values, np.zeros(rank))[:rank]
     # Spare components enter at a tenth of their strength: enough to grow from.
     weight = np.where(shrunk > 0, shrunk, 0.1 * gamma) / np.where(gamma > 0, gamma, 1)
-    return rank, _along(X, right, found.mean, weight), right
+    return _along(found, rank, weight)
 
 
-def start(data: Holes, model: Model, filled: Filled, *, per_feature: bool = False) -> State:
+def _along(found: Decomposition, rank: int, weight: FloatArray) -> Low:
+    """(X − mean)·rightᵀ, times a weight for each direction."""
+    right = np.asarray(to_numpy(fixed_signs(found.right(rank))), dtype=np.float64)
+    weights = right * weight[:, None]
+    return Low(right, weights, weights @ np.asarray(to_numpy(found.mean), dtype=np.float64))
+
+
+def start(data: Sample, model: Model, filled: Filled, *, per_feature: bool = False) -> State:
     """The low-rank part of a filled matrix."""
-    return _state(data, model, filled.scores, filled.right, filled.noise_variance, per_feature)
+    return _state(data, model, filled.right, filled.spread, filled.noise_variance, per_feature)
 
 
 def start_with_all(
-    data: Holes,
+    data: Sample,
     model: Model,
     filled: Filled,
     plan: Solve,
@@ -111,14 +175,15 @@ def start_with_all(
     engine: str = "auto",
 ) -> State:
     """All components that a method might keep, at their full strength, from which they shrink."""
-    scores, right, noise = all_kept(filled, data, plan, most=model.most, engine=engine)
-    return _state(data, model, scores, right, max(noise, LEAST_NOISE), per_feature)
+    right, spread, noise = all_kept(filled, data, plan, most=model.most, engine=engine)
+    return _state(data, model, right, spread, max(noise, LEAST_NOISE), per_feature)
 
 
 def all_kept(
-    filled: Filled, data: Holes, plan: Solve, *, most: int, engine: str = "auto"
-) -> tuple[Array, Array, float]:
-    """Scores and directions of all components that a plan might keep, and its noise variance.
+    filled: Filled, data: Sample, plan: Solve, *, most: int, engine: str = "auto"
+) -> tuple[FloatArray, FloatArray, float]:
+    """Directions of all components that a plan might keep, the mean squares of the scores along
+    them, and its noise variance.
 
     In a filled matrix they are weaker than in a complete one, by the share of cells that are there.
     """
@@ -128,25 +193,36 @@ def all_kept(
     gamma = found.spectrum.singular_values * found.spectrum.scale
     share = float(data.column_counts.sum()) / np.prod(data.shape)
     above = int(np.count_nonzero(gamma**2 > share * solution.threshold**2))
-    right = at(X, fixed_signs(found.right(min(above + SPARE, most, gamma.size))))
-    return _along(X, right, found.mean, np.ones(right.shape[0])), right, solution.noise_variance
+    rank = min(above + SPARE, most, gamma.size)
+    low = _along(found, rank, np.ones(rank))
+    if isinstance(data, Holes):
+        sums = _squares_of_scores(X, low)
+    else:
+        sums = data.total(_refilled_scores, filled.lows, low)
+    return low.right, sums / data.shape[0], solution.noise_variance
 
 
-def _along(X: Array, right: Array, mean: Array, weight: FloatArray) -> Array:
-    """(X − mean)·rightᵀ, times a weight for each direction."""
-    xp, weighted = array_namespace(X), right * at(X, weight)[:, None]
-    scores = xp.matmul(X, weighted.T)
-    scores -= xp.matmul(weighted, at(X, mean))
-    return scores
+def _refilled_scores(data: Holes, lows: tuple[Low, ...], low: Low) -> FloatArray:
+    return _squares_of_scores(_refilled(data, lows), low)
 
 
-def with_one_more(state: State, data: Holes) -> State:
+def _squares_of_scores(X: Array, low: Low) -> FloatArray:
+    xp, total = array_namespace(X), np.zeros(low.rank)
+    for rows in row_blocks(X):
+        scores = low.scores(X[rows, :])
+        total += to_numpy(xp.sum(scores * scores, axis=0))
+    return total
+
+
+def with_one_more(state: State, data: Sample) -> State:
     """One more component: the strongest of what the others leave in the cells that are there.
 
     Zeros in the holes make it weaker by the share of cells that are there.
     """
     n, p = data.shape
-    found = decompose(_rest(state, data), plan=solve, center=data.centred, n_needed=1)
+    root = np.ones(p) if state.psi is None else np.sqrt(state.psi)
+    rest = data.matrix(_rest, columns_of(state), root)
+    found = decompose(rest, plan=solve, center=data.centred, n_needed=1)
     gamma = float(found.spectrum.singular_values[0] * found.spectrum.scale)
     size = max(gamma * np.sqrt(n * p) / float(data.column_counts.sum()), 1e-6)
     H = state.rank
@@ -156,20 +232,21 @@ def with_one_more(state: State, data: Holes) -> State:
     return replace(state, b=b, b_cov=b_cov, prior_a=prior_a, prior_b=prior_b, energy=np.inf)
 
 
-def _rest(state: State, data: Holes) -> Array:
-    """x − b̃ᵀã in the cells that are there, 0 elsewhere, in the units of the state."""
-    xp, H = array_namespace(data.values), state.rank
-    root = np.ones(data.shape[1]) if state.psi is None else np.sqrt(state.psi)
+def _rest(data: Holes, columns: Columns, root: FloatArray) -> Array:
+    """x/root − b̃ᵀã in the cells that are there, 0 elsewhere."""
+    xp, H = array_namespace(data.values), columns.rank
     rest = data.values / at(data.values, root)
-    right, mean = at(rest, state.b[:, :H].T), at(rest, state.b[:, H])
-    a = latent_means(replace(data, values=rest), columns_of(state))
+    right, mean = at(rest, columns.b[:, :H].T), at(rest, columns.b[:, H])
+    a = latent_means(replace(data, values=rest), columns)
     for block in suited_blocks(data, H):
         left = rest[block.rows, :] - xp.matmul(a[block.rows, :], right) - mean
         rest[block.rows, :] = xp.where(taken(block.seen, block.pattern), left, 0 * left)
     return rest
 
 
-def random_start(data: Holes, model: Model, noise: float | None, rng: np.random.Generator) -> State:
+def random_start(
+    data: Sample, model: Model, noise: float | None, rng: np.random.Generator
+) -> State:
     """All components from normal draws, together as large as the data, which are half noise."""
     p, rank = data.shape[1], model.most
     b = np.zeros((p, rank + 1))
@@ -184,18 +261,16 @@ def random_start(data: Holes, model: Model, noise: float | None, rng: np.random.
 
 
 def _state(
-    data: Holes,
+    data: Sample,
     model: Model,
-    scores: Array,
-    right: Array,
+    right: FloatArray,
+    spread: FloatArray,
     noise: float,
     per_feature: bool,
 ) -> State:
     p, rank = data.shape[1], right.shape[0]
-    xp = array_namespace(scores)
-    spread = np.maximum(to_numpy(xp.mean(scores * scores, axis=0)), 1e-6)
     b = np.zeros((p, rank + 1))
-    b[:, :rank] = (to_numpy(right) * np.sqrt(spread)[:, None]).T
+    b[:, :rank] = (right * np.sqrt(np.maximum(spread, 1e-6))[:, None]).T
     b_cov = np.zeros((p, rank + 1, rank + 1))
     # A of unit size, until the first sweep has found the best coordinates.
     prior_a = np.ones(rank)

@@ -28,7 +28,7 @@ from bayespca.inference import Factors, Info
 from bayespca.inference.rounding import is_rounding
 from bayespca.spectrum import VB
 
-from .data import Holes
+from .data import Sample
 from .idle import Idle, update_idle
 from .rows import Columns, Sums, log_precision_along, second_moments, sums_over_rows
 
@@ -99,7 +99,7 @@ class State:
 # --- one sweep ---------------------------------------------------------------------------------
 
 
-def step(state: State, data: Holes, model: Model) -> tuple[State, Info]:
+def step(state: State, data: Sample, model: Model) -> tuple[State, Info]:
     """A sweep, unless it is lost in rounding errors.
 
     After one in which a component did not pay, one with several less is tried as well.
@@ -117,7 +117,7 @@ def step(state: State, data: Holes, model: Model) -> tuple[State, Info]:
     return new, Info(new.energy, new.rank, noise)
 
 
-def sweep(state: State, data: Holes, model: Model) -> State:
+def sweep(state: State, data: Sample, model: Model) -> State:
     """Rows, columns, the best coordinates, priors, components that pay, noise."""
     root = None if state.psi is None else np.sqrt(state.psi)
     columns = columns_of(state, integrated=model.factors.family.integrates_a)
@@ -138,7 +138,7 @@ def columns_of(state: State, *, integrated: bool = True) -> Columns:
 
 
 def _update_columns(
-    state: State, data: Holes, sums: Sums, model: Model
+    state: State, data: Sample, sums: Sums, model: Model
 ) -> tuple[FloatArray, FloatArray]:
     """r(bⱼ, μⱼ)"""
     H, p, s2 = state.rank, len(state.b), state.noise_variance
@@ -159,7 +159,7 @@ def _update_columns(
 
 
 def _settled(
-    state: State, data: Holes, sums: Sums, model: Model
+    state: State, data: Sample, sums: Sums, model: Model
 ) -> tuple[State, Parts, FloatArray]:
     """The state in the best coordinates with the best priors, its free energy, and R⁻¹."""
     H, n = state.rank, data.shape[0]
@@ -210,7 +210,7 @@ def _changed(
     return b @ change.T, change @ b_cov @ change.T
 
 
-def _log_dets(b_cov: FloatArray, data: Holes, model: Model) -> float:
+def _log_dets(b_cov: FloatArray, data: Sample, model: Model) -> float:
     """Σ log|·| of what is integrated out of (B, μ)."""
     H = b_cov.shape[1] - 1
     first = 0 if model.factors.family.integrates_b else H
@@ -326,7 +326,7 @@ def _integrated_entries(parts: Parts, H: int) -> int:
 
 
 def _with_components_that_pay(
-    state: State, parts: Parts, back: FloatArray, before: Columns, data: Holes, model: Model
+    state: State, parts: Parts, back: FloatArray, before: Columns, data: Sample, model: Model
 ) -> tuple[State, Parts]:
     """Without components that are zero or, under empirical VB, better left out."""
     if model.prunes:
@@ -345,7 +345,7 @@ def _with_components_that_pay(
 
 
 def _without_weakest(
-    state: State, parts: Parts, back: FloatArray, before: Columns, data: Holes, model: Model
+    state: State, parts: Parts, back: FloatArray, before: Columns, data: Sample, model: Model
 ) -> tuple[State, Parts]:
     """Drop the last component if the free energy is lower without it; rows are from `before`."""
     h = state.rank - 1
@@ -359,7 +359,7 @@ def _without_weakest(
 
 
 def _log_precisions(
-    state: State, h: int, back: FloatArray, before: Columns, data: Holes, model: Model
+    state: State, h: int, back: FloatArray, before: Columns, data: Sample, model: Model
 ) -> tuple[float, float]:
     """Σ log (Σ⁻¹)ₕₕ for the rows of A and of (B, μ) in the new coordinates."""
     family, along_a, along_b = model.factors.family, 0.0, 0.0
@@ -413,7 +413,7 @@ def _others(h: int, count: int) -> NDArray[np.intp]:
     return np.delete(np.arange(count), h)
 
 
-def has_mean(state: State, data: Holes, model: Model) -> NDArray[np.bool_]:
+def has_mean(state: State, data: Sample, model: Model) -> NDArray[np.bool_]:
     """Which components are more than their spread: the means of the others vanish by a factor in
     each sweep.
     """
@@ -430,7 +430,7 @@ def has_mean(state: State, data: Holes, model: Model) -> NDArray[np.bool_]:
     return np.asarray(large & (mean_a > 0) & (mean_b > 0))
 
 
-def mean_squares_of_rows(state: State, data: Holes, *, integrated: bool) -> FloatArray:
+def mean_squares_of_rows(state: State, data: Sample, *, integrated: bool) -> FloatArray:
     """⟨a²⟩ over the rows, about their mean; without `integrated`, of the posterior means."""
     root = None if state.psi is None else np.sqrt(state.psi)
     columns = columns_of(state, integrated=integrated)

@@ -30,6 +30,7 @@ ENGINES = {
     "randomized": "randomized block Krylov",
     "sparse": "sparse products, centred without filling in the zeros",
     "streaming": "one pass over blocks of rows",
+    "dask": "one pass over blocks of rows by the workers of Dask",
     "holes": "iteration over the values that are there",
 }
 RULES = {

@@ -64,6 +64,16 @@ class Ratings:
     def n_cells(self) -> int:
         return int(self.by_rows.values.size)
 
+    @property
+    def column_counts(self) -> Starts:
+        """Cells of each column."""
+        return self.by_columns.counts
+
+    @property
+    def column_totals(self) -> FloatArray:
+        """Σx of each column."""
+        return self.by_columns.totals
+
     @cached_property
     def squares(self) -> float:
         """Σx²"""

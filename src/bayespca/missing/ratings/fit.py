@@ -14,12 +14,13 @@ from bayespca.spectrum import METHODS, Status
 from bayespca.spectrum.solve import borrowed_noise
 
 from .data import Ratings
-from .kernels import Found, updated
+from .partitioned import DistantRatings
 from .posterior import Factor, Posterior
 from .start import random_start, start, with_one_more
-from .sweeps import Model, State, regressors, step, without_weakest
+from .sweeps import Model, State, rows_of, step, without_weakest
 
 FloatArray = NDArray[np.float64]
+Cells = Ratings | DistantRatings
 
 # Components to start with where their number is to be found, and twice that where all are kept.
 FIRST = 16
@@ -52,8 +53,8 @@ class Fit:
     status: Status
 
 
-def fit(data: Ratings, options: Options) -> Fit:
-    """Fit ratings that have been sorted both ways.
+def fit(data: Cells, options: Options) -> Fit:
+    """Fit ratings that have been sorted both ways, or that are on Dask.
 
     The free energies of the methods that point-estimate have no usable minimum over the noise: they
     take EVB's.
@@ -67,8 +68,7 @@ def fit(data: Ratings, options: Options) -> Fit:
     looping = options.looping
     if looping.checkpoint is not None:
         told = replace(options, looping=inference.Looping())
-        cells = data.by_rows
-        mark = inference.fingerprint(cells.starts, cells.other, cells.values, repr(told))
+        mark = inference.fingerprint(*_digests(data), repr(told))
         looping = replace(looping, mark=mark)
     most = max(min(data.shape) - 1, 0)
     most = most if options.n_components is None else min(options.n_components, most)
@@ -87,8 +87,15 @@ def fit(data: Ratings, options: Options) -> Fit:
     return _finished(run, data, model, options, status)
 
 
+def _digests(data: Cells) -> list[Any]:
+    """What differs where cells do."""
+    if isinstance(data, DistantRatings):
+        return data.digests()
+    return [data.by_rows.starts, data.by_rows.other, data.by_rows.values]
+
+
 def _searched(
-    run: inference.Run[State], data: Ratings, model: Model, looping: inference.Looping, most: int
+    run: inference.Run[State], data: Cells, model: Model, looping: inference.Looping, most: int
 ) -> inference.Run[State]:
     """With one component less or more, if that is better."""
 
@@ -98,7 +105,7 @@ def _searched(
     def more(state: State) -> State | None:
         if state.rank >= most:
             return None
-        return with_one_more(state, _rows(state, data, model).mean, data)
+        return with_one_more(state, data, model)
 
     found, _ = inference.searched(
         run,
@@ -111,7 +118,7 @@ def _searched(
     return found
 
 
-def _status(data: Ratings) -> Status:
+def _status(data: Cells) -> Status:
     if data.squares:
         return Status()
     return Status().but(
@@ -121,7 +128,7 @@ def _status(data: Ratings) -> Status:
     )
 
 
-def _model(data: Ratings, options: Options) -> Model:
+def _model(data: Cells, options: Options) -> Model:
     n, m = data.shape
     family = METHODS[options.method].prior(m, n, np.inf).family
     factors = inference.Factors((m, n), family, inference.Prior("learned"), GONE)
@@ -130,7 +137,7 @@ def _model(data: Ratings, options: Options) -> Model:
 
 
 def _run(
-    data: Ratings, model: Model, options: Options, rank: int, looping: inference.Looping
+    data: Cells, model: Model, options: Options, rank: int, looping: inference.Looping
 ) -> inference.Run[State]:
     def begin(rng: np.random.Generator) -> State:
         if options.init == "random":
@@ -147,12 +154,12 @@ def _run(
 
 
 def _finished(
-    run: inference.Run[State], data: Ratings, model: Model, options: Options, status: Status
+    run: inference.Run[State], data: Cells, model: Model, options: Options, status: Status
 ) -> Fit:
     state = run.state
-    rows, s2, dtype = _rows(state, data, model), state.noise_variance, options.dtype
+    s2, dtype = state.noise_variance, options.dtype
     posterior = Posterior(
-        rows=Factor(rows.mean.astype(dtype), rows.cov.astype(dtype), state.prior_a),
+        rows=_rows(state, data, model, dtype),
         columns=Factor(state.b.astype(dtype), state.b_cov.astype(dtype), state.prior_b),
         mean=state.location,
         noise_variance=s2,
@@ -170,14 +177,15 @@ def _finished(
     )
 
 
-def _rows(state: State, data: Ratings, model: Model) -> Found:
-    """The posterior of rows that follows from a state."""
-    given = regressors(state.b, state.b_cov, state.location, biases=model.biases)
-    integrated = model.factors.family.integrates_a
-    return updated(data.by_rows, given, state.prior_a, state.noise_variance, integrated)
+def _rows(state: State, data: Cells, model: Model, dtype: Any) -> Factor:
+    """The posterior of rows that follows from a state; all of it is here."""
+    if isinstance(data, DistantRatings):
+        return data.factor(state, model, dtype)
+    found = rows_of(state, data, model)
+    return Factor(found.mean.astype(dtype), found.cov.astype(dtype), state.prior_a)
 
 
-def _free_energy(run: inference.Run[State], data: Ratings, model: Model) -> float:
+def _free_energy(run: inference.Run[State], data: Cells, model: Model) -> float:
     """In the units of the ratings, without what components leave that have been switched off.
 
     Both factors have the square root of the unit, biases all of it.

@@ -18,6 +18,8 @@ FloatArray = NDArray[np.float64]
 
 # Rows beyond which compiled loops are worth the second that numba takes to import.
 MANY = 200
+# Rows whose matrices are inverted at a time.
+BLOCK = 4096
 
 
 class Regressors(NamedTuple):
@@ -56,21 +58,34 @@ def by_numpy(
 ) -> Found:
     """r(θᵢ) = N(Σᵢrᵢ/σ², Σᵢ), Σᵢ = (Gᵢ/σ² + 1/c²)⁻¹, Gᵢ = Σⱼ⟨zⱼzⱼᵀ⟩, rᵢ = Σⱼ(xᵢⱼ⟨zⱼ⟩ − ⟨zⱼvⱼ⟩)."""
     n, K = side.starts.size - 1, prior.size
-    mean = np.zeros((n, K))
-    cov = np.zeros((n if integrated else 0, K * (K + 1) // 2))
-    log_dets, fits = np.zeros(n), np.zeros(n)
+    G, r = np.zeros((n, K * (K + 1) // 2)), np.zeros((n, K))
     for i in range(n):
         cells = slice(side.starts[i], side.starts[i + 1])
         j, x = side.other[cells], side.values[cells]
-        G = unpacked(given.second[j].sum(axis=0), K)
-        r = x @ given.mean[j] - given.drift[j].sum(axis=0)
-        C, log_det = inverses(G / s2 + np.diag(1 / prior))
-        mean[i] = C @ r / s2
-        second = np.outer(mean[i], mean[i])
+        G[i] = given.second[j].sum(axis=0)
+        r[i] = x @ given.mean[j] - given.drift[j].sum(axis=0)
+    return given_sums(G, r, prior, s2, integrated)
+
+
+def given_sums(
+    G: FloatArray, r: FloatArray, prior: FloatArray, s2: float, integrated: bool
+) -> Found:
+    """The posterior of rows from their sums G, packed (n, K(K + 1)/2), and r (n, K)."""
+    n, K = r.shape
+    mean = np.zeros((n, K))
+    cov = np.zeros((n if integrated else 0, G.shape[1]))
+    log_dets, fits = np.zeros(n), np.zeros(n)
+    for first in range(0, n, BLOCK):
+        rows = slice(first, first + BLOCK)
+        full = unpacked(G[rows], K)
+        C, log_det = inverses(full / s2 + np.diag(1 / prior))
+        mean[rows] = np.einsum("ihk,ik->ih", C, r[rows]) / s2
+        second = mean[rows, :, None] * mean[rows, None, :]
         if integrated:
-            cov[i], log_dets[i] = packed(C), float(log_det)
+            cov[rows], log_dets[rows] = packed(C), log_det
             second += C
-        fits[i] = -2 * mean[i] @ r + np.sum(second * G)
+        fits[rows] = -2 * np.einsum("ih,ih->i", mean[rows], r[rows])
+        fits[rows] += np.einsum("ihk,ihk->i", second, full)
     return Found(mean, cov, log_dets, fits)
 
 

@@ -42,6 +42,11 @@ class Factor:
         cov[new] = np.diag(self.prior)
         return mean, cov
 
+    def taken(self, places: Places) -> Factor:
+        """Some of the rows, in another order."""
+        cov = self.cov[places] if len(self.cov) else self.cov
+        return Factor(self.mean[places], cov, self.prior)
+
     def std(self) -> FloatArray:
         """Posterior standard deviation of each entry of `mean`."""
         K = self.prior.size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -13,9 +14,17 @@ from bayespca.engines.packing import packed, unpacked
 
 from .cells import chunks
 from .data import Ratings
-from .sweeps import Model, State
+from .partitioned import (
+    DistantRatings,
+    rest_of_biases,
+    rest_of_state,
+    singular,
+    squares_of_users,
+)
+from .sweeps import Model, State, rows_of
 
 FloatArray = NDArray[np.float64]
+Cells = Ratings | DistantRatings
 
 # Ratings that a mean is shrunk by.
 SHRINKAGE = 5.0
@@ -23,40 +32,57 @@ SHRINKAGE = 5.0
 START_NOISE = 0.1
 
 
-def start(data: Ratings, model: Model, rank: int) -> State:
+def start(data: Cells, model: Model, rank: int) -> State:
     """Biases, then `rank` components of the residual matrix with zeros for what is not there."""
     begin, rest = _with_biases(data, model)
     return _with_components(begin, *_leading(rest, data, rank))
 
 
-def random_start(data: Ratings, model: Model, rank: int, rng: np.random.Generator) -> State:
+def random_start(data: Cells, model: Model, rank: int, rng: np.random.Generator) -> State:
     """Columns from normal draws as large as the data, biases as in `start`."""
     begin, _ = _with_biases(data, model)
     return _with_components(begin, rng.normal(size=(data.shape[1], rank)), np.ones(rank))
 
 
-def with_one_more(state: State, rows: FloatArray, data: Ratings) -> State:
-    """One more component: the strongest of what is left when `rows` have explained their part."""
+def with_one_more(state: State, data: Cells, model: Model) -> State:
+    """One more component: the strongest of what is left when rows have explained their part."""
+    if isinstance(data, DistantRatings):
+        rest: Any = rest_of_state(data, state, model)
+    else:
+        rest = _rest(state, rows_of(state, data, model).mean, data)
+    return _with_components(state, *_leading(rest, data, 1))
+
+
+def _rest(state: State, rows: FloatArray, data: Ratings) -> FloatArray:
+    """What rows and columns leave of the cells, in the order of columns."""
     side, H = data.by_columns, state.rank
     u, v = (f[:, H] if state.biases else np.zeros(len(f)) for f in (rows, state.b))
     rest = side.values - state.location - u[side.other] - np.repeat(v, side.counts)
     for cells, columns in chunks(side):
         a, b = rows[side.other[cells], :H], state.b[columns, :H]
         rest[cells] -= np.einsum("ch,ch->c", a, b)
-    return _with_components(state, *_leading(rest, data, 1))
+    return rest
 
 
-def _with_biases(data: Ratings, model: Model) -> tuple[State, FloatArray]:
-    """A start without components, and what it leaves of the cells in the order of columns."""
+def _with_biases(data: Cells, model: Model) -> tuple[State, Any]:
+    """A start without components, and what it leaves: of cells in memory in the order of columns,
+    else what will become matrices.
+    """
     n, m = data.shape
-    side, biases = data.by_columns, model.biases
-    v = side.totals / (side.counts + SHRINKAGE) * biases
-    rest = side.values - np.repeat(v, side.counts)
-    u = np.bincount(side.other, rest, minlength=n) / (data.by_rows.counts + SHRINKAGE) * biases
-    rest -= u[side.other]
+    biases = model.biases
+    v = data.column_totals / (data.column_counts + SHRINKAGE) * biases
+    if isinstance(data, DistantRatings):
+        squares = squares_of_users(data, v, SHRINKAGE) if biases else 0.0
+        rest: Any = rest_of_biases(data, v, SHRINKAGE if biases else None)
+    else:
+        side = data.by_columns
+        rest = side.values - np.repeat(v, side.counts)
+        u = np.bincount(side.other, rest, minlength=n) / (data.by_rows.counts + SHRINKAGE) * biases
+        rest -= u[side.other]
+        squares = float(u @ u)
     # No uncertainty yet: the first sweep finds it.
     cov = np.zeros((m if model.factors.family.integrates_b else 0, int(biases)))
-    prior_a, prior_b = (np.array([np.mean(x**2) + 1e-6] * biases) for x in (u, v))
+    prior_a, prior_b = (np.array([x + 1e-6] * biases) for x in (squares / n, np.mean(v**2)))
     noise = model.fixed_noise or START_NOISE
     return State(v[:, None][:, :biases], cov, prior_a, prior_b, noise, biases=biases), rest
 
@@ -77,7 +103,7 @@ def _with_components(state: State, new: FloatArray, size: FloatArray) -> State:
     )
 
 
-def _leading(rest: FloatArray, data: Ratings, rank: int) -> tuple[FloatArray, FloatArray]:
+def _leading(rest: Any, data: Cells, rank: int) -> tuple[FloatArray, FloatArray]:
     """Columns b of the strongest components of the n×m matrix, and their c² with cₐ = c_b.
 
     Zeros in the place of cells that are not there make a component weaker by the share of those
@@ -89,11 +115,13 @@ def _leading(rest: FloatArray, data: Ratings, rank: int) -> tuple[FloatArray, Fl
     return left * np.sqrt(m * size), size
 
 
-def _singular(rest: FloatArray, data: Ratings, rank: int) -> tuple[FloatArray, FloatArray]:
+def _singular(rest: Any, data: Cells, rank: int) -> tuple[FloatArray, FloatArray]:
     """Singular vectors of columns, and singular values, largest first."""
     n, m = data.shape
     if not rank:
         return np.zeros((m, 0)), np.zeros(0)
+    if isinstance(data, DistantRatings):
+        return singular(rest, m, rank, np.random.default_rng(0).normal(size=m))
     side = data.by_columns
     X = scipy.sparse.csr_matrix((rest, side.other, side.starts), shape=(m, n))
     if rank >= min(n, m) - 1:

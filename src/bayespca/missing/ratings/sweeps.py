@@ -14,6 +14,7 @@ and stretched, to where the free energy is lowest; the likelihood does not see a
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ from bayespca.inference import Factors, Info
 from bayespca.spectrum import VB
 
 from .cells import sum_of_products, weighted_sum
-from .data import Ratings
+from .data import Ratings, Side
 from .kernels import Found, Regressors, updated
 
 FloatArray = NDArray[np.float64]
@@ -75,18 +76,39 @@ class State:
 # --- one sweep ---------------------------------------------------------------------------------
 
 
-def step(state: State, data: Ratings, model: Model) -> tuple[State, Info]:
+class Elsewhere(Protocol):
+    """Cells whose rows are not here: they are swept where they are."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+    @property
+    def n_cells(self) -> int: ...
+    @property
+    def squares(self) -> float: ...
+    @property
+    def location(self) -> float: ...
+    @property
+    def unit(self) -> float: ...
+
+    def swept(self, state: State, model: Model) -> Sweep: ...
+
+
+Cells = Ratings | Elsewhere
+
+
+def step(state: State, data: Cells, model: Model) -> tuple[State, Info]:
     """Rows, columns, the best coordinates, priors, noise, and components that pay."""
-    family, s2 = model.factors.family, state.noise_variance
-    given_b = regressors(state.b, state.b_cov, state.location, biases=model.biases)
-    rows = updated(data.by_rows, given_b, state.prior_a, s2, family.integrates_a)
-    given_a = regressors(rows.mean, rows.cov, state.location, biases=model.biases)
-    columns = updated(data.by_columns, given_a, state.prior_b, s2, family.integrates_b)
-    squares = _squares(data, rows, state.location, biases=model.biases)
-    sweep = Sweep(state, rows, columns, given_a, given_b, squares + float(columns.fits.sum()))
+    sweep = swept(state, data, model) if isinstance(data, Ratings) else data.swept(state, model)
     settled = _settled(sweep, data, model)
     settled = _with_components_that_pay(settled, sweep, data, model)
     return _next(settled, sweep, model), _info(settled, model)
+
+
+def rows_of(state: State, data: Ratings, model: Model) -> Found:
+    """The posterior of rows that follows from a state."""
+    given = regressors(state.b, state.b_cov, state.location, biases=model.biases)
+    integrated = model.factors.family.integrates_a
+    return updated(data.by_rows, given, state.prior_a, state.noise_variance, integrated)
 
 
 def regressors(mean: FloatArray, cov: FloatArray, location: float, *, biases: bool) -> Regressors:
@@ -107,25 +129,100 @@ def regressors(mean: FloatArray, cov: FloatArray, location: float, *, biases: bo
     return Regressors(second, z, drift)
 
 
-def _squares(data: Ratings, rows: Found, location: float, *, biases: bool) -> float:
-    """Σ⟨(x − u − m)²⟩ over the cells."""
-    if not biases:
-        return data.squares
-    u = rows.mean[:, -1] + location
-    second = u * u + (rows.cov[:, -1] if len(rows.cov) else 0.0)
-    return data.squares + float(data.by_rows.counts @ second - 2 * data.by_rows.totals @ u)
+class Rows(Protocol):
+    """What a sweep can be asked of the rows that it went through, in the coordinates of the state
+    it began with.
+    """
+
+    def log_precisions(self, w: FloatArray) -> float:
+        """Σᵢ log wᵀΣᵢ⁻¹w"""
+
+    def along(self, w: FloatArray) -> FloatArray:
+        """Σ wᵀ⟨zzᵀ⟩w over the cells of each column, for z = (a, 1), or a without biases."""
+
+    def beside(self, to: FloatArray, h: int, b: FloatArray, right: FloatArray) -> float:
+        """Σ xᵢⱼ⟨aᵢₕ⟩bⱼ − Σ(⟨ãᵢaᵢₕ⟩, ⟨aᵢₕ²⟩)ᵀrightⱼ over the cells, for component h after `to`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """What a sweep has found, in the coordinates of the state it began with."""
+    """What a sweep has found, in the coordinates of the state it began with.
+
+    `augmented_a` is Σ⟨(θ, 1)(θ, 1)ᵀ⟩ over the rows, `log_det_a` their Σ log|Σᵢ|, `squares`
+    Σ⟨(x − u − m)²⟩ over the cells.
+    """
 
     state: State
-    rows: Found
+    rows: Rows
     columns: Found
+    augmented_a: FloatArray
+    log_det_a: float
+    squares: float
+
+    @property
+    def residual(self) -> float:
+        """Σ⟨(x − ãᵀb̃)²⟩ over the cells."""
+        return self.squares + float(self.columns.fits.sum())
+
+
+# --- rows in memory ----------------------------------------------------------------------------
+
+
+def swept(state: State, data: Ratings, model: Model) -> Sweep:
+    """Rows, then columns, from cells that are sorted both ways."""
+    family, s2 = model.factors.family, state.noise_variance
+    given_b = regressors(state.b, state.b_cov, state.location, biases=model.biases)
+    found = updated(data.by_rows, given_b, state.prior_a, s2, family.integrates_a)
+    given_a = regressors(found.mean, found.cov, state.location, biases=model.biases)
+    columns = updated(data.by_columns, given_a, state.prior_b, s2, family.integrates_b)
+    squares = data.squares
+    if model.biases:
+        squares += squares_of_biases(data.by_rows, found, state.location)
+    return Sweep(
+        state=state,
+        rows=RowsHere(data, found, given_a, given_b, state),
+        columns=columns,
+        augmented_a=augmented(found),
+        log_det_a=float(found.log_dets.sum()),
+        squares=squares,
+    )
+
+
+def squares_of_biases(side: Side, rows: Found, location: float) -> float:
+    """Σ⟨(x − u − m)²⟩ − Σx² over the cells."""
+    u = rows.mean[:, -1] + location
+    second = u * u + (rows.cov[:, -1] if len(rows.cov) else 0.0)
+    return float(side.counts @ second - 2 * side.totals @ u)
+
+
+@dataclass(frozen=True, eq=False)
+class RowsHere:
+    """Rows in memory, as `Rows`."""
+
+    data: Ratings
+    found: Found
     given_a: Regressors
     given_b: Regressors
-    residual: float
+    state: State
+
+    def log_precisions(self, w: FloatArray) -> float:
+        s2, prior = self.state.noise_variance, self.state.prior_a
+        of_columns = quadratic(self.given_b.second, w) / s2
+        return log_precisions(self.data.by_rows, of_columns, float(w @ (w / prior)))
+
+    def along(self, w: FloatArray) -> FloatArray:
+        return self.data.by_columns.sums(quadratic(self.given_a.second, w))
+
+    def beside(self, to: FloatArray, h: int, b: FloatArray, right: FloatArray) -> float:
+        a, aa, a2 = _with_one_component(self.found, to, h)
+        left = np.column_stack([aa if self.state.biases else aa[:, :-1], a2])
+        side = self.data.by_rows
+        return weighted_sum(side, a, b) - sum_of_products(side, left, right)
+
+
+def log_precisions(side: Side, of_columns: FloatArray, of_prior: float) -> float:
+    """Σᵢ log wᵀΣᵢ⁻¹w, from wᵀ⟨zⱼzⱼᵀ⟩w/σ² of each column and Σw²/c²."""
+    return float(np.log(side.sums(of_columns) + of_prior).sum())
 
 
 # --- coordinates -------------------------------------------------------------------------------
@@ -167,9 +264,9 @@ class Settled:
         return float(likelihood + of_a + of_b + self.n_gone * factors.gone_energy)
 
 
-def _settled(sweep: Sweep, data: Ratings, model: Model) -> Settled:
+def _settled(sweep: Sweep, data: Cells, model: Model) -> Settled:
     state, H = sweep.state, sweep.state.rank
-    Ma, Mb = _augmented(sweep.rows), _augmented(sweep.columns)
+    Ma, Mb = sweep.augmented_a, augmented(sweep.columns)
     to_a, to_b = np.eye(len(Ma)), np.eye(len(Mb))
     location = state.location
     if model.biases:
@@ -200,7 +297,7 @@ def _settled(sweep: Sweep, data: Ratings, model: Model) -> Settled:
         Sb=Sb,
         prior_a=prior_a,
         prior_b=prior_b,
-        log_det_a=float(sweep.rows.log_dets.sum()) + n * log_det * family.integrates_a,
+        log_det_a=sweep.log_det_a + n * log_det * family.integrates_a,
         log_det_b=float(sweep.columns.log_dets.sum()) - m * log_det * family.integrates_b,
         residual=sweep.residual,
         n_cells=data.n_cells,
@@ -210,7 +307,7 @@ def _settled(sweep: Sweep, data: Ratings, model: Model) -> Settled:
     )
 
 
-def _augmented(found: Found) -> FloatArray:
+def augmented(found: Found) -> FloatArray:
     """Σ⟨(θ, 1)(θ, 1)ᵀ⟩ over the rows of a factor."""
     K = found.mean.shape[1]
     out = np.zeros((K + 1, K + 1))
@@ -261,26 +358,24 @@ def _best_priors(
 # --- components that go ------------------------------------------------------------------------
 
 
-def _with_components_that_pay(
-    settled: Settled, sweep: Sweep, data: Ratings, model: Model
-) -> Settled:
+def _with_components_that_pay(settled: Settled, sweep: Sweep, data: Cells, model: Model) -> Settled:
     """Without components that are zero or, under empirical VB, better left out."""
     H = sweep.state.rank
     if model.prunes:
         if not H or _is_plain(settled, H - 1, data):
             return settled
-        less = _without(settled, H - 1, sweep, data, model)
+        less = _without(settled, H - 1, sweep, model)
         return less if less.free_energy(model) < settled.free_energy(model) else settled
     size = float(data.n_cells)
     gone = settled.Sa[:H] * settled.Sb[:H] <= VANISHED**2 * size
     gone |= settled.prior_a[:H] <= model.factors.least
     for h in np.flatnonzero(gone)[::-1]:
-        settled = _without(settled, h, sweep, data, model)
+        settled = _without(settled, h, sweep, model)
         settled = replace(settled, n_gone=settled.n_gone + 1)
     return settled
 
 
-def _is_plain(settled: Settled, h: int, data: Ratings) -> bool:
+def _is_plain(settled: Settled, h: int, data: Cells) -> bool:
     """Whether a component explains so much that it need not be seen whether it pays.
 
     What it explains, were cells spread evenly, against more nats than rows and columns could cost.
@@ -290,18 +385,16 @@ def _is_plain(settled: Settled, h: int, data: Ratings) -> bool:
     return bool(explained / (2 * settled.noise_variance) > COSTLY * (n + m))
 
 
-def _without(settled: Settled, h: int, sweep: Sweep, data: Ratings, model: Model) -> Settled:
+def _without(settled: Settled, h: int, sweep: Sweep, model: Model) -> Settled:
     """Without a component, everything else as it is: |Σ₋ₕ| = |Σ|·(Σ⁻¹)ₕₕ."""
     family, state = model.factors.family, sweep.state
     log_det_a, log_det_b = settled.log_det_a, settled.log_det_b
-    s2 = state.noise_variance
     if family.integrates_a:
         w = np.linalg.solve(settled.to_a[:-1, :-1], np.eye(state.b.shape[1])[h])
-        along = data.by_rows.sums(_quadratic(sweep.given_b.second, w)) / s2
-        log_det_a += float(np.log(along + w @ (w / state.prior_a)).sum())
+        log_det_a += sweep.rows.log_precisions(w)
     if family.integrates_b:
         w = np.linalg.solve(settled.to_b[:-1, :-1], np.eye(state.b.shape[1])[h])
-        along = data.by_columns.sums(_quadratic(sweep.given_a.second, w)) / s2
+        along = sweep.rows.along(w) / state.noise_variance
         log_det_b += float(np.log(along + w @ (w / state.prior_b)).sum())
     keep = np.delete(np.arange(settled.kept.size), np.flatnonzero(settled.kept == h))
     return replace(
@@ -312,33 +405,31 @@ def _without(settled: Settled, h: int, sweep: Sweep, data: Ratings, model: Model
         prior_b=settled.prior_b[keep],
         log_det_a=log_det_a,
         log_det_b=log_det_b,
-        residual=settled.residual + _residual_without(settled, h, sweep, data, model),
+        residual=settled.residual + _residual_without(settled, h, sweep, model),
         kept=settled.kept[keep],
     )
 
 
-def _quadratic(second: FloatArray, w: FloatArray) -> FloatArray:
+def quadratic(second: FloatArray, w: FloatArray) -> FloatArray:
     """wᵀ⟨zzᵀ⟩w of each row, from packed matrices."""
     i, j = np.triu_indices(w.size)
     return np.asarray(second @ (w[i] * w[j] * np.where(i == j, 1.0, 2.0)))
 
 
-def _residual_without(settled: Settled, h: int, sweep: Sweep, data: Ratings, model: Model) -> float:
+def _residual_without(settled: Settled, h: int, sweep: Sweep, model: Model) -> float:
     """What Σ⟨(x − ãᵀb̃)²⟩ gains for ã = (a, u, 1) and b̃ = (b, 1, v + m).
 
     2Σ⟨(x − ãᵀb̃)aₕbₕ⟩ + Σ⟨aₕ²⟩⟨bₕ²⟩
     """
-    a, aa, a2 = _with_one_component(sweep.rows, settled.to_a, h)
     b, bb, b2 = _with_one_component(sweep.columns, settled.to_b, h)
     if model.biases:
         # b̃ has the 1 where ã has u, and v + m where ã has the 1.
         bb = bb[:, [*range(bb.shape[1] - 2), -1, -2]]
         bb[:, -1] += sweep.state.location * b
     else:
-        aa, bb = aa[:, :-1], bb[:, :-1]
-    left = np.column_stack([aa, a2])
+        bb = bb[:, :-1]
     right = np.column_stack([bb, -0.5 * b2])
-    return 2 * (weighted_sum(data.by_rows, a, b) - sum_of_products(data.by_rows, left, right))
+    return 2 * sweep.rows.beside(settled.to_a, h, b, right)
 
 
 def _with_one_component(

@@ -1,0 +1,106 @@
+"""`--dask` and `--workers`: files that the workers of a Dask cluster read."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rich.console import Console
+
+from bayespca.engines.partitions import Partitions, of_files, watched
+from bayespca.io import How
+from bayespca.io.packages import need
+
+from .inputs import Input, open_input
+
+T = TypeVar("T")
+
+# Seconds for a scheduler to answer.
+PATIENCE = 10
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where to compute: a scheduler's address, processes of this machine, or here if neither."""
+
+    address: str | None = None
+    workers: int | None = None
+
+    @contextmanager
+    def opened(self, path: Path, how: How, *, stream: bool | None) -> Iterator[Input]:
+        """The input of a command, for as long as it needs it."""
+        if self.address is None and self.workers is None:
+            yield open_input(path, how, stream=stream)
+            return
+        if self.address is not None and self.workers is not None:
+            raise ValueError(
+                "--dask is for a cluster that runs already, --workers starts one here: give only "
+                "one of them."
+            )
+        if stream is not None:
+            raise ValueError(
+                "--stream and --in-memory say how this process reads files, but the workers of a "
+                "Dask cluster read them: leave them out."
+            )
+        need("dask.array", "computing with Dask")
+        file, partitions = of_files(path, how)
+        with self._connected():
+            yield ClusterInput(file, None, partitions)
+
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        distributed = need("distributed", "computing with Dask")
+        if self.workers is not None:
+            with (
+                distributed.LocalCluster(
+                    n_workers=self.workers,
+                    threads_per_worker=1,
+                    dashboard_address="127.0.0.1:0",
+                    silence_logs=logging.CRITICAL,
+                ) as local,
+                distributed.Client(local),
+            ):
+                yield
+            return
+        with _client(distributed, str(self.address)):
+            yield
+
+
+def _client(distributed: Any, address: str) -> Any:
+    try:
+        return distributed.Client(address, timeout=PATIENCE)
+    except (OSError, ValueError) as error:
+        raise ConnectionError(
+            f"no Dask scheduler answers at {address} within {PATIENCE} seconds: see that "
+            "`dask scheduler` runs there and that the address is the one it prints."
+        ) from error
+
+
+@dataclass(frozen=True)
+class ClusterInput(Input):
+    """Files that the workers read."""
+
+    partitions: Partitions
+
+    @property
+    def how_read(self) -> str:
+        n = len(self.partitions.chunks)
+        return f"The data were read by Dask, in {n} block{'s' * (n != 1)}."
+
+    def apply(self, what: str, work: Callable[[Any], T]) -> T:
+        """What a function makes of the partitions, with Dask's own progress bar on a terminal."""
+        if not Console(file=sys.stderr).is_terminal:
+            return work(self.partitions)
+        # Dask writes the bar to the standard output, where results go.
+        with redirect_stdout(sys.stderr), watched(_progress):
+            return work(self.partitions)
+
+
+def _progress(futures: Any) -> None:
+    need("distributed", "computing with Dask").progress(futures, notebook=False)
+    print()

@@ -1,0 +1,343 @@
+"""The engine for Dask: moments of blocks of rows on the workers, merged in a tree.
+
+One pass gives the mean and the scatter matrix of the columns by the same sums as streaming does:
+each block makes `RunningMoments`, which are merged on their way. Where these are not precise enough
+for what the plan makes of the spectrum, float32 data are multiplied in float64, and then blocks are
+reduced to the triangles of their QR factorisations, which do not square the condition number.
+
+Where there are more columns than rows, blocks of columns play the part of rows. A column is then
+whole in its block, so its mean is removed there, and what is added up is the matrix of the samples.
+The vectors of the features take a second pass, one block at a time.
+
+Where the short side is so long that its matrix would be too large, the randomized engine takes
+products instead, and the long side of its basis stays with the workers (`tall`).
+
+What comes to the client is a square matrix of the short side, and the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import gram, randomized, streaming
+from .deviations import Deviations, column_deviations
+from .partitions import Block, Partitions, check_complete, computed, mapped, reduced
+from .records import Decomposition, Plan, embedded
+from .streaming import LONG, SHORT, FloatArray, FloatType, RunningMoments
+from .tall import TallOperator
+
+# Up to this short side its matrix is formed: 3.2 GB.
+GRAM_WIDTH = 20_000
+# Basis vectors that are tried where it is longer; each 24 of them take two passes over the data.
+MOST_VECTORS = 1200
+# Partial results of this size are merged two at a time: a worker holds all that a task merges.
+LARGE_BYTES = 64e6
+
+
+def decompose(
+    partitions: Partitions,
+    *,
+    center: bool,
+    plan: Plan,
+    rng: np.random.Generator,
+    n_needed: int = 0,
+) -> Decomposition:
+    """Decompose a Dask collection by the matrix of its short side, or by products if it is long."""
+    if (partitions.columns or partitions).n_features > GRAM_WIDTH:
+        return _by_products(partitions, center=center, plan=plan, rng=rng, n_needed=n_needed)
+    return _by_matrix(partitions, center=center, plan=plan)
+
+
+def _by_matrix(partitions: Partitions, *, center: bool, plan: Plan) -> Decomposition:
+    by = _by_columns if partitions.columns is not None else _by_rows
+    for precision in (SHORT, LONG) if partitions.dtype == SHORT else (LONG,):
+        found, is_precise = by(partitions, precision, center=center, plan=plan)
+        if is_precise:
+            break
+    return replace(found, engine="dask")
+
+
+def fan_in(n_columns: int) -> int:
+    """How many matrices of the short side one task may merge."""
+    return 2 if 8.0 * n_columns**2 > LARGE_BYTES else 8
+
+
+# --- more rows than columns --------------------------------------------------------------------
+
+
+def moments(partitions: Partitions, precision: FloatType = LONG) -> RunningMoments:
+    """Count, mean and scatter of all rows, by one pass."""
+    n, p = partitions.n_samples, partitions.n_features
+    if n is not None:
+        # Where it is not known, the workers will notice.
+        streaming.check_memory(min(n, p), p, LONG.itemsize, limit=streaming.MEMORY_LIMIT)
+    indices = range(len(partitions.chunks))
+    parts = mapped(partitions, _moments, precision, partitions.names, each=[indices])
+    merged = reduced(parts, streaming.merge, fan_in=fan_in(partitions.n_features))
+    (state,) = computed(merged)
+    if not state.n_samples:
+        raise ValueError("the Dask collection holds no rows.")
+    return streaming.folded(state) if state.n_samples > state.n_features else state
+
+
+def _moments(
+    block: Block, i: int, precision: FloatType, names: Sequence[str] | None
+) -> RunningMoments:
+    check_complete(block, i, names, None)
+    return _added(block, precision)
+
+
+def _added(block: Block, precision: FloatType) -> RunningMoments:
+    state = streaming.start(block.shape[1], block.dtype, precision=precision)
+    return streaming.add(state, block) if len(block) else state
+
+
+def _by_rows(
+    partitions: Partitions, precision: FloatType, *, center: bool, plan: Plan
+) -> tuple[Decomposition, bool]:
+    state = moments(partitions, precision)
+    found = streaming.finish(state, center=center, plan=plan)
+    if found.status.exact or precision == SHORT:
+        return found, found.status.exact
+    shift = state.mean if center else np.zeros(state.n_features)
+    R, n_read = _triangle(partitions, shift, state.unit)
+    return streaming.from_triangle(R, n_read, state, center=center), True
+
+
+def scatter(partitions: Partitions, *, center: bool) -> tuple[FloatArray, FloatArray, int]:
+    """Σ(x − mean)(x − mean)ᵀ, the mean, and the number of rows; about zero if not centred."""
+    state = moments(partitions)
+    if state.scatter is None:
+        raise ValueError(
+            f"noise='per-feature' needs more rows than columns of a Dask collection, which has "
+            f"{state.n_samples} × {state.n_features}: call compute() on it and fit it in memory."
+        )
+    square, unit, mean = state.scatter, state.unit, state.mean
+    if not center:
+        square, unit = streaming.about_zero(state)
+        mean = np.zeros(state.n_features)
+    dead = np.ones(mean.size, dtype=np.bool_)
+    dead[streaming.varying(np.sqrt(np.maximum(square.diagonal(), 0)) * unit, state)] = False
+    square = square * unit * unit
+    square[dead], square[:, dead] = 0.0, 0.0
+    return square, mean, state.n_samples
+
+
+def _triangle(partitions: Partitions, shift: FloatArray, unit: float) -> tuple[FloatArray, int]:
+    """R of the QR factorisation of all rows less `shift`, in units, and the number of rows."""
+    parts = mapped(partitions, _block_triangle, shift, unit)
+    (merged,) = computed(reduced(parts, _merged_triangles, fan_in=fan_in(partitions.n_features)))
+    p = partitions.n_features
+    R = merged.rows if len(merged.rows) >= p else np.zeros((p, p))
+    if R is not merged.rows:
+        R[: len(merged.rows)] = merged.rows
+    return streaming.triangle(R), merged.n_read
+
+
+@dataclass(frozen=True)
+class Triangle:
+    """Rows with the same product as the rows they stand for, no more than there are columns."""
+
+    rows: FloatArray
+    n_read: int
+
+
+def _block_triangle(block: Block, shift: FloatArray, unit: float) -> Triangle:
+    rows = np.subtract(block, shift, dtype=np.float64)
+    rows /= unit
+    return Triangle(_shortened(rows), len(block))
+
+
+def _merged_triangles(a: Triangle, b: Triangle) -> Triangle:
+    return Triangle(_shortened(np.concatenate([a.rows, b.rows])), a.n_read + b.n_read)
+
+
+def _shortened(rows: FloatArray) -> FloatArray:
+    return streaming.triangle(rows) if len(rows) > rows.shape[1] else rows
+
+
+# --- more columns than rows --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ColumnMoments:
+    """Sums over columns that vary, each less its mean; for all columns, the mean and which do."""
+
+    state: RunningMoments
+    mean: FloatArray
+    live: NDArray[np.bool_]
+
+
+def _by_columns(
+    partitions: Partitions, precision: FloatType, *, center: bool, plan: Plan
+) -> tuple[Decomposition, bool]:
+    columns = partitions.columns
+    assert columns is not None
+    seen = _column_moments(columns, precision, center=center)
+    live = seen.live if seen.live.any() else np.ones_like(seen.live)
+    n, p = columns.n_features, int(live.sum())
+    state = streaming.folded(seen.state)
+    if state.scatter is None:
+        state = replace(state, scatter=np.zeros((n, n)))
+    square, unit = streaming.about_zero(state)
+
+    def right(left: NDArray[Any]) -> Block:
+        return _vectors(columns, left / unit, center=center)[:, live]
+
+    found = gram.from_sample_gram(
+        square,
+        right=right,
+        mean=seen.mean[live],
+        n_features=p,
+        center=center,
+        dtype=partitions.dtype,
+    )
+    is_precise = gram.is_precise(
+        streaming.in_units(found.spectrum, unit),
+        plan(streaming.in_units(found.spectrum, unit)),
+        precision,
+    )
+    if not is_precise and precision == LONG:
+        found = _left_by_qr(columns, found, unit, center=center, right=right)
+    found = replace(found, spectrum=streaming.in_units(found.spectrum, unit))
+    if p < live.size:
+        found = embedded(found, np.flatnonzero(live), seen.mean)
+    return found, is_precise or precision == LONG
+
+
+def _column_moments(columns: Partitions, precision: FloatType, *, center: bool) -> ColumnMoments:
+    streaming.check_memory(
+        columns.n_features, columns.n_features, LONG.itemsize, limit=streaming.MEMORY_LIMIT
+    )
+    each = [range(len(columns.chunks)), columns.offsets or ()]
+    parts = mapped(columns, _moments_of_columns, precision, center, each=each)
+    (seen,) = computed(reduced(parts, _merged_columns, fan_in=fan_in(columns.n_features)))
+    return seen
+
+
+def _moments_of_columns(
+    block: Block, i: int, first: int, precision: FloatType, center: bool
+) -> ColumnMoments:
+    check_complete(block, i, None, first)
+    rows, mean, live = _centred(block, center=center)
+    return ColumnMoments(_added(rows[live], precision), mean, live)
+
+
+def _merged_columns(a: ColumnMoments, b: ColumnMoments) -> ColumnMoments:
+    return ColumnMoments(
+        streaming.merge(a.state, b.state),
+        np.concatenate([a.mean, b.mean]),
+        np.concatenate([a.live, b.live]),
+    )
+
+
+def _centred(block: Block, *, center: bool) -> tuple[Block, FloatArray, NDArray[np.bool_]]:
+    """Columns less their means, which are the rows of a block; the means; and which vary."""
+    if not center:
+        return block, np.zeros(len(block)), np.asarray(block.any(axis=1))
+    live = np.asarray((block != block[:, :1]).any(axis=1))
+    values, mean = gram.centred(block.T)
+    mean[~live] = block[~live, 0]
+    return values.T, mean, live
+
+
+def _vectors(columns: Partitions, left: FloatArray, *, center: bool) -> Block:
+    """(X − mean)ᵀ·left as rows, from a block of columns at a time."""
+    parts = computed(*mapped(columns, _vectors_of_columns, left, center))
+    return np.concatenate(parts).T
+
+
+def _vectors_of_columns(block: Block, left: FloatArray, center: bool) -> Block:
+    rows, _, live = _centred(block, center=center)
+    vectors = rows @ left.astype(block.dtype)
+    vectors[~live] = 0.0
+    return vectors
+
+
+def _left_by_qr(
+    columns: Partitions, found: Decomposition, unit: float, *, center: bool, right: Any
+) -> Decomposition:
+    """Singular values and left vectors from the triangle of the centred columns."""
+    parts = mapped(columns, _triangle_of_columns, unit, center)
+    (merged,) = computed(reduced(parts, _merged_triangles, fan_in=fan_in(columns.n_features)))
+    old = found.spectrum
+    _, gamma, turn = np.linalg.svd(merged.rows, full_matrices=False)
+    values = np.zeros(old.full_rank)
+    values[: gamma.size] = gamma[: values.size]
+    spectrum = type(old)(values, old.shape, resolution=old.resolution)
+    return replace(found, spectrum=spectrum, right=lambda k: right((turn[:k] / values[:k, None]).T))
+
+
+def _triangle_of_columns(block: Block, unit: float, center: bool) -> Triangle:
+    rows, _, live = _centred(block.astype(np.float64, copy=False), center=center)
+    return Triangle(_shortened(np.divide(rows[live], unit, dtype=np.float64)), int(live.sum()))
+
+
+# --- a long short side -------------------------------------------------------------------------
+
+
+def _by_products(
+    partitions: Partitions, *, center: bool, plan: Plan, rng: np.random.Generator, n_needed: int
+) -> Decomposition:
+    """By the randomized engine, with the tall basis left on the workers."""
+    seen = column_deviations(partitions, center=center)
+    if not seen.n:
+        raise ValueError("the Dask collection holds no rows.")
+    short = min(seen.n, partitions.n_features)
+    if n_needed <= short // 8:
+        operator, live = _operator(partitions, seen, center=center)
+        found = randomized.decompose(
+            operator, plan=plan, rng=rng, max_basis=min(short // 3, MOST_VECTORS)
+        )
+        if found is not None:
+            return _of_data(found, operator, seen, live)
+    if 8.0 * short**2 > streaming.MEMORY_LIMIT:
+        raise ValueError(
+            f"the short side of the Dask collection is {short}, and what is asked for needs more "
+            "singular values than can be had by products alone: cap n_components, use "
+            "method='evb', or give fewer columns."
+        )
+    return _by_matrix(partitions, center=center, plan=plan)
+
+
+def _operator(
+    partitions: Partitions, seen: Deviations, *, center: bool
+) -> tuple[TallOperator, NDArray[np.bool_]]:
+    """The operator of the columns that vary, and which these are."""
+    rounding = 4 * np.finfo(partitions.dtype).eps * np.abs(seen.mean)
+    live = np.sqrt(seen.squares) > np.sqrt(seen.n) * rounding
+    if not live.any():
+        live = np.ones_like(live)
+    shape = int(live.sum()), max(seen.n - 1, 1) if center else seen.n
+    total = float(seen.squares[live].sum())
+    if partitions.columns is not None:
+        p = partitions.n_features
+        return TallOperator(
+            partitions.columns, None, None, total, center, p, shape, is_transposed=True
+        ), live
+    shift = seen.mean[live] if center else None
+    some = None if live.all() else np.flatnonzero(live)
+    return TallOperator(partitions, shift, some, total, center, seen.n, shape), live
+
+
+def _of_data(
+    found: Decomposition, operator: TallOperator, seen: Deviations, live: NDArray[np.bool_]
+) -> Decomposition:
+    """The decomposition of the data from that of the operator."""
+    found = replace(found, engine="dask", n_samples=seen.n)
+    if operator.is_transposed:
+        left = found.right
+        spectrum = found.spectrum
+        gamma = spectrum.singular_values * spectrum.scale
+
+        def right(k: int) -> Block:
+            turn = (left(k) / gamma[:k, None]).T
+            return _vectors(operator.partitions, turn, center=operator.centered)
+
+        return replace(found, right=right, mean=seen.mean)
+    return found if live.all() else embedded(found, np.flatnonzero(live), seen.mean)

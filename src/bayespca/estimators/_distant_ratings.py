@@ -1,0 +1,177 @@
+"""Ratings in columns of Dask: brought together by users, items numbered, predictions when asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.engines.partitions import (
+    array_of_parts,
+    computed,
+    is_dask,
+    kept,
+    mapped_parts,
+    reduced,
+)
+from bayespca.missing.partitioned import total_over
+from bayespca.missing.ratings.data import Side
+from bayespca.missing.ratings.partitioned import DistantRatings, UserCells, scaled
+
+from . import _identifiers, _ratings
+
+Delayed = Any
+Frame = Any
+
+NAMES = ("user", "item", "rating")
+
+
+@dataclass(frozen=True, eq=False)
+class DistantCells:
+    """Ratings on Dask: ids of the items, blocks of `UserCells` with each pair once, bounds, and how
+    many ratings were merged.
+    """
+
+    items: NDArray[Any]
+    blocks: tuple[Delayed, ...]
+    bounds: tuple[float, float] | None
+    n_duplicates: int
+
+    def data(self, *, center: bool) -> DistantRatings:
+        return scaled(self.blocks, self.items.size, center=center)
+
+
+def is_distant(*columns: Any) -> bool:
+    """Whether any of the columns is one of Dask's."""
+    return any(map(is_dask, columns))
+
+
+def from_columns(users: Any, items: Any, ratings: Any, bounds: Any) -> DistantCells:
+    """Ratings as three columns of a Dask DataFrame.
+
+    They are read twice: to number the items, and to bring the ratings of each user together.
+    """
+    frame = framed(users, items, ratings)
+    parts = frame.to_delayed()
+    looks = mapped_parts(_look, parts, range(len(parts)))
+    look: _Look = computed(reduced(looks, _merged))[0]
+    if not look.n_ratings:
+        raise ValueError("there are no ratings: at least one is needed.")
+    if bounds == "auto":
+        bounds = (look.low, look.high) if look.values.size <= _ratings.SCALE else None
+    # By tasks that depend on nothing else: they can be done again when a worker is lost.
+    together = frame.shuffle("user", shuffle_method="tasks").to_delayed()
+    found = kept(mapped_parts(_cells, together, broadcast=[look.items]))
+    counts = total_over(tuple(found), _counts)
+    blocks = [block for block, n in zip(found, counts.users, strict=True) if n]
+    return DistantCells(look.items, tuple(blocks), bounds, look.n_ratings - counts.n_different)
+
+
+def framed(*columns: Any) -> Frame:
+    """Columns of one Dask DataFrame as one of their own, under the names that are used here."""
+    for name, column in zip(NAMES, columns, strict=False):
+        if not (is_dask(column) and hasattr(column, "to_frame")):
+            raise TypeError(
+                f"{name}s is a {type(column).__name__}, but others are columns of Dask: give "
+                "columns of one Dask DataFrame, or none."
+            )
+    first, *others = columns
+    return first.to_frame(name=NAMES[0]).assign(**dict(zip(NAMES[1:], others, strict=False)))
+
+
+# --- what there is -----------------------------------------------------------------------------
+
+
+class _Look(NamedTuple):
+    """Of some partitions: ratings, ids of the items, a few more different ratings than a scale
+    has, if there are so many, the smallest and the largest.
+    """
+
+    n_ratings: int
+    items: NDArray[Any]
+    values: NDArray[np.float64]
+    low: float
+    high: float
+
+
+def _look(part: Any, i: int) -> _Look:
+    where = f"of partition {i}"
+    values = _numbers(part, where)
+    items, _ = _identifiers.numbered(_ids(part, "item"), f"items {where}")
+    _identifiers.numbered(_ids(part, "user"), f"users {where}")
+    return _Look(
+        len(values),
+        items,
+        np.unique(values)[: _ratings.SCALE + 1],
+        float(values.min(initial=np.inf)),
+        float(values.max(initial=-np.inf)),
+    )
+
+
+def _merged(first: _Look, second: _Look) -> _Look:
+    parts = [look.items for look in (first, second) if look.items.size]
+    items = np.concatenate(parts) if parts else first.items
+    values = np.unique(np.concatenate([first.values, second.values]))
+    return _Look(
+        first.n_ratings + second.n_ratings,
+        _identifiers.numbered(items, "items")[0],
+        values[: _ratings.SCALE + 1],
+        min(first.low, second.low),
+        max(first.high, second.high),
+    )
+
+
+def _numbers(part: Any, where: str = "") -> NDArray[np.float64]:
+    values = _identifiers.column(part["rating"].to_numpy(), "ratings")
+    return _ratings.numbers(values, "ratings", lambda i: f"position {i} {where} (counting from 0)")
+
+
+def _ids(part: Any, name: str) -> NDArray[Any]:
+    return _identifiers.column(part[name], f"{name}s")
+
+
+# --- ratings of each user together -------------------------------------------------------------
+
+
+class _Counts(NamedTuple):
+    """Users of each block, and different pairs of all."""
+
+    users: list[int]
+    n_different: int
+
+
+def _cells(part: Any, items: NDArray[Any]) -> UserCells:
+    """The ratings of the users of a part, those of the same item averaged."""
+    users, rows = _identifiers.numbered(_ids(part, "user"), "users")
+    columns = _identifiers.places(_ids(part, "item"), items, "items").astype(np.int32)
+    shape = (users.size, items.size)
+    means, _ = _ratings.averaged(rows, columns, _numbers(part), shape)
+    side = Side(means.indptr.astype(np.int64), means.indices.astype(np.int32), means.data)
+    return UserCells(users, side)
+
+
+def _counts(cells: UserCells) -> _Counts:
+    return _Counts([cells.users.size], cells.side.values.size)
+
+
+# --- the model of it ---------------------------------------------------------------------------
+
+
+def in_order(users: NDArray[Any]) -> NDArray[np.intp]:
+    """Numbers in their order; other ids as they have come."""
+    return np.arange(users.size) if users.dtype == object else np.argsort(users, kind="stable")
+
+
+def predicted(estimator: Any, users: Any, items: Any, return_std: bool | str) -> Any:
+    """Predictions for the pairs of two columns, as Dask arrays with a block for each partition."""
+    parts = framed(users, items).to_delayed()
+    like = np.empty((0, 2)) if return_std else np.empty(0)
+    found = array_of_parts(parts, _predicted, estimator, return_std, like=like)
+    return (found[:, 0], found[:, 1]) if return_std else found
+
+
+def _predicted(part: Any, estimator: Any, return_std: bool | str) -> NDArray[np.float64]:
+    found = estimator.predict(_ids(part, "user"), _ids(part, "item"), return_std=return_std)
+    return np.column_stack(found) if return_std else np.asarray(found)

@@ -1,0 +1,121 @@
+"""Methods of fitted estimators on Dask collections: one task per block of rows, run when asked."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _check_feature_names
+
+from bayespca import missing
+from bayespca.engines.partitions import (
+    Partitions,
+    array_of_rows,
+    is_dask_table,
+    partitioned,
+    stacked,
+)
+
+from . import _validation
+
+DaskArray = Any
+
+
+def rows(estimator: Any, X: Any, method: str, **options: Any) -> Any:
+    """What a method returns for all rows of X, as Dask arrays with a block for each block of X."""
+    return _applied(estimator, _checked(estimator, X), method, options)
+
+
+def _checked(estimator: Any, X: Any) -> Partitions:
+    """The blocks of a collection that has the features of the fit."""
+    data = partitioned(X, wide=False)
+    _check_width(estimator, data)
+    meta = X._meta if is_dask_table(X) else np.empty((0, data.n_features), data.dtype)
+    _check_feature_names(estimator, meta, reset=False)
+    return data
+
+
+def imputations(estimator: Any, X: Any, n: int, rng: np.random.Generator) -> DaskArray:
+    """n copies of X with draws in their holes, (n, rows, p): a block for each block of each copy.
+
+    Loadings and means are drawn once for a copy, scores and noise for each block.
+    """
+    data = _checked(estimator, X)
+    posterior = estimator.general_posterior()
+    like = np.empty((0, data.n_features), data.dtype)
+    seeds = rng.integers(2**63, size=max(n, 1)).tolist()
+    each = [range(len(data.chunks))]
+    copies = [array_of_rows(data, _drawn, seed, posterior, like=like, each=each) for seed in seeds]
+    return stacked(copies)[:n]
+
+
+def _drawn(block: np.ndarray, i: int, seed: int, posterior: missing.Posterior) -> np.ndarray:
+    if not len(block):
+        return block
+    return missing.posterior.sample_imputation(
+        posterior,
+        block,
+        np.random.default_rng([seed, 1 + i]),
+        of_columns=np.random.default_rng([seed, 0]),
+    )
+
+
+def scores(estimator: Any, X: Any, method: str) -> DaskArray:
+    """As `rows`, for a method whose argument has one column per component."""
+    data = partitioned(X, wide=False)
+    if data.n_features != estimator.n_components_:
+        raise ValueError(
+            f"expected an array with {estimator.n_components_} columns, one for each component, "
+            f"got one with {data.n_features}."
+        )
+    return _applied(estimator, data, method, {})
+
+
+def _check_width(estimator: Any, data: Partitions) -> None:
+    if data.n_features != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {data.n_features} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+
+
+def _applied(estimator: Any, data: Partitions, method: str, options: dict[str, Any]) -> Any:
+    """One Dask array for each array that the method returns; shapes and types from a row of 0."""
+    _validation.check_same_place(estimator, np.empty(0), method)
+    model = copy.copy(estimator)
+    # Names have been compared; the blocks have none.
+    for name in ("feature_names_in_", "_seen"):
+        vars(model).pop(name, None)
+    apply = Apply(method, options)
+    answers = apply.answers(np.zeros((1, data.n_features), data.dtype), model)
+    joined = apply(np.zeros((1, data.n_features), data.dtype), model)
+    found = array_of_rows(data, apply, model, like=joined)
+    if len(answers) == 1:
+        return found
+    edges = np.cumsum([0, *(answer.shape[1] for answer in answers)])
+    return tuple(found[:, i:j] for i, j in pairwise(edges))
+
+
+@dataclass(frozen=True)
+class Apply:
+    """A method of a model as a function of a block of rows; several answers side by side."""
+
+    method: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def __name__(self) -> str:
+        return self.method
+
+    def answers(self, block: np.ndarray, model: Any) -> tuple[np.ndarray, ...]:
+        found = getattr(model, self.method)(block, **self.options)
+        return found if isinstance(found, tuple) else (found,)
+
+    def __call__(self, block: np.ndarray, model: Any) -> np.ndarray:
+        if not len(block):
+            return self(np.zeros((1, block.shape[1]), block.dtype), model)[:0]
+        found = self.answers(block, model)
+        return found[0] if len(found) == 1 else np.concatenate(found, axis=1)

@@ -1,0 +1,173 @@
+"""Parts of a file that others can read on their own: where they are, and the numbers in them.
+
+A Parquet file is cut between row groups, a text file between lines. The client looks at the file
+once; whoever reads a piece needs nothing but the piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import BytesIO
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import layout as layouts
+from .arrow_files import features_of, open_parquet
+from .dialect import Sample, recognise
+from .files import COMPRESSED, known_ending
+from .layout import How, Layout
+from .packages import need
+from .records import FloatArray, first_line
+from .text_files import complaint, reading_options
+
+# Of the numbers in memory; a row group is read as a whole all the same.
+PIECE_BYTES = 32 * 2**20
+
+
+@dataclass(frozen=True)
+class ParquetPiece:
+    """Row groups `first` to `last` of a Parquet file."""
+
+    path: str
+    first: int
+    last: int
+    names: tuple[str, ...]
+    dtype: np.dtype[Any]
+
+    def read(self) -> FloatArray:
+        """Their features; on one thread, as other pieces are read beside it."""
+        pa, parquet = (need(name, f"reading {self.path}") for name in PYARROW)
+        try:
+            with parquet.ParquetFile(self.path) as file:
+                table = file.read_row_groups(
+                    range(self.first, self.last), columns=list(self.names), use_threads=False
+                )
+        except (pa.ArrowException, OSError) as error:
+            raise ValueError(
+                f"{self.path} cannot be read as Parquet: {first_line(error)}"
+            ) from error
+        return features_of(table, self.names, self.dtype, pa)
+
+
+@dataclass(frozen=True)
+class TextPiece:
+    """The lines of a text table between two places, the first line of the file's table or later."""
+
+    path: str
+    start: int
+    stop: int
+    sample: Sample
+    layout: Layout
+
+    def read(self) -> FloatArray:
+        pa, pa_csv = (need(name, f"reading {self.path}") for name in ("pyarrow", "pyarrow.csv"))
+        options = reading_options(
+            pa, pa_csv, self.sample, self.layout, self.layout.features, block_size=None
+        )
+        if self.start:
+            options["read_options"].skip_rows = 0
+        options["read_options"].use_threads = False
+        with open(self.path, "rb") as file:
+            file.seek(self.start)
+            lines: Any = self.path if self.stop < 0 else BytesIO(file.read(self.stop - self.start))
+        keys = [str(j) for j in self.layout.features]
+        try:
+            table = pa_csv.read_csv(lines, **options)
+        except (pa.ArrowException, OSError, UnicodeError) as error:
+            if "Empty CSV" in str(error):
+                return np.empty((0, len(keys)))
+            told = complaint(error, Path(self.path), self.sample, self.layout)
+            raise ValueError(told) from error
+        return features_of(table, keys, np.dtype(np.float64), pa)
+
+
+Piece = ParquetPiece | TextPiece
+PYARROW = ("pyarrow", "pyarrow.parquet")
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A file cut up: `lengths` are numbers of rows, or None where only reading would tell."""
+
+    pieces: tuple[Piece, ...]
+    lengths: tuple[int, ...] | None
+
+
+def cut_up(
+    path: Path, how: How, *, dtype: np.dtype[Any] | None = None, piece_bytes: int = PIECE_BYTES
+) -> Pieces:
+    """The pieces of a Parquet or text file, each of about so many bytes in memory.
+
+    Numbers are of type `dtype`, by default what suits the file; of text files always float64.
+    """
+    ending = known_ending(path)
+    if ending in (".parquet", ".pq"):
+        return _parquet(path, how, dtype, piece_bytes)
+    if ending in (".csv", ".tsv", ".tab", ".txt"):
+        return _text(path, how, piece_bytes)
+    raise ValueError(
+        f"{path}: Dask reads Parquet and CSV files here; leave out --dask and --workers, or "
+        "convert the file."
+    )
+
+
+def _parquet(path: Path, how: How, dtype: np.dtype[Any] | None, piece_bytes: int) -> Pieces:
+    file = open_parquet(path, how)
+    dtype = dtype or file.dtype
+    parquet = need("pyarrow.parquet", f"reading {path}")
+    metadata = parquet.read_metadata(path)
+    names = tuple(file.layout.feature_names or ())
+    counts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+    row_bytes = len(names) * dtype.itemsize
+    pieces, lengths = [], []
+    for first, last in _groups([n * row_bytes for n in counts], piece_bytes):
+        pieces.append(ParquetPiece(str(path.absolute()), first, last, names, dtype))
+        lengths.append(sum(counts[first:last]))
+    return Pieces(tuple(pieces), tuple(lengths))
+
+
+def _groups(sizes: list[int], most: int) -> Iterator[tuple[int, int]]:
+    """Ranges of neighbours that are together no larger than `most`, if they can be."""
+    first, total = 0, 0
+    for i, size in enumerate(sizes):
+        if i > first and total + size > most:
+            yield first, i
+            first, total = i, 0
+        total += size
+    if first < len(sizes):
+        yield first, len(sizes)
+
+
+def _text(path: Path, how: How, piece_bytes: int) -> Pieces:
+    need("pyarrow", f"reading {path}")
+    sample = recognise(
+        path, delimiter=how.delimiter, decimal=how.decimal, header=how.header, missing=how.missing
+    )
+    layout = layouts.of_sample(sample, how, str(path))
+    layouts.check_features(layout, str(path), sample)
+    whole = str(path.absolute())
+    dialect, size = sample.dialect, path.stat().st_size
+    # A line may end inside quotes, and bytes of other encodings do not tell where it ends.
+    is_plain = dialect.encoding.startswith("utf-8") and not dialect.has_quotes
+    if path.suffix.lower() in COMPRESSED or not is_plain:
+        return Pieces((TextPiece(whole, 0, -1, sample, layout),), None)
+    edges = [0, *_line_ends(path, range(piece_bytes, size, piece_bytes)), size]
+    pieces = [
+        TextPiece(whole, start, stop, sample, layout)
+        for start, stop in pairwise(edges)
+        if stop > start
+    ]
+    return Pieces(tuple(pieces), None)
+
+
+def _line_ends(path: Path, near: range) -> Iterator[int]:
+    """The first places after those given at which a line begins."""
+    with path.open("rb") as file:
+        for place in near:
+            file.seek(place)
+            file.readline()
+            yield file.tell()

@@ -1,0 +1,361 @@
+"""Ratings on Dask: a block has all ratings of its users, what items need is summed up over blocks.
+
+In a sweep each block finds the posterior of its users from that of the items, which is sent, and
+what the items need of it: G and r of `kernels` for each item. These are merged in a tree and come
+here, where the items' posterior is found. Nothing is kept of users from one sweep to the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+import scipy.sparse.linalg
+from numpy.typing import NDArray
+
+from bayespca import inference
+from bayespca.engines.packing import unpacked
+from bayespca.engines.partitions import computed, kept, mapped_parts
+from bayespca.missing.partitioned import total_over
+
+from .cells import chunks
+from .data import Side
+from .kernels import Found, Regressors, given_sums, updated
+from .posterior import Factor
+from .sweeps import (
+    Model,
+    State,
+    Sweep,
+    augmented,
+    log_precisions,
+    quadratic,
+    regressors,
+    squares_of_biases,
+)
+
+FloatArray = NDArray[np.float64]
+Delayed = Any
+
+
+@dataclass(frozen=True, eq=False)
+class UserCells:
+    """All ratings of some users, whose ids are `users`."""
+
+    users: NDArray[Any]
+    side: Side
+
+    def __sizeof__(self) -> int:
+        """Bytes: Dask goes by them when it makes room in the memory of a worker."""
+        arrays = (self.users, self.side.starts, self.side.other, self.side.values)
+        return int(sum(a.nbytes for a in arrays))
+
+
+@dataclass(frozen=True, eq=False)
+class DistantRatings:
+    """Ratings whose rows are on workers: `blocks` become `UserCells`, less `location` and over
+    `unit`. `column_counts` and `column_totals` are the number of cells and Σx of each column.
+    """
+
+    blocks: tuple[Delayed, ...]
+    shape: tuple[int, int]
+    location: float
+    unit: float
+    n_cells: int
+    squares: float
+    column_counts: FloatArray
+    column_totals: FloatArray
+
+    def swept(self, state: State, model: Model) -> Sweep:
+        """Rows where they are, then columns from sums over them."""
+        task = _task(state, model)
+        sums = total_over(self.blocks, _item_sums, task)
+        columns = given_sums(
+            sums.second,
+            sums.cross - sums.drift,
+            state.prior_b,
+            state.noise_variance,
+            model.factors.family.integrates_b,
+        )
+        return Sweep(
+            state=state,
+            rows=RowsElsewhere(self, task, sums),
+            columns=columns,
+            augmented_a=sums.augmented,
+            log_det_a=sums.log_det,
+            squares=self.squares + sums.squares,
+        )
+
+    def digests(self) -> list[str]:
+        """Short texts that differ where cells do."""
+        return total_over(self.blocks, _digests)
+
+    def who(self) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int32]]:
+        """Ids of the users, where their cells begin, and the items of these: all of it, here."""
+        found = computed(*mapped_parts(_who, self.blocks))
+        users, counts, items = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return users, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), items
+
+    def factor(self, state: State, model: Model, dtype: Any) -> Factor:
+        """The posterior of all users that follows from a state, here."""
+        found = computed(
+            *mapped_parts(_posterior, self.blocks, broadcast=(_task(state, model), dtype))
+        )
+        mean, cov = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return Factor(mean, cov, state.prior_a)
+
+
+class RowTask(NamedTuple):
+    """What users need to know of items."""
+
+    given: Regressors
+    prior: FloatArray
+    s2: float
+    location: float
+    integrated: bool
+    biases: bool
+
+    def rows(self, side: Side) -> Found:
+        return updated(side, self.given, self.prior, self.s2, self.integrated)
+
+
+def _task(state: State, model: Model) -> RowTask:
+    return RowTask(
+        given=regressors(state.b, state.b_cov, state.location, biases=model.biases),
+        prior=state.prior_a,
+        s2=state.noise_variance,
+        location=state.location,
+        integrated=model.factors.family.integrates_a,
+        biases=model.biases,
+    )
+
+
+# --- a sweep -----------------------------------------------------------------------------------
+
+
+class ItemSums(NamedTuple):
+    """Over the cells of each item, for z = (a, 1), or a without biases: Σ⟨zzᵀ⟩, packed, Σx⟨z⟩ and
+    Σ⟨z(u + m)⟩. Over all users: see `Sweep`; `squares` without Σx².
+    """
+
+    second: FloatArray
+    cross: FloatArray
+    drift: FloatArray
+    augmented: FloatArray
+    log_det: float
+    squares: float
+
+
+def _item_sums(cells: UserCells, task: RowTask) -> ItemSums:
+    side = cells.side
+    found = task.rows(side)
+    given = regressors(found.mean, found.cov, task.location, biases=task.biases)
+    m = len(task.given.mean)
+    ones = _matrix(side, np.ones(side.other.size), m).T
+    return ItemSums(
+        second=ones @ given.second,
+        cross=_matrix(side, side.values, m).T @ given.mean,
+        drift=ones @ given.drift,
+        augmented=augmented(found),
+        log_det=float(found.log_dets.sum()),
+        squares=squares_of_biases(side, found, task.location) if task.biases else 0.0,
+    )
+
+
+def _matrix(side: Side, values: FloatArray, m: int) -> Any:
+    """Users × items."""
+    shape = (side.starts.size - 1, m)
+    return scipy.sparse.csr_array((values, side.other, side.starts), shape=shape)
+
+
+@dataclass(frozen=True, eq=False)
+class RowsElsewhere:
+    """Rows on workers, as `Rows`: most of what is asked of them follows from the sums."""
+
+    data: DistantRatings
+    task: RowTask
+    sums: ItemSums
+
+    def log_precisions(self, w: FloatArray) -> float:
+        task = self.task
+        of_items, of_prior = quadratic(task.given.second, w) / task.s2, w @ (w / task.prior)
+        return total_over(self.data.blocks, _log_precisions, of_items, float(of_prior))
+
+    def along(self, w: FloatArray) -> FloatArray:
+        return quadratic(self.sums.second, w)
+
+    def beside(self, to: FloatArray, h: int, b: FloatArray, right: FloatArray) -> float:
+        sums, K = self.sums, self.task.prior.size
+        second = unpacked(sums.second, K)
+        # A component has no part of u: aₕ = wᵀz, where the shift goes with the 1 of z.
+        w = to[h, :K].copy()
+        if self.task.biases:
+            w[-1] = to[h, K]
+        with_z = second @ w
+        left = [with_z, (with_z @ w)[:, None]]
+        if self.task.biases:
+            # ã = (a, u, 1)
+            with_u = (sums.drift - self.task.location * second[:, :, -1]) @ w
+            left = [with_z[:, :-1], with_u[:, None], with_z[:, -1:], left[1]]
+        return float((sums.cross @ w) @ b - np.sum(np.concatenate(left, axis=1) * right))
+
+
+def _log_precisions(cells: UserCells, of_items: FloatArray, of_prior: float) -> float:
+    return log_precisions(cells.side, of_items, of_prior)
+
+
+# --- starts ------------------------------------------------------------------------------------
+
+
+def squares_of_users(data: DistantRatings, v: FloatArray, shrinkage: float) -> float:
+    """Σu² of the users' biases beside those of the items."""
+    return total_over(data.blocks, _squares_of_users, v, shrinkage)
+
+
+def _squares_of_users(cells: UserCells, v: FloatArray, shrinkage: float) -> float:
+    u, _ = _beside(cells.side, v, shrinkage)
+    return float(u @ u)
+
+
+def _beside(side: Side, v: FloatArray, shrinkage: float) -> tuple[FloatArray, FloatArray]:
+    """Biases of users beside those of items, and what both leave of the cells."""
+    rest = side.values - v[side.other]
+    u = Side(side.starts, side.other, rest).totals / (side.counts + shrinkage)
+    return u, rest - np.repeat(u, side.counts)
+
+
+def rest_of_biases(
+    data: DistantRatings, v: FloatArray, shrinkage: float | None
+) -> tuple[Delayed, ...]:
+    """What biases leave, as sparse matrices; without `shrinkage` there are none."""
+    return tuple(mapped_parts(_rest_of_biases, data.blocks, broadcast=(v, shrinkage)))
+
+
+def _rest_of_biases(cells: UserCells, v: FloatArray, shrinkage: float | None) -> Any:
+    rest = cells.side.values
+    if shrinkage is not None:
+        _, rest = _beside(cells.side, v, shrinkage)
+    return _matrix(cells.side, rest, v.size)
+
+
+def rest_of_state(data: DistantRatings, state: State, model: Model) -> tuple[Delayed, ...]:
+    """What users and items leave, as sparse matrices."""
+    return tuple(
+        mapped_parts(_rest_of_state, data.blocks, broadcast=(_task(state, model), state.b))
+    )
+
+
+def _rest_of_state(cells: UserCells, task: RowTask, b: FloatArray) -> Any:
+    side, theta = cells.side, task.rows(cells.side).mean
+    H = task.prior.size - task.biases
+    rest = side.values - task.location
+    for some, rows in chunks(side):
+        columns = side.other[some]
+        rest[some] -= np.einsum("ch,ch->c", theta[rows, :H], b[columns, :H])
+        if task.biases:
+            rest[some] -= theta[rows, H] + b[columns, H]
+    return _matrix(side, rest, len(b))
+
+
+def singular(
+    rest: tuple[Delayed, ...], m: int, rank: int, begin: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Singular vectors of items, and singular values, largest first.
+
+    By Lanczos' iteration: a product with the matrix and its transpose is one pass.
+    """
+    blocks = tuple(kept(rest))
+
+    def product(v: FloatArray) -> FloatArray:
+        return total_over(blocks, _product, v)
+
+    if rank >= m - 1:
+        squares, vectors = np.linalg.eigh(product(np.eye(m)))
+    else:
+        operator = scipy.sparse.linalg.LinearOperator((m, m), product, dtype=np.float64)
+        squares, vectors = scipy.sparse.linalg.eigsh(operator, rank, v0=begin)
+    order = np.argsort(squares)[::-1][:rank]
+    return vectors[:, order], np.sqrt(np.maximum(squares[order], 0.0))
+
+
+def _product(matrix: Any, v: FloatArray) -> FloatArray:
+    return np.asarray(matrix.T @ (matrix @ v))
+
+
+# --- what comes here ---------------------------------------------------------------------------
+
+
+def _digests(cells: UserCells) -> list[str]:
+    side = cells.side
+    return [inference.fingerprint(side.starts, side.other, side.values)]
+
+
+def _who(cells: UserCells) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int32]]:
+    return cells.users, cells.side.counts, cells.side.other
+
+
+def _posterior(cells: UserCells, task: RowTask, dtype: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    found = task.rows(cells.side)
+    return found.mean.astype(dtype), found.cov.astype(dtype)
+
+
+# --- from ratings as they were given -----------------------------------------------------------
+
+
+class _Counts(NamedTuple):
+    """Users, cells and Σx of some blocks."""
+
+    users: int
+    cells: int
+    total: float
+
+
+class _ItemCounts(NamedTuple):
+    """Cells and Σx of each item, and Σx² of all."""
+
+    counts: FloatArray
+    totals: FloatArray
+    squares: float
+
+
+def scaled(blocks: tuple[Delayed, ...], m: int, *, center: bool) -> DistantRatings:
+    """Blocks of `UserCells` as they were given, as `sorted_both_ways` has those in memory."""
+    n, n_cells, total = total_over(blocks, _counts)
+    location = total / n_cells if center else 0.0
+    unit = float(np.sqrt(total_over(blocks, _squares, location) / n_cells)) or 1.0
+    found = tuple(kept(mapped_parts(_scaled, blocks, broadcast=(location, unit))))
+    sums = total_over(found, _item_counts, m)
+    return DistantRatings(
+        blocks=found,
+        shape=(n, m),
+        location=location,
+        unit=unit,
+        n_cells=n_cells,
+        squares=sums.squares,
+        column_counts=sums.counts,
+        column_totals=sums.totals,
+    )
+
+
+def _counts(cells: UserCells) -> _Counts:
+    values = cells.side.values
+    return _Counts(cells.users.size, values.size, float(values.sum()))
+
+
+def _squares(cells: UserCells, location: float) -> float:
+    return float(np.sum((cells.side.values - location) ** 2))
+
+
+def _scaled(cells: UserCells, location: float, unit: float) -> UserCells:
+    side = cells.side
+    return UserCells(cells.users, Side(side.starts, side.other, (side.values - location) / unit))
+
+
+def _item_counts(cells: UserCells, m: int) -> _ItemCounts:
+    side = cells.side
+    return _ItemCounts(
+        np.bincount(side.other, minlength=m).astype(np.float64),
+        np.bincount(side.other, side.values, minlength=m).astype(np.float64),
+        float(np.sum(side.values**2)),
+    )

@@ -1,0 +1,175 @@
+"""`bayespca fit --workers` and `--dask`: the same model as without, and sentences where not."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import socket
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+
+import numpy as np
+import pandas as pd
+import pytest
+from distributed import LocalCluster
+
+import bayespca
+from bayespca.cli.app import app
+from bayespca.datasets import low_rank
+
+FEATURES = [f"x{j}" for j in range(6)]
+
+
+def run(*arguments, rc=0):
+    """What the command prints; it must end with `rc`."""
+    out = io.StringIO()
+    with redirect_stdout(out), redirect_stderr(out), pytest.raises(SystemExit) as stopped:
+        app(list(map(str, arguments)), prog_name="bayespca")
+    assert stopped.value.code == rc, out.getvalue()
+    assert "Traceback" not in out.getvalue()
+    return out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster(
+        n_workers=1,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address="127.0.0.1:0",
+        silence_logs=logging.CRITICAL,
+    ) as found:
+        yield found
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Three files of one table, in both formats, with ids and a column of text."""
+    monkeypatch.chdir(tmp_path)
+    X = low_rank(300, 6, 2, random_state=0).X
+    table = pd.DataFrame(X, columns=FEATURES)
+    table.insert(0, "id", [f"s{i}" for i in range(len(X))])
+    table["kind"] = "a"
+    for i, part in enumerate(np.array_split(np.arange(300), 3)):
+        some = table.iloc[part]
+        some.to_parquet(f"part-{i}.parquet", index=False, row_group_size=40)
+        some.to_csv(f"part-{i}.csv", index=False)
+    table.to_parquet("whole.parquet", index=False)
+    return tmp_path
+
+
+def same_model(one, other):
+    a, b = bayespca.load(one), bayespca.load(other)
+    assert list(a.feature_names_in_) == list(b.feature_names_in_) == FEATURES
+    assert a.n_samples_ == b.n_samples_ == 300
+    assert a.n_components_ == b.n_components_ == 2
+    assert a.noise_variance_ == pytest.approx(b.noise_variance_, rel=1e-9)
+    assert a.components_ == pytest.approx(b.components_, abs=1e-9)
+    assert a.components_std_ == pytest.approx(b.components_std_, rel=1e-7)
+    assert a.free_energy_ == pytest.approx(b.free_energy_, rel=1e-9)
+    assert a.get_params() == b.get_params()
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_the_model_is_that_of_one_process(folder, cluster, ending):
+    run("fit", "whole.parquet", "--model", "whole.bpca")
+    address = cluster.scheduler_address
+    told = json.loads(
+        run("fit", f"part-*.{ending}", "--dask", address, "--model", "dask.bpca", "--json")
+    )
+    assert told["engine"] == "dask"
+    assert told["id_column"] == "id"
+    assert told["columns_set_aside"] == {"kind": "text"}
+    same_model("dask.bpca", "whole.bpca")
+    run("fit", f"part-*.{ending}", "--model", "streamed.bpca")
+    same_model("streamed.bpca", "whole.bpca")
+
+
+def test_everything_that_a_fit_writes(folder, cluster):
+    outputs = ("--scores", "s.csv", "--loadings", "l.csv", "--report", "r.html")
+    told = run("fit", "part-*.parquet", "--dask", cluster.scheduler_address, *outputs)
+    assert "engine dask" in told
+    assert "read by Dask, in 3 blocks" in told
+    scores = pd.read_csv("s.csv")
+    assert len(scores) == 300
+    assert scores["id"].tolist() == [f"s{i}" for i in range(300)]
+    assert "dask" in (folder / "r.html").read_text()
+
+
+def test_workers_of_this_machine(folder):
+    told = json.loads(run("fit", "part-*.parquet", "--workers", 2, "--json"))
+    assert told["engine"] == "dask"
+    assert told["n_samples"] == 300
+    assert told["rank"] == 2
+
+
+def test_progress_is_dasks_own(folder, cluster, monkeypatch):
+    """On a terminal, and never among the results."""
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    screen, out = Terminal(), io.StringIO()
+    arguments = ["fit", "part-*.parquet", "--dask", cluster.scheduler_address, "--json"]
+    monkeypatch.setenv("TERM", "xterm")
+    with redirect_stderr(screen), redirect_stdout(out), pytest.raises(SystemExit) as stopped:
+        app(arguments, prog_name="bayespca")
+    assert stopped.value.code == 0
+    assert "100% Completed" in screen.getvalue()
+    assert json.loads(out.getvalue())["rank"] == 2
+
+
+def unused_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def test_nobody_answers(folder, monkeypatch):
+    monkeypatch.setattr("bayespca.cli.cluster.PATIENCE", 1)
+    address = f"tcp://127.0.0.1:{unused_port()}"
+    told = run("fit", "part-*.parquet", "--dask", address, rc=1)
+    assert f"no Dask scheduler answers at {address} within 1 seconds" in told
+    told = run("fit", "part-*.parquet", "--dask", "nonsense://x", rc=1)
+    assert "no Dask scheduler answers at nonsense://x" in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--dask", "tcp://x:1", "--workers", 2), "give only one of them"),
+        (("--workers", 2, "--in-memory"), "the workers of a Dask cluster read them"),
+        (("--workers", 2, "--stream"), "the workers of a Dask cluster read them"),
+    ],
+)
+def test_options_that_contradict(folder, arguments, words):
+    assert words in run("fit", "part-*.parquet", *arguments, rc=1)
+
+
+def test_files_that_dask_does_not_read(folder):
+    np.save("x.npy", np.zeros((5, 3)))
+    assert "Dask reads Parquet and CSV files" in run("fit", "x.npy", "--workers", 1, rc=1)
+    assert "no such file" in run("fit", "other-*.csv", "--workers", 1, rc=1)
+    assert "--in-memory cannot read" in run("fit", "part-*.csv", "--in-memory", rc=1)
+
+
+def test_a_mistake_in_a_file_is_told_by_the_worker(folder, cluster):
+    text = (folder / "part-2.csv").read_text().splitlines()
+    text[-1] = text[-1].replace(text[-1].split(",")[2], "oops")
+    (folder / "part-2.csv").write_text("\n".join(text) + "\n")
+    told = run("fit", "part-*.csv", "--dask", cluster.scheduler_address, rc=1)
+    assert "part-2.csv, line 101, column 'x1': 'oops' is not a number" in told
+
+
+def test_without_dask(folder):
+    code = (
+        "import sys; sys.modules['dask'] = sys.modules['distributed'] = None; "
+        "from bayespca.cli.app import app; app(['fit', 'part-*.parquet', '--workers', '2'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert 'needs dask: install it with pip install "bayespca[dask]".' in done.stderr
+    assert "Traceback" not in done.stderr

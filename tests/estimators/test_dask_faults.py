@@ -1,0 +1,204 @@
+"""Dask clusters of real processes: killed workers, lost schedulers, little memory, wrong chunks."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from functools import lru_cache
+
+import dask.array as da
+import numpy as np
+import pytest
+from dask.delayed import delayed
+from distributed import Client, LocalCluster
+
+from bayespca import BayesianPCA
+from bayespca.engines import map_reduce
+from bayespca.engines.partitions import ClusterError
+
+RANK, FEATURES = 3, 20
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address="127.0.0.1:0",
+        memory_limit="1GB",
+        silence_logs=logging.CRITICAL,
+    ) as found:
+        yield found
+
+
+@pytest.fixture
+def client(cluster):
+    with Client(cluster) as found:
+        yield found
+
+
+def block(seed, p=FEATURES, wait=0.0):
+    time.sleep(wait)
+    rng = np.random.default_rng(seed)
+    W = np.random.default_rng(0).normal(size=(RANK, p))
+    return 2 * rng.normal(size=(400, RANK)) @ W + rng.normal(size=(400, p))
+
+
+def collection(n_blocks, p=FEATURES, *, make=block, wait=0.0):
+    parts = [
+        da.from_delayed(delayed(make)(i, p, wait=wait), (400, p), np.float64)
+        for i in range(n_blocks)
+    ]
+    return da.concatenate(parts)
+
+
+def in_memory(n_blocks, p=FEATURES):
+    return np.concatenate([block(i, p) for i in range(n_blocks)])
+
+
+def is_same(found, reference, tol=1e-9):
+    assert found.n_components_ == reference.n_components_ == RANK
+    assert found.noise_variance_ == pytest.approx(reference.noise_variance_, rel=min(tol, 1e-8))
+    assert np.abs(found.components_ - reference.components_).max() < tol
+
+
+def test_a_cluster_of_processes(client):
+    found = BayesianPCA().fit(collection(6))
+    is_same(found, BayesianPCA().fit(in_memory(6)))
+    scores = found.transform(collection(6))
+    assert scores.compute() == pytest.approx(found.transform(in_memory(6)), abs=1e-10)
+    wide = BayesianPCA().fit(collection(6).T)
+    assert wide.noise_variance_ == pytest.approx(
+        BayesianPCA().fit(in_memory(6).T).noise_variance_, rel=1e-9
+    )
+
+
+@pytest.mark.parametrize(("way", "n_blocks", "p"), [("matrix", 40, 20), ("products", 5, 800)])
+def test_a_worker_is_killed(client, monkeypatch, way, n_blocks, p):
+    """The scheduler gives its blocks to the others, and a new one is started.
+
+    What was kept on the worker that is gone, as the tall basis of products is, is made again.
+    """
+    if way == "products":
+        monkeypatch.setattr(map_reduce, "GRAM_WIDTH", 100)
+    pids = set(client.run(os.getpid).values())
+    at_work = threading.Event()
+    killed = []
+
+    def kill():
+        at_work.wait()
+        time.sleep(0.6)
+        pid = min(pids)
+        os.kill(pid, signal.SIGKILL)
+        killed.append(time.perf_counter())
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    data = collection(n_blocks, p, wait=0.08)
+    at_work.set()
+    start = time.perf_counter()
+    found = BayesianPCA(random_state=0).fit(data)
+    end = time.perf_counter()
+    killer.join()
+    assert start < killed[0] < end
+    assert found.spectrum_.is_complete == (way == "matrix")
+    is_same(found, BayesianPCA().fit(in_memory(n_blocks, p)), 1e-9 if way == "matrix" else 1e-6)
+    client.wait_for_workers(2, timeout=30)
+    assert set(client.run(os.getpid).values()) != pids
+
+
+def narrow(seed, p, wait=0.0):
+    return block(seed)[:, :-1] if seed == 3 else block(seed)
+
+
+def short(seed, p, wait=0.0):
+    return block(seed).astype(np.float32) if seed == 3 else block(seed)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (narrow, r"block 3 .* has shape \(400, 19\), but 20 columns were announced"),
+        (short, "block 3 .* is of type float32, but float64 was announced"),
+    ],
+)
+def test_a_wrong_chunk_is_named(client, make, words):
+    model = BayesianPCA()
+    with pytest.raises(ValueError, match=words):
+        model.fit(collection(6, make=make))
+    assert not hasattr(model, "components_")
+
+
+@lru_cache(maxsize=1)
+def noise_table():
+    return np.random.default_rng(0).standard_normal((401, 40), dtype=np.float32)
+
+
+def cheap_block(seed, n=400_000):
+    """Noise that repeats, and two components: quick to make, 64 MB."""
+    rng = np.random.default_rng(seed)
+    X = np.resize(noise_table(), (n, 40))
+    X[:, :2] += 3 * rng.standard_normal((n, 1), dtype=np.float32)
+    X[:, 2:4] += 2 * rng.standard_normal((n, 1), dtype=np.float32)
+    return X
+
+
+@pytest.mark.slow
+def test_eight_gigabytes_by_workers_of_one(client):
+    """Each worker may take 1 GB, and would be killed beyond."""
+    n_blocks = 125
+    parts = [
+        da.from_delayed(delayed(cheap_block)(i), (400_000, 40), np.float32) for i in range(n_blocks)
+    ]
+    data = da.concatenate(parts)
+    assert data.nbytes == 8e9
+    pids = set(client.run(os.getpid).values())
+    found = BayesianPCA(n_components=2).fit(data)
+    assert found.n_samples_ == 400_000 * n_blocks
+    weights = np.sort(np.abs(found.components_), axis=1)
+    assert weights[:, -2:] == pytest.approx(np.full((2, 2), 0.5**0.5), abs=0.02)
+    assert set(client.run(os.getpid).values()) == pids
+
+
+def program(name):
+    return sys.executable, "-m", f"distributed.cli.dask_{name}"
+
+
+def test_the_scheduler_is_lost(tmp_path):
+    """One sentence, and the estimator is as it was."""
+    file = tmp_path / "scheduler.json"
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    common = ("--scheduler-file", str(file), "--no-dashboard")
+    scheduler = subprocess.Popen([*program("scheduler"), *common, "--port", "0"], **quiet)
+    worker = subprocess.Popen(
+        [*program("worker"), *common, "--no-nanny", "--nthreads", "1", "--death-timeout", "5"],
+        **quiet,
+    )
+    try:
+        while not file.exists():
+            assert scheduler.poll() is None
+            time.sleep(0.05)
+        client = Client(scheduler_file=str(file), timeout=30)
+        try:
+            client.wait_for_workers(1, timeout=30)
+            model = BayesianPCA()
+            timer = threading.Timer(1.0, scheduler.kill)
+            timer.start()
+            with pytest.raises(ClusterError, match="connection to the Dask scheduler was lost"):
+                model.fit(collection(200, wait=0.1))
+            timer.join()
+            assert scheduler.wait(timeout=5) == -signal.SIGKILL
+            assert not hasattr(model, "components_")
+            assert not hasattr(model, "n_features_in_")
+        finally:
+            client.close(timeout=2)
+    finally:
+        for process in (worker, scheduler):
+            process.kill()
+            process.wait()
