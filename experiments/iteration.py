@@ -17,8 +17,7 @@ FloatArray = NDArray[np.float64]
 # Which of A and B are integrated out; of PB's two kinds that with the larger factor integrated.
 INTEGRATED = {"evb": (True, True), "epb-a": (True, False), "epb-b": (False, True)}
 INTEGRATED |= {"emap": (False, False)}
-# A component counts while its part of B·Aᵀ, and a singular value of B·Aᵀ, is above this share of
-# noise's, σ·√max(L, M).
+# A component counts while its part of B·Aᵀ has a norm above this share of noise's, σ·√max(L, M).
 ALIVE = 1e-3
 # Prior variances of point estimates below this, in units of σ, are of components long dead.
 FLOOR = 1e-4
@@ -62,19 +61,13 @@ class Sweep:
 
     @property
     def alive(self) -> NDArray[np.bool_]:
+        """The components that count, one by one."""
         norms = np.linalg.norm(self.A.mean, axis=0) * np.linalg.norm(self.B.mean, axis=0)
-        return norms > self._limit
-
-    @property
-    def _limit(self) -> float:
-        return float(ALIVE * np.sqrt(self.noise * max(len(self.A.mean), len(self.B.mean))))
+        return norms > _least(self.A.mean, self.B.mean, self.noise)
 
     @property
     def rank(self) -> int:
-        """That of ⟨B⟩⟨A⟩ᵀ, which may be less than the number of its columns that are alive."""
-        A, B = (np.linalg.qr(factor.mean[:, self.alive], mode="r") for factor in (self.A, self.B))
-        values = np.linalg.svd(B @ A.T, compute_uv=False)
-        return int(np.count_nonzero(values > self._limit))
+        return rank_of(self.A.mean, self.B.mean, self.noise)
 
     @property
     def free_energy(self) -> float:
@@ -92,6 +85,19 @@ class Sweep:
         floor = FLOOR * np.sqrt(self.noise)
         divergences = sum(_divergence(factor, components, floor) for factor in (self.A, self.B))
         return float(0.5 * (likelihood + divergences))
+
+
+def rank_of(A: FloatArray, B: FloatArray, noise: float) -> int:
+    """The rank of B·Aᵀ: less than the number of components that count where these share a
+    direction, which nothing in the model forbids.
+    """
+    triangles = (np.linalg.qr(factor, mode="r") for factor in (B, A))
+    values = np.linalg.svd(next(triangles) @ next(triangles).T, compute_uv=False)
+    return int(np.count_nonzero(values > _least(A, B, noise)))
+
+
+def _least(A: FloatArray, B: FloatArray, noise: float) -> float:
+    return float(ALIVE * np.sqrt(noise * max(len(A), len(B))))
 
 
 def method_of(method: str, shape: tuple[int, int]) -> str:

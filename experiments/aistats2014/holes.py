@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
-from ..iteration import ALIVE, INTEGRATED, learned_priors, method_of
+from ..iteration import INTEGRATED, learned_priors, method_of, rank_of
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,7 @@ def ranks(
         A = _posterior(A, across @ B.mean, seen_across, B.moments, noise)
         B = _posterior(B, V @ A.mean, seen, A.moments, noise)
         A, B = _with_priors(A, B)
-        norms = np.linalg.norm(A.mean, axis=0) * np.linalg.norm(B.mean, axis=0)
-        yield int(np.count_nonzero(norms > ALIVE * np.sqrt(noise * max(L, M))))
+        yield rank_of(A.mean, B.mean, noise)
 
 
 def _identities(n: int, H: int) -> np.ndarray:
