@@ -100,8 +100,6 @@ def reproduce(run: Run) -> Outcome:
     own = [now for now, _ in zip(sweeps(Y, seed=0), range(SWEEPS), strict=False)]
     bounds = np.array([bound(Y, now) for now in own])
     ours = -np.array(model.trace_.free_energy)
-    # The trace is of data in units of the fit's own: a constant apart.
-    ours += model.lower_bound_ - ours[-1]
     falls = [max(-np.diff(values).min(), 0.0) for values in (bounds, ours)]
     below = ours[-1] - bounds[-1]
     latent = found.mu_x

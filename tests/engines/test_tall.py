@@ -85,7 +85,7 @@ def test_directions_below_rounding_are_left_out():
     Q = rng.normal(size=(40, 4))
     Q = np.column_stack([Q, Q @ rng.normal(size=(4, 2))])
     image = operator.matmul(Q).T
-    beyond, rows = randomized._orthonormal(image, 1e-9)
+    beyond, rows = randomized._orthonormal(image, randomized._gram(image), 1e-9)
     assert rows.shape[0] == 4
     assert rows @ rows.T == pytest.approx(np.eye(4), abs=1e-8)
     assert gathered((beyond @ rows).T) == pytest.approx(gathered(image.T), abs=1e-8)

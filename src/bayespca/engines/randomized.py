@@ -276,14 +276,16 @@ def _refined(
     """
     basis, wide = space.right.rows, problem.operator.mean.dtype
     known = float(ritz.values[:k] @ ritz.values[:k])
-    visible = problem.eps * known / (1e-6 * (problem.energy - known) + problem.eps**2 * known)
-    if problem.eps < 1e-10 or visible <= 1:
+    error, allowed = problem.eps * known, 1e-6 * (problem.energy - known)
+    if problem.eps < 1e-10 or error <= allowed:
         return ritz.values, lambda n: cast(ritz.right[:n, :], basis.dtype) @ basis
     rows = cast(ritz.right[:k, :], basis.dtype) @ basis
-    rows = rows if visible <= 10 else cast(rows, wide)
-    image = cast(problem.operator.matmul(rows.T), wide) / problem.unit
-    half = np.linalg.inv(np.linalg.cholesky(to_numpy(cast(rows, wide) @ cast(rows, wide).T)))
-    squares, turn = np.linalg.eigh(half @ to_numpy(image.T @ image) @ half.T)
+    is_tall = isinstance(problem.operator, TallOperator)
+    rows = cast(rows, wide) if error > 10 * allowed or is_tall else rows
+    image = (problem.operator.matmul(rows.T) / problem.unit).T
+    half = np.linalg.inv(np.linalg.cholesky(to_numpy(_gram(cast(rows, wide)))))
+    gram = to_numpy(_gram(image if is_tall else cast(image, wide)))
+    squares, turn = np.linalg.eigh(half @ gram @ half.T)
     values = np.append(np.sqrt(squares[::-1]), ritz.values[k:])
     first = to_namespace(turn[:, ::-1].T, ritz.right) @ ritz.right[:k, :]
     right = array_namespace(first).concat([first, ritz.right[k:, :]])

@@ -49,6 +49,18 @@ class Trace:
     def __len__(self) -> int:
         return int(self.free_energy.size)
 
+    def in_units(self, unit: float, *, free_energy: float) -> Trace:
+        """The same for data that are `unit` times as large, whose free energy is known at the end.
+
+        Between the steps it is as it was: a change of units adds the same to all of them.
+        """
+        shift = free_energy - self.free_energy[-1] if len(self) else 0.0
+        return replace(
+            self,
+            free_energy=self.free_energy + (shift if np.isfinite(shift) else 0.0),
+            noise_variance=self.noise_variance * unit**2,
+        )
+
     def followed_by(self, other: Trace, which: NDArray[np.bool_]) -> Trace:
         """With some of the steps of another at the end."""
         pairs = zip(vars(self).values(), vars(other).values(), strict=True)

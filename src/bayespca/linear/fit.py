@@ -176,7 +176,9 @@ def _iterated(found: Decomposition, options: Options, scale: Array) -> Fit:
     turn = to_namespace(result.directions[:, :count], right)
     components = fixed_signs(array_namespace(right).matmul(turn, right))
     fitted = _finished(found, result.solution, components, result.gamma, scale)
-    return replace(fitted, trace=result.run.trace, converged=result.run.converged)
+    unit = found.spectrum.at_unit_scale().scale
+    trace = result.run.trace.in_units(unit, free_energy=fitted.free_energy)
+    return replace(fitted, trace=trace, converged=result.run.converged)
 
 
 def _marked(options: Options, *data: np.ndarray) -> inference.Looping:

@@ -80,6 +80,7 @@ def _finished(
     tau = hierarchical.precision(state, data, hyper)
     # Constant columns are no features, and their loadings are known to be 0.
     live = np.any(basis != 0, axis=0)[:, None, None]
+    free_energy = run.free_energy + data.N * data.d * float(np.log(unit))
     return Fit(
         weights=basis.T @ state.W[:, kept] * unit,
         weights_cov=live * state.W_cov[np.ix_(kept, kept)] * unit**2,
@@ -91,8 +92,8 @@ def _finished(
         spectrum=found.spectrum,
         n_samples=found.n_samples,
         engine=found.engine,
-        free_energy=run.free_energy + data.N * data.d * float(np.log(unit)),
-        trace=run.trace,
+        free_energy=free_energy,
+        trace=run.trace.in_units(unit, free_energy=free_energy),
         converged=run.converged,
         status=Status(),
     )

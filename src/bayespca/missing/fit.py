@@ -307,15 +307,16 @@ def _finished(
     M = max(n - options.center, 1)
     variances = read.latent_variance_of_scores(posterior)
     gamma = np.sqrt(M * (variances + posterior.noise_variance))
+    free_energy = _free_energy(run, data, model, options)
     return Fit(
         posterior=posterior,
         spectrum=spectrum_as_if_complete(gamma, (p, M), posterior.noise_variance),
         shrunk_singular_values=np.sqrt(M * variances),
         rank_posterior=_rank_posterior(solved.energies, state.rank),
         n_samples=n,
-        free_energy=_free_energy(run, data, model, options),
+        free_energy=free_energy,
         noise_variance=noise,
-        trace=run.trace,
+        trace=run.trace.in_units(_unit(data, options), free_energy=free_energy),
         converged=run.converged,
         status=status,
     )

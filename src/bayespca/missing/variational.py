@@ -110,6 +110,7 @@ def _finished(
     cov[live] = state.W_cov[:, kept[:, None], kept] * unit**2
     cov[empty] = np.diag(1 / alpha[:k])
     mean, mean_variance = _of_mean(state, data, features, hyper, X, noise)
+    free_energy = run.free_energy + counts.cells * float(np.log(unit))
     return Fit(
         weights=weights[:, :k],
         weights_cov=cov,
@@ -121,8 +122,8 @@ def _finished(
         spectrum=_seen_if_complete(weights[:, :k], (counts.d, n - hyper.has_mean), noise),
         n_samples=n,
         engine="holes",
-        free_energy=run.free_energy + counts.cells * float(np.log(unit)),
-        trace=run.trace,
+        free_energy=free_energy,
+        trace=run.trace.in_units(unit, free_energy=free_energy),
         converged=run.converged,
         status=status,
     )

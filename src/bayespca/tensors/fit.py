@@ -225,12 +225,13 @@ def _finished(solved: Solved, options: Options, status: Status) -> Fit:
         for found, asked in zip(state.ranks, options.ranks, strict=True)
     )
     core, factors = read.padded(posterior, ranks)
+    free_energy = _free_energy(run, data, model)
     return Fit(
         posterior=posterior,
         core=core,
         factors=tuple(factors),
-        free_energy=_free_energy(run, data, model),
-        trace=run.trace,
+        free_energy=free_energy,
+        trace=run.trace.in_units(data.unit, free_energy=free_energy),
         converged=run.converged,
         status=status,
     )

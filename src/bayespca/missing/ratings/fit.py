@@ -167,11 +167,12 @@ def _finished(
         unit=data.unit,
         biases=model.biases,
     )
+    free_energy = _free_energy(run, data, model)
     return Fit(
         posterior=posterior,
         noise_variance=s2 * data.unit**2,
-        free_energy=_free_energy(run, data, model),
-        trace=run.trace,
+        free_energy=free_energy,
+        trace=run.trace.in_units(data.unit, free_energy=free_energy),
         converged=run.converged,
         status=status,
     )
