@@ -32,6 +32,7 @@ __all__ = [
     "sum_of_squares",
     "to_namespace",
     "to_numpy",
+    "triangular_inverse",
 ]
 
 # A block of rows this large stays in a core's cache while it is centred and multiplied; one on an
@@ -101,6 +102,19 @@ def normal_draws(
         draws = cupy.random.RandomState(int(rng.integers(2**32)))
         return draws.standard_normal(shape, dtype=dtype)
     return to_namespace(rng.standard_normal(shape, numpy_dtype(dtype)), like, dtype)
+
+
+def triangular_inverse(L: Array) -> Array:
+    """The inverse of a small lower triangle, without a pivoted factorisation on a GPU."""
+    xp = array_namespace(L)
+    if not on_accelerator(L):
+        return xp.linalg.inv(L)
+    identity = xp.eye(L.shape[0], dtype=L.dtype, device=device(L))
+    if is_torch_array(L):
+        return xp.linalg.solve_triangular(L, identity, upper=False)
+    from cupyx.scipy.linalg import solve_triangular
+
+    return solve_triangular(L, identity, lower=True)
 
 
 def sum_of_squares(X: Array) -> float:

@@ -72,6 +72,7 @@ from .arrays import (
     on_accelerator,
     to_namespace,
     to_numpy,
+    triangular_inverse,
 )
 from .operators import Operator
 from .records import Array, Decomposition, Plan
@@ -84,11 +85,11 @@ FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 BLOCK, ACCELERATOR_BLOCK = 24, 64
 # How far to go before the next look: the share of the way that is estimated, and of the size. On an
 # accelerator a look takes as long as a step.
-WAY, ACCELERATOR_WAY = (0.5, 1 / 8), (1.5, 1 / 2)
+WAY, ACCELERATOR_WAY = (0.5, 1 / 8), (2.0, 1 / 2)
 # The smallest number of columns worth a pass over the data.
 NARROW = 8
-# Full steps before the first look: no confidence is reached sooner.
-FIRST_LOOK = 3
+# Full steps before the first look: no confidence is reached sooner, or hardly ever.
+FIRST_LOOK, ACCELERATOR_FIRST_LOOK = 3, 4
 # Ritz values that must lie below those kept before an answer is believed.
 SPARE = 4
 EPS64 = float(np.finfo(np.float64).eps)
@@ -144,12 +145,13 @@ def decompose(
     if not operator.sum_of_squares:
         rows = to_namespace(np.zeros((0, operator.shape[1])), operator.mean, operator.dtype)
         return problem.decomposition(problem.spectrum(np.zeros(0)), rows, 0.0)
+    first_look = ACCELERATOR_FIRST_LOOK if on_accelerator(operator.mean) else FIRST_LOOK
     space = Space.start(operator, rng, problem)
     while space.size + space.width <= problem.max_basis:
         space.expand()
         if space.is_exhausted:
             return _exhausted(space, problem)
-        if space.full_steps < FIRST_LOOK or space.size < space.next_look:
+        if space.full_steps < first_look or space.size < space.next_look:
             continue
         look = Look.at(space, problem)
         if look.is_done:
@@ -707,7 +709,7 @@ def _cholesky(gram: Array, *, least: float, floor: float) -> tuple[Array, Array]
     xp = array_namespace(gram)
     try:
         R = xp.linalg.cholesky(gram)
-        inverse = xp.linalg.inv(R)
+        inverse = triangular_inverse(R)
     except (np.linalg.LinAlgError, RuntimeError):  # the latter is what torch raises
         return None, None
     # Bounds of both, which are cheap, may tell already: the second is that of rows that are nearly
