@@ -35,7 +35,7 @@ bench: $(VENV)/.installed-bench
 
 # Two processes of this machine; writes a gigabyte of Parquet to the folder for temporary files.
 bench-dask: $(VENV)/.installed-bench
-	$(BIN)/python benchmarks/run.py dask
+	$(BIN)/python benchmarks/run.py dask dask_missing
 
 # MovieLens' smallest set is in the wheel of recbole, which need not be installed; RATINGS_FILE=... for
 # another one. cmfrec is compared with where it is installed.
