@@ -495,6 +495,35 @@ def test_sparse_data(dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    "X",
+    [
+        signal(TALL, 5),
+        signal(TALL[::-1], 5),
+        signal(TALL, 3) + 2000,
+        signal(TALL, 30, weakest=2, strongest=300),
+    ],
+    ids=["tall", "wide", "offset", "strong"],
+)
+def test_in_haste_the_answer_is_the_same(X, dtype):
+    X = X.astype(dtype)
+    assert_right(run(X, hasty=True), X)
+
+
+def test_in_haste_what_cannot_be_made_orthonormal_is_begun_again(monkeypatch):
+    """Where all of A is in the space, what is left over are rounding errors."""
+    begun = []
+    start = Space.start.__func__
+    monkeypatch.setattr(
+        Space, "start", classmethod(lambda cls, *rest: begun.append(cls) or start(cls, *rest))
+    )
+    X = matrix(TALL, np.array([3.0, 2.0]))
+    found = run(X, hasty=True)
+    assert begun == [randomized.HastySpace, Space]
+    assert found.spectrum.singular_values[:2] == pytest.approx([3.0, 2.0], rel=0.05)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("data", ["signal", "low rank", "offset"])
 def test_arrays_of_any_namespace(data, dtype):
     X = {

@@ -23,6 +23,7 @@ __all__ = [
     "cast",
     "device",
     "eps",
+    "hasty_cholesky",
     "is_numpy_array",
     "is_sparse",
     "normal_draws",
@@ -102,6 +103,22 @@ def normal_draws(
         draws = cupy.random.RandomState(int(rng.integers(2**32)))
         return draws.standard_normal(shape, dtype=dtype)
     return to_namespace(rng.standard_normal(shape, numpy_dtype(dtype)), like, dtype)
+
+
+def hasty_cholesky(gram: Array) -> Array:
+    """Cholesky's factor, without waiting to hear whether there is one: garbage or NaN if not."""
+    xp = array_namespace(gram)
+    if is_torch_array(gram):
+        return xp.linalg.cholesky_ex(gram).L
+    if is_cupy_array(gram):
+        from cupyx import errstate
+
+        with errstate(linalg="ignore"):
+            return xp.linalg.cholesky(gram)
+    try:
+        return xp.linalg.cholesky(gram)
+    except np.linalg.LinAlgError:
+        return xp.full_like(gram, xp.nan)
 
 
 def triangular_inverse(L: Array) -> Array:

@@ -68,6 +68,7 @@ from .arrays import (
     array_namespace,
     cast,
     eps,
+    hasty_cholesky,
     normal_draws,
     on_accelerator,
     to_namespace,
@@ -96,6 +97,9 @@ EPS64 = float(np.finfo(np.float64).eps)
 # How much smaller the eigenvalues of a Gram matrix may be than its largest, over the precision of
 # the numbers: rows that Cholesky's factor makes orthonormal are so to a hundredth at worst.
 WELL = 100.0
+# How far the Gram matrix of rows may be from the identity for a second Cholesky factor to make them
+# orthonormal to full precision.
+NEARLY = 0.1
 # Where the energy below the kept components is a smaller part of theirs than this, a difference
 # does not tell it to six digits: then others must find the noise.
 LOST = 2e7 * EPS64
@@ -109,6 +113,7 @@ def decompose(
     block: int | None = None,
     max_miss: float = 1e-6,
     max_basis: int | None = None,
+    hasty: bool | None = None,
 ) -> Decomposition | None:
     """The singular values and right vectors that a plan keeps, and the next one below.
 
@@ -131,6 +136,9 @@ def decompose(
     max_basis
         Give up beyond this many basis vectors; by default a third of the shorter side, from where
         on other ways cost less.
+    hasty
+        Whether to check orthonormal rows only when there is a look at the Ritz values, and to begin
+        again with care if they are not; by default on accelerators, which never wait then.
 
     Returns
     -------
@@ -145,8 +153,17 @@ def decompose(
     if not operator.sum_of_squares:
         rows = to_namespace(np.zeros((0, operator.shape[1])), operator.mean, operator.dtype)
         return problem.decomposition(problem.spectrum(np.zeros(0)), rows, 0.0)
-    first_look = ACCELERATOR_FIRST_LOOK if on_accelerator(operator.mean) else FIRST_LOOK
-    space = Space.start(operator, rng, problem)
+    if on_accelerator(operator.mean) if hasty is None else hasty:
+        try:
+            return _explored(HastySpace.start(operator, rng, problem), problem)
+        except DoubtfulError:
+            pass
+    return _explored(Space.start(operator, rng, problem), problem)
+
+
+def _explored(space: Space, problem: Problem) -> Decomposition | None:
+    """Expand the space until its Ritz values tell what is asked for, or that they will not."""
+    first_look = ACCELERATOR_FIRST_LOOK if on_accelerator(space.B) else FIRST_LOOK
     while space.size + space.width <= problem.max_basis:
         space.expand()
         if space.is_exhausted:
@@ -573,7 +590,8 @@ class Space:
             image = self.operator.rmatmul(left.T).T
             along, beyond, right = self._extended(self.right, image)
             xp = array_namespace(beyond)
-            above = to_namespace(np.zeros((self.size, beyond.shape[1])), beyond)
+            shape = (self.size, beyond.shape[1])
+            above = xp.zeros(shape, dtype=beyond.dtype, device=device(beyond))
             columns = [(self.B, along), (above, beyond)]
             self.B = xp.concat([xp.concat(column) for column in columns], axis=1)
             self.left.append(left)
@@ -647,6 +665,53 @@ class Space:
         self.width = min(self.width, self.frontier)
         if 0 < self.width < self.frontier:
             self._turn(np.roll(np.eye(self.frontier), self.width, axis=0))
+
+
+class DoubtfulError(ArithmeticError):
+    """Rows that were to be orthonormal are not: they have to be made so with more care."""
+
+
+class HastySpace(Space):
+    """The same without a look at each Gram matrix, so that an accelerator need not wait for it.
+
+    Whether the first Cholesky factor was good shows in the rows that it made: the second Gram
+    matrix is nearly the identity. That is looked at together with the Ritz values.
+    """
+
+    def __init__(self, operator: Operator, start: Array, problem: Problem) -> None:
+        super().__init__(operator, start, problem)
+        self._evidence: list[Array] = []
+
+    def _extended(self, basis: Rows | TallBasis, image: Array) -> tuple[Array, Array, Array]:
+        if self.unit != 1.0:
+            image = image / self.unit
+        along, image = _projected(image, basis.rows)
+        gram = _gram(image)
+        beyond = hasty_cholesky(gram)
+        inverse = triangular_inverse(beyond)
+        again, image = _projected(cast(inverse, image.dtype) @ image, basis.rows)
+        second = _gram(image)
+        turn = hasty_cholesky(second)
+        self._remember(along, gram, inverse, second)
+        image = cast(triangular_inverse(turn), image.dtype) @ image
+        return along + beyond @ again, beyond @ turn, image
+
+    def _remember(self, along: Array, gram: Array, inverse: Array, second: Array) -> None:
+        """The square of the norm seen, a bound of the smallest direction's, and how far the rows
+        are from being orthonormal.
+        """
+        xp = array_namespace(gram)
+        largest = xp.max(xp.linalg.diagonal(gram) + xp.sum(along**2, axis=1))
+        identity = xp.eye(second.shape[0], dtype=second.dtype, device=device(second))
+        off = xp.linalg.matrix_norm(second - identity)
+        self._evidence.append(xp.stack([largest, 1.0 / xp.sum(inverse**2), off]))
+
+    def ritz(self) -> Ritz:
+        largest, smallest, off = to_numpy(array_namespace(self.B).stack(self._evidence)).T
+        self.norm = float(np.sqrt(largest.max()))
+        if not ((smallest > self.rounding**2).all() and (off < NEARLY).all()):
+            raise DoubtfulError
+        return super().ritz()
 
 
 def _singular(B: Array, tolerance: float) -> tuple[FloatArray, Array]:
