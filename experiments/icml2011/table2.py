@@ -18,6 +18,7 @@ from bayespca import BayesianPCA, spectrum
 from ..comparing import Comparison, claim, value
 from ..drawing import COLOURS, panels
 from ..records import Outcome, Run
+from .figure2 import STYLES
 
 SHAPES = ((20, 200), (200, 20))
 METHODS = {"VB": "vb", "simple-VB": "vb", "PB": "pb", "PB-A": "pb-a", "MAP": "map"}
@@ -146,7 +147,7 @@ def _figure():
     for name, method in METHODS.items():
         if name != "VB":
             energies = _energies(method, DEVIATIONS)
-            ax.semilogx(DEVIATIONS, energies, color=COLOURS[method], label=name)
+            ax.semilogx(DEVIATIONS, energies, STYLES[method], color=COLOURS[method], label=name)
     ax.set(xlabel="c", ylabel="F, nats")
     ax.legend(frameon=False)
     return figure
