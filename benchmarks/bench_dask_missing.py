@@ -7,19 +7,18 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from bench_missing import sweep
 from timing import heading, line, once, paired
 
 from bayespca.engines.partitions import partitioned
 from bayespca.engines.threads import one_blas_thread
 from bayespca.estimators import _distant_ratings, _ratings
-from bayespca.inference import Factors, Prior
 from bayespca.missing import partitioned as holes
-from bayespca.missing import ratings, vb
+from bayespca.missing import ratings
 from bayespca.missing.data import observed
 from bayespca.missing.ratings import sweeps
 from bayespca.missing.ratings.fit import _model
 from bayespca.missing.ratings.start import random_start
-from bayespca.spectrum import VB
 
 WORKERS = 2
 
@@ -46,20 +45,9 @@ def one_sweep_over_holes(client: Any) -> None:
     there = table[0].data
     print(f"    reading {n_blocks} blocks three times and keeping them: {seconds:.1f} s")
     here = observed(np.concatenate(dask.compute(*parts)), center=True, scale=False)
-    rng = np.random.default_rng(1)
-    state = vb.State(
-        b=0.1 * rng.normal(size=(p, H + 1)),
-        b_cov=np.tile(1e-4 * np.eye(H + 1), (p, 1, 1)),
-        prior_a=np.ones(H),
-        prior_b=np.full(H, 0.01),
-        noise_variance=0.1,
-    )
-    model = vb.Model(Factors((p, here.freedom), VB, Prior("learned"), 1e-10), most=H)
-    distant, local = paired(
-        lambda: vb.step(state, there, model), alone(lambda: vb.step(state, here, model))
-    )
+    distant, local = paired(lambda: sweep(there, p, H), alone(lambda: sweep(here, p, H)))
     report(distant, local)
-    passes(client, lambda: vb.step(state, there, model))
+    passes(client, lambda: sweep(there, p, H))
     packed, sides = (H + 1) * (H + 2) // 2, p * (H * (H + 1) // 2 + 2 * H)
     print(
         f"    sent to each worker: {8 * sides / 1e3:.0f} kB; sums of a block: "
