@@ -13,6 +13,7 @@ from contextlib import redirect_stderr, redirect_stdout
 import numpy as np
 import pandas as pd
 import pytest
+from dask.base import get_scheduler
 from distributed import LocalCluster
 
 import bayespca
@@ -135,6 +136,7 @@ def test_nobody_answers(folder, monkeypatch):
     assert f"no Dask scheduler answers at {address} within 1 seconds" in told
     told = run("fit", "part-*.parquet", "--dask", "nonsense://x", rc=1)
     assert "no Dask scheduler answers at nonsense://x" in told
+    assert get_scheduler() is None
 
 
 @pytest.mark.parametrize(
@@ -173,3 +175,20 @@ def test_without_dask(folder):
     assert done.returncode == 1
     assert 'needs dask: install it with pip install "bayespca[dask]".' in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_holes_with_everything_that_can_be_written(folder, cluster):
+    table = pd.read_parquet("whole.parquet")
+    table.loc[::7, "x3"] = np.nan
+    table.to_parquet("holes.parquet", index=False)
+    names = ("report", "html"), ("scores", "csv"), ("loadings", "csv"), ("model", "bpca")
+    wanted = [word for name, end in names for word in (f"--{name}", f"{name}.{end}")]
+    run("fit", "holes.parquet", "--dask", cluster.scheduler_address, *wanted)
+    run("fit", "holes.parquet", "--model", "local.bpca")
+    ours, local = bayespca.load("model.bpca"), bayespca.load("local.bpca")
+    assert ours.n_components_ == local.n_components_
+    assert ours.noise_variance_ == pytest.approx(local.noise_variance_, rel=1e-8)
+    assert len(pd.read_csv("scores.csv")) == 300
+    assert "<html" in (folder / "report.html").read_text(encoding="utf-8")
+    said = run("rank", "holes.parquet", rc=1)
+    assert "rank rules need complete data" in said

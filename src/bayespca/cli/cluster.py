@@ -73,6 +73,9 @@ class Cluster:
 
 def _client(distributed: Any, address: str) -> Any:
     try:
+        # An address that makes no sense would leave behind a client that never connects, and that
+        # Dask takes for the one to compute on.
+        distributed.comm.resolve_address(address)
         return distributed.Client(address, timeout=PATIENCE)
     except (OSError, ValueError) as error:
         raise ConnectionError(

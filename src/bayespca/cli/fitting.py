@@ -216,8 +216,7 @@ def _rank_rules(given: Input, model: BayesianPCA) -> RankReport | None:
     """Other rules than the model's; they need complete data, and all singular values."""
     if model.spectrum_.is_complete:
         return rank_rules(model.spectrum_)
-    has_holes = given.table is not None and given.table.n_holes > 0
-    if has_holes or min(model.n_samples_, model.n_features_in_) > RULES_UP_TO:
+    if model.engine_ == "holes" or min(model.n_samples_, model.n_features_in_) > RULES_UP_TO:
         return None
     rules = partial(rank_report, center=model.center, scale=model.scale)
     return given.apply("other rank rules", rules)

@@ -85,7 +85,7 @@ def eps(dtype: object) -> float:
 
 def on_accelerator(a: Array) -> bool:
     """Whether an array lives on a GPU or the like."""
-    return not is_numpy_array(a) and "cpu" not in str(device(a)).lower()
+    return bool(is_cupy_array(a) or (is_torch_array(a) and device(a).type != "cpu"))
 
 
 def normal_draws(
