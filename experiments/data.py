@@ -32,7 +32,6 @@ KNOWN = {
     "satellite": Known((6435, 36), 182, f"Statlog Landsat, {UCI}"),
     "segment": Known((2310, 19), 36, f"image segmentation, {UCI}"),
     "letter": Known((20000, 16), 6, UCI),
-    "oilflow": Known((1000, 12), None, "Bishop's oil-flow data"),
     "freyfaces": Known((1965, 560), None, "Frey faces"),
     "amino": Known((5, 201, 61), None, "amino acids, University of Copenhagen"),
     "fia": Known((12, 100, 89), None, "flow injection analysis, University of Copenhagen"),
@@ -65,14 +64,6 @@ class Data:
 
     def tensor(self, name: str) -> FloatArray:
         return self._array(name, "T")
-
-    def labels(self, name: str) -> NDArray[Any]:
-        """The labels `y` that a file holds beside its features."""
-        path = self._file([f"{name}.npz"])
-        if path is None:
-            raise Missing(f"{name} with its labels is not there: {_advice(name)}")
-        with np.load(path) as arrays:
-            return np.asarray(arrays["y"])
 
     def ratings(self) -> FloatArray:
         """MovieLens 100K: user, item and rating, a row for each; `u.data` as GroupLens has it."""

@@ -15,8 +15,12 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 
 # Which of A and B are integrated out; of PB's two kinds that with the larger factor integrated.
-INTEGRATED = {"evb": (True, True), "epb-a": (True, False), "epb-b": (False, True)}
-INTEGRATED |= {"emap": (False, False)}
+INTEGRATED = {
+    "evb": (True, True),
+    "epb-a": (True, False),
+    "epb-b": (False, True),
+    "emap": (False, False),
+}
 # A component counts while its part of B·Aᵀ has a norm above this share of noise's, σ·√max(L, M).
 ALIVE = 1e-3
 # Prior variances of point estimates below this, in units of σ, are of components long dead.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tomllib
 import warnings
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
@@ -77,9 +76,3 @@ def reproduce(paper: str, program: str, *, data: Data, quick: bool) -> tuple[Res
         skipped,
     )
     return result, outcome
-
-
-def reproduced(target: str, *, data: Data, quick: bool = False) -> Iterator[tuple[Result, Outcome]]:
-    """The programs that `target` means, as they are done."""
-    for paper, program in chosen(target):
-        yield reproduce(paper, program, data=data, quick=quick)
