@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from bench_missing import sweep
+from bench_missing import a_sweep
 from timing import heading, line, once, paired
 
 from bayespca.engines.partitions import partitioned
@@ -45,9 +45,9 @@ def one_sweep_over_holes(client: Any) -> None:
     there = table[0].data
     print(f"    reading {n_blocks} blocks three times and keeping them: {seconds:.1f} s")
     here = observed(np.concatenate(dask.compute(*parts)), center=True, scale=False)
-    distant, local = paired(lambda: sweep(there, p, H), alone(lambda: sweep(here, p, H)))
+    distant, local = paired(a_sweep(there, p, H), alone(a_sweep(here, p, H)))
     report(distant, local)
-    passes(client, lambda: sweep(there, p, H))
+    passes(client, a_sweep(there, p, H))
     packed, sides = (H + 1) * (H + 2) // 2, p * (H * (H + 1) // 2 + 2 * H)
     print(
         f"    sent to each worker: {8 * sides / 1e3:.0f} kB; sums of a block: "

@@ -17,7 +17,7 @@ from datetime import date
 from typing import Any
 
 import numpy as np
-from bench_missing import sweep
+from bench_missing import a_sweep
 from timing import heading, line
 
 from bayespca import BayesianPCA
@@ -186,7 +186,7 @@ def with_holes(n: int, p: int, rank: int, dtype: Any) -> None:
     X = low_rank(n, p, rank, dtype)
     X[torch.rand(X.shape, device="cuda") < 0.3] = torch.nan
     data = observed(X, center=True, scale=False)
-    taken = seconds(lambda: sweep(data, p, rank))
+    taken = seconds(a_sweep(data, p, rank))
     packed = (rank + 1) * (rank + 2) // 2
     masks = torch.rand(n, p, device="cuda", dtype=torch.float64)
     rows = torch.rand(n, packed, device="cuda", dtype=torch.float64)

@@ -523,6 +523,47 @@ def test_in_haste_what_cannot_be_made_orthonormal_is_begun_again(monkeypatch):
     assert found.spectrum.singular_values[:2] == pytest.approx([3.0, 2.0], rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("n", "p", "block"), [(2000, 300, 24), (3000, 800, 24), (400, 3000, 24), (5000, 600, 64)]
+)
+def test_what_noise_needs_is_told_beforehand(n, p, block):
+    """At the first look that can be sure, or one step later: Ritz values are underestimates."""
+    operator = dense_operator(5 * np.random.default_rng(0).normal(size=(n, p)) + 1)
+    problem = randomized.Problem.of(operator, solve, block, 1e-6, min(n, p))
+    space = Space.start(operator, np.random.default_rng(1), problem)
+    look = None
+    while look is None or not look.is_sure:
+        space.expand()
+        look = randomized.Look.at(space, problem)
+    needed = int(np.ceil(0.5 * problem.products_for_noise()))
+    assert needed - 1 <= space.full_steps <= needed
+    assert problem.first_look == randomized.FIRST_LOOK
+
+
+def test_what_noise_needs_is_not_asked_of_those_who_keep_it():
+    operator = dense_operator(np.random.default_rng(0).normal(size=(500, 100)))
+    problem = randomized.Problem.of(operator, partial(solve, noise_variance=0.5), 24, 1e-6, None)
+    assert problem.products_for_noise() == 0
+
+
+def test_looks_of_an_accelerator_begin_when_they_can_be_sure(monkeypatch):
+    monkeypatch.setattr(randomized, "on_accelerator", lambda a: True)
+    looks = []
+    look = randomized.Look.at.__func__
+    monkeypatch.setattr(
+        randomized.Look,
+        "at",
+        classmethod(
+            lambda cls, space, *given: looks.append(space.full_steps) or look(cls, space, *given)
+        ),
+    )
+    X = signal((3000, 800), 5)
+    found = run(X, block=24, max_basis=400, hasty=False)
+    problem = randomized.Problem.of(dense_operator(X), solve, 24, 1e-6, None)
+    assert looks[0] == np.ceil(0.5 * problem.products_for_noise()) > randomized.FIRST_LOOK
+    assert_right(found, X)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("data", ["signal", "low rank", "offset"])
 def test_arrays_of_any_namespace(data, dtype):

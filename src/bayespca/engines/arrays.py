@@ -60,7 +60,11 @@ def to_namespace(a: np.ndarray, like: Array, dtype: object = None) -> Array:
     # torch takes no arrays with negative strides, and none that may not be written to.
     if any(stride < 0 for stride in a.strides) or not a.flags.writeable:
         a = np.array(a, order="C")
-    return xp.asarray(a, dtype=like.dtype if dtype is None else dtype, device=device(like))
+    dtype = like.dtype if dtype is None else dtype
+    if on_accelerator(like) and is_torch_array(like):
+        # Without waiting for what the device is doing; the numbers are read before this returns.
+        return xp.asarray(a).to(device=like.device, dtype=dtype, non_blocking=True)
+    return xp.asarray(a, dtype=dtype, device=device(like))
 
 
 def is_sparse(X: Any) -> bool:

@@ -1,4 +1,5 @@
-"""The posterior of rows given that of columns, pattern by pattern: by NumPy, and by numba for many.
+"""The posterior of rows given that of columns, pattern by pattern: by NumPy, by numba for many, by
+a kernel of its own on NVIDIA's GPUs.
 
 Packed matrices lie in columns, one for each pattern: H(H + 1)/2 × m.
 """
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from . import cuda
 from .arrays import array_namespace
 from .packing import inverses, packed, unpacked
 from .places import at, taken
@@ -32,13 +34,13 @@ ALIKE = 16
 class Found(NamedTuple):
     """Means (n, H), packed covariances, packed Σ⟨ããᵀ⟩ over the rows of each pattern, log|Σ|."""
 
-    a: FloatArray
-    cov: FloatArray
-    second: FloatArray
-    log_dets: FloatArray
+    a: Array
+    cov: Array
+    second: Array
+    log_dets: Array
 
 
-Kernel = Callable[[FloatArray, FloatArray, Starts, float, FloatArray, float], Found]
+Kernel = Callable[[Array, Array, Starts, float, FloatArray, float], Found]
 
 
 def kernel_for(n: int, m: int, H: int) -> Kernel:
@@ -48,6 +50,18 @@ def kernel_for(n: int, m: int, H: int) -> Kernel:
     from .compiled import by_loops
 
     return by_loops
+
+
+def has_device_kernel(like: Array, n: int, m: int, H: int) -> bool:
+    """Whether n rows with m patterns, where `like` is, are updated by `by_device`."""
+    return n <= ALIKE * m and cuda.is_served(like) and cuda.fits(H)
+
+
+def by_device(
+    gram: Array, pull: Array, starts: Starts, share: float, ridge: FloatArray, s2: float
+) -> Found:
+    """As `by_numpy`, by one kernel; covariances take the place of `gram`, and means of `pull`."""
+    return Found(*cuda.update_rows(gram, pull, starts, share, ridge, s2))
 
 
 def by_numpy(
@@ -81,15 +95,25 @@ def by_numpy(
     return Found(a, cov.T, second.T, log_dets)
 
 
+def over_patterns(packed: Array) -> Array:
+    """The sum of what lies in columns, one for each pattern."""
+    found = cuda.column_sums(packed.T) if cuda.is_served(packed) else None
+    return array_namespace(packed).sum(packed, axis=1) if found is None else found[0]
+
+
 def given_gram(
     gram: Array, pull: Array, starts: Starts, ridge: FloatArray, s2: float
 ) -> tuple[Array, Array, Array]:
     """Means Σᵢrᵢ/σ² of rows, covariances Σ = σ²(gram + ridge)⁻¹ of patterns, log|Σ|.
 
-    For arrays of any namespace; `starts` and `ridge` are on the host.
+    For arrays of any namespace; `starts` and `ridge` are on the host. `gram` and `pull` may be used
+    for the results.
     """
     xp = array_namespace(pull)
     H, m = pull.shape[1], starts.size - 1
+    if has_device_kernel(pull, pull.shape[0], m, H):
+        a, cov, _, log_dets = cuda.update_rows(gram, pull, starts, 0.0, ridge, s2, summed=False)
+        return a, unpacked(cov.T, H), log_dets
     precision = (unpacked(gram.T, H) + at(pull, np.diag(ridge))) / s2
     cov, log_dets = inverses(precision)
     if pull.shape[0] > ALIKE * m:

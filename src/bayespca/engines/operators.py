@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from . import cuda
 from .arrays import array_namespace, cast, eps, is_numpy_array, row_blocks, sum_of_squares
 from .records import Array
 
@@ -153,9 +154,13 @@ def _column_sums(X: Array, shift: Array | None = None) -> tuple[Array, float]:
     """Column sums and the sum of all squares of X − shift in float64, from blocks of rows.
 
     Elsewhere than in NumPy, where a block would be written to memory and read again, in one pass
-    each.
+    for both or each.
     """
     xp = array_namespace(X)
+    if cuda.is_served(X):
+        found = cuda.column_sums(X, shift)
+        if found is not None:
+            return found[0], float(found[1])
     if shift is None and not is_numpy_array(X):
         return xp.sum(X, axis=0, dtype=xp.float64), sum_of_squares(X)
     total = xp.sum(X[:0, :], axis=0, dtype=xp.float64)

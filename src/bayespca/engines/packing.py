@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .arrays import array_namespace
-from .places import taken
+from .arrays import array_namespace, device
 
 # Arrays of any namespace.
 Array = Any
@@ -15,19 +18,60 @@ Array = Any
 
 def packed(matrices: Array) -> Array:
     """The upper triangles of (…, H, H), one row of H(H + 1)/2 each."""
-    H = matrices.shape[-1]
-    i, j = np.triu_indices(H)
-    xp = array_namespace(matrices)
-    return taken(xp.reshape(matrices, (*matrices.shape[:-2], H * H)), i * H + j, axis=-1)
+    xp, H = array_namespace(matrices), matrices.shape[-1]
+    flat = xp.reshape(matrices, (*matrices.shape[:-2], H * H))
+    return xp.take(flat, _placed(_upper, H, xp, _Place.of(flat)), axis=-1)
 
 
 def unpacked(triangles: Array, size: int) -> Array:
     """The symmetric matrices (…, size, size) of packed triangles."""
-    i, j = np.triu_indices(size)
-    place = np.empty((size, size), dtype=np.intp)
+    xp = array_namespace(triangles)
+    full = xp.take(triangles, _placed(_both, size, xp, _Place.of(triangles)), axis=-1)
+    return xp.reshape(full, (*triangles.shape[:-1], size, size))
+
+
+def _upper(H: int) -> NDArray[np.intp]:
+    """Where entries of a packed triangle are in the matrix, row by row."""
+    i, j = np.triu_indices(H)
+    return i * H + j
+
+
+def _both(H: int) -> NDArray[np.intp]:
+    """Where entries of the matrix, row by row, are in the packed triangle."""
+    i, j = np.triu_indices(H)
+    place = np.empty((H, H), dtype=np.intp)
     place[i, j] = place[j, i] = np.arange(i.size)
-    full = taken(triangles, place.ravel(), axis=-1)
-    return array_namespace(triangles).reshape(full, (*triangles.shape[:-1], size, size))
+    return place.ravel()
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A device by its name, because not every library's devices can be told apart by a hash."""
+
+    name: str
+    device: Any = field(compare=False)
+
+    @classmethod
+    def of(cls, a: Array) -> _Place:
+        return cls(str(device(a)), device(a))
+
+
+@lru_cache(maxsize=128)
+def _placed(index: Callable[[int], NDArray[np.intp]], H: int, xp: Any, place: _Place) -> Array:
+    """An index where it is used: each is used in every sweep, and a device waits for those that
+    come from the host.
+    """
+    return xp.asarray(index(H), device=place.device)
+
+
+def turned(matrices: Array, change: Array) -> Array:
+    """change·M·changeᵀ of symmetric matrices M, by two products in all."""
+    xp = array_namespace(matrices)
+    p, H = matrices.shape[:2]
+    k = change.shape[0]
+    half = xp.reshape(xp.matmul(xp.reshape(matrices, (p * H, H)), change.T), (p, H, k))
+    half = xp.reshape(xp.matrix_transpose(half), (p * k, H))
+    return xp.reshape(xp.matmul(half, change.T), (p, k, k))
 
 
 def inverses(precision: Array) -> tuple[Array, Array]:

@@ -1,7 +1,6 @@
 """Arrays where the data live: NumPy's on the host, those of torch and CuPy on their device.
 
-What has the size of columns stays on the host, in float64, and is brought to the data when a pass
-over rows begins.
+What is on the host, in float64, is brought to the data when a pass over rows begins.
 """
 
 from __future__ import annotations

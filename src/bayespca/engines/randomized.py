@@ -55,6 +55,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -87,10 +88,14 @@ BLOCK, ACCELERATOR_BLOCK = 24, 64
 # How far to go before the next look: the share of the way that is estimated, and of the size. On an
 # accelerator a look takes as long as a step.
 WAY, ACCELERATOR_WAY = (0.5, 1 / 8), (2.0, 1 / 2)
+# Columns for each row of normal draws from which on the rows are far from dependent: eigenvalues of
+# their Gram matrix are then within a factor of 4 of each other.
+MANY_COLUMNS = 10
 # The smallest number of columns worth a pass over the data.
 NARROW = 8
-# Full steps before the first look: no confidence is reached sooner, or hardly ever.
-FIRST_LOOK, ACCELERATOR_FIRST_LOOK = 3, 4
+# Full steps before the first look: no confidence is reached sooner, or hardly ever. On an
+# accelerator as many as noise would need, within bounds.
+FIRST_LOOK, ACCELERATOR_FIRST_LOOK = 3, (4, 8)
 # Ritz values that must lie below those kept before an answer is believed.
 SPARE = 4
 EPS64 = float(np.finfo(np.float64).eps)
@@ -163,12 +168,14 @@ def decompose(
 
 def _explored(space: Space, problem: Problem) -> Decomposition | None:
     """Expand the space until its Ritz values tell what is asked for, or that they will not."""
-    first_look = ACCELERATOR_FIRST_LOOK if on_accelerator(space.B) else FIRST_LOOK
     while space.size + space.width <= problem.max_basis:
         space.expand()
         if space.is_exhausted:
             return _exhausted(space, problem)
-        if space.full_steps < first_look or space.size < space.next_look:
+        if space.full_steps < FIRST_LOOK or space.size < space.next_look:
+            continue
+        # Asked only now, when an accelerator has something to do meanwhile.
+        if space.full_steps < problem.first_look:
             continue
         look = Look.at(space, problem)
         if look.is_done:
@@ -222,6 +229,37 @@ class Problem:
         """How far a kept vector may be from its limit."""
         return max(4e-8, 0.5 * self.eps**0.5)
 
+    @cached_property
+    def first_look(self) -> int:
+        """Full steps before the first look."""
+        if not on_accelerator(self.operator.mean):
+            return FIRST_LOOK
+        least, most = ACCELERATOR_FIRST_LOOK
+        return int(np.clip(np.ceil(0.5 * self.products_for_noise()), least, most))
+
+    def products_for_noise(self) -> float:
+        """Products after which it is sure that nothing was missed, if all is noise.
+
+        Its largest singular value, which nothing converges beyond, is √L + √M times its size.
+        """
+        L, M = self.shape
+        variance = self.operator.sum_of_squares / L / M
+        edge = np.sqrt(variance) * (np.sqrt(L) + np.sqrt(M))
+        noise = Spectrum(np.array([edge]), self.shape, variance * L * M)
+        solution = self.rough(noise)
+        if solution.rank or not solution.threshold > edge:
+            return 0.0
+        chance = Chance(
+            ratio=(solution.threshold / edge) ** 2,
+            block=self.block,
+            n_directions=self.full_rank,
+            n_candidates=1.0 + variance * L * M / solution.threshold**2,
+            max_miss=self.max_miss,
+            n_spent=0.0,
+            log_damping=0.0,
+        )
+        return chance.products_needed()
+
     @property
     def energy(self) -> float:
         """‖A‖² in units."""
@@ -254,10 +292,12 @@ class Problem:
 def _answer(space: Space, problem: Problem, look: Look) -> Decomposition | None:
     """The decomposition, if the plan says of the trusted values what it said of all of them."""
     k, n = look.rank, look.n_trusted
-    values, rows = _refined(space, problem, look.ritz, k)
+    refined = _refining(space, problem, look.ritz, k)
+    if look.has_rival(problem):
+        return None
+    values, rows = refined()
     rest = problem.energy - float(values[:k] @ values[:k])
-    is_lost = rest < LOST * problem.energy
-    if is_lost or problem.n_feasible(values[:n]) < n or look.has_rival(problem):
+    if rest < LOST * problem.energy or problem.n_feasible(values[:n]) < n:
         return None
     spectrum = problem.spectrum(values[:n])
     solution = problem.plan(spectrum)
@@ -274,7 +314,7 @@ def _exhausted(space: Space, problem: Problem) -> Decomposition | None:
     """
     ritz = space.ritz()
     k = int(np.count_nonzero(ritz.values > 4 * space.rounding))
-    values, rows = _refined(space, problem, ritz, k)
+    values, rows = _refining(space, problem, ritz, k)()
     rounding = 200 * EPS64 + 10 * k * problem.eps**2
     if problem.energy - float(values[:k] @ values[:k]) > rounding * problem.energy:
         return None
@@ -283,10 +323,12 @@ def _exhausted(space: Space, problem: Problem) -> Decomposition | None:
     return problem.decomposition(problem.spectrum(handed, is_complete=True), rows(k), 0.0)
 
 
-def _refined(
-    space: Space, problem: Problem, ritz: Ritz, k: int
-) -> tuple[FloatArray, Callable[[int], Array]]:
-    """Ritz values and vectors, the first k by one product more if the rest needs that.
+Refined = tuple[FloatArray, Callable[[int], Array]]
+
+
+def _refining(space: Space, problem: Problem, ritz: Ritz, k: int) -> Callable[[], Refined]:
+    """Ritz values and vectors, the first k by one product more if the rest needs that: an
+    accelerator is told of it, and what comes out is there when it is asked for.
 
     The energy that the kept values leave over must not drown in their rounding errors. An error of
     the vectors enters the values squared, so that vectors in float32 will do. Rounding errors of
@@ -297,18 +339,22 @@ def _refined(
     known = float(ritz.values[:k] @ ritz.values[:k])
     error, allowed = problem.eps * known, 1e-6 * (problem.energy - known)
     if problem.eps < 1e-10 or error <= allowed:
-        return ritz.values, lambda n: cast(ritz.right[:n, :], basis.dtype) @ basis
+        return lambda: (ritz.values, lambda n: cast(ritz.right[:n, :], basis.dtype) @ basis)
     rows = cast(ritz.right[:k, :], basis.dtype) @ basis
     is_tall = isinstance(problem.operator, TallOperator)
     rows = cast(rows, wide) if error > 10 * allowed or is_tall else rows
     image = (problem.operator.matmul(rows.T) / problem.unit).T
-    half = np.linalg.inv(np.linalg.cholesky(to_numpy(_gram(cast(rows, wide)))))
-    gram = to_numpy(_gram(image if is_tall else cast(image, wide)))
-    squares, turn = np.linalg.eigh(half @ gram @ half.T)
-    values = np.append(np.sqrt(squares[::-1]), ritz.values[k:])
-    first = to_namespace(turn[:, ::-1].T, ritz.right) @ ritz.right[:k, :]
-    right = array_namespace(first).concat([first, ritz.right[k:, :]])
-    return np.minimum.accumulate(values), lambda n: cast(right[:n, :], basis.dtype) @ basis
+    half = triangular_inverse(hasty_cholesky(_gram(cast(rows, wide))))
+    gram = _gram(image if is_tall else cast(image, wide))
+    xp = array_namespace(gram)
+
+    def refined() -> Refined:
+        squares, turn = xp.linalg.eigh(half @ gram @ half.T)
+        values = np.append(np.sqrt(to_numpy(squares)[::-1]), ritz.values[k:])
+        right = xp.concat([xp.flip(turn, axis=1).T @ ritz.right[:k, :], ritz.right[k:, :]])
+        return np.minimum.accumulate(values), lambda n: cast(right[:n, :], basis.dtype) @ basis
+
+    return refined
 
 
 # --- looking at the Ritz values ----------------------------------------------------------------
@@ -559,10 +605,14 @@ class Space:
     def start(cls, operator: Operator, rng: np.random.Generator, problem: Problem) -> Space:
         """A space with a Gaussian block as its frontier."""
         shape = (problem.block, operator.shape[1])
-        block = normal_draws(rng, shape, operator.mean, operator.dtype)
+        draws = normal_draws(rng, shape, operator.mean, operator.dtype)
+        return cls(operator, cls._orthonormal(draws), problem)
+
+    @staticmethod
+    def _orthonormal(draws: Array) -> Array:
         for _ in range(2):
-            _, block = _orthonormal(block, _gram(block), 0.0)
-        return cls(operator, block, problem)
+            _, draws = _orthonormal(draws, _gram(draws), 0.0)
+        return draws
 
     @property
     def size(self) -> int:
@@ -681,6 +731,15 @@ class HastySpace(Space):
     def __init__(self, operator: Operator, start: Array, problem: Problem) -> None:
         super().__init__(operator, start, problem)
         self._evidence: list[Array] = []
+
+    @staticmethod
+    def _orthonormal(draws: Array) -> Array:
+        """A Gram matrix of normal draws needs no look, if there are many more of them than rows."""
+        if draws.shape[1] < MANY_COLUMNS * draws.shape[0]:
+            return Space._orthonormal(draws)
+        for _ in range(2):
+            draws = cast(triangular_inverse(hasty_cholesky(_gram(draws))), draws.dtype) @ draws
+        return draws
 
     def _extended(self, basis: Rows | TallBasis, image: Array) -> tuple[Array, Array, Array]:
         if self.unit != 1.0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -19,6 +19,7 @@ from bayespca.io.tree import Decoder, Encoder, Kind, Record, members
 from .loop import Run, Trace
 
 S = TypeVar("S")
+ToNumPy = Callable[[Any], Any]
 
 ANYTHING = Kind("anything", lambda value: True)
 # Seconds between two times that a run is written.
@@ -38,6 +39,8 @@ class Checkpoint(Generic[S]):
         Tells the fit from others: that of another one is not taken up.
     every
         Seconds between two times that the run is written; `EVERY` by default.
+    to_numpy
+        Brings arrays to the host. They come back from the file as NumPy's.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class Checkpoint(Generic[S]):
         *,
         fingerprint: str,
         every: float | None = None,
+        to_numpy: ToNumPy = np.asarray,
     ) -> None:
         self.path = Path(path)
         classes = (*records, Run, Trace)
@@ -56,6 +60,7 @@ class Checkpoint(Generic[S]):
         }
         self._fingerprint = fingerprint
         self._every = EVERY if every is None else every
+        self._to_numpy = to_numpy
         self._written = time.monotonic()
 
     def find(self) -> Run[S] | None:
@@ -79,7 +84,7 @@ class Checkpoint(Generic[S]):
         """Write the run, unless that has just been done."""
         if time.monotonic() - self._written < self._every:
             return
-        encoder = Encoder(self._records)
+        encoder = Encoder(self._records, self._to_numpy)
         tree = encoder.encode(run, "run")
         archive.write(self.path, {"checkpoint": self._fingerprint, "run": tree}, encoder.arrays)
         self._written = time.monotonic()

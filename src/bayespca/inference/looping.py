@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from .checkpoint import Checkpoint
+from .checkpoint import Checkpoint, ToNumPy
 from .loop import Callback, Keeper, Run, Step, best_of, run
 
 S = TypeVar("S")
@@ -39,12 +39,16 @@ class Looping:
         start: Callable[[np.random.Generator], S],
         *,
         records: Iterable[type] = (),
+        to_numpy: ToNumPy = np.asarray,
         n_init: int | None = None,
     ) -> Run[S]:
-        """Run from each start, and take the best. `records` are what a state is made of."""
+        """Run from each start, and take the best.
+
+        `records` are what a state is made of; `to_numpy` brings its arrays to the host.
+        """
         count = self.n_init if n_init is None else n_init
         generators = np.random.default_rng(self.random_state).spawn(count)
-        keepers: list[Keeper[S] | None] = [self._keeper(i, records) for i in range(count)]
+        keepers: list[Keeper[S] | None] = [self._keeper(i, records, to_numpy) for i in range(count)]
         runs = [
             run(
                 step,
@@ -61,10 +65,11 @@ class Looping:
                 keeper.remove()
         return best_of(runs)
 
-    def _keeper(self, index: int, records: Iterable[type]) -> Keeper[S] | None:
+    def _keeper(self, index: int, records: Iterable[type], to_numpy: ToNumPy) -> Keeper[S] | None:
         if self.checkpoint is None:
             return None
         path = Path(self.checkpoint)
         path = path.with_name(f"{path.name}.{index + 1}") if index else path
         seed = self.random_state if isinstance(self.random_state, int) else None
-        return Checkpoint(path, records, fingerprint=f"{self.mark} {seed} {index}")
+        mark = f"{self.mark} {seed} {index}"
+        return Checkpoint(path, records, fingerprint=mark, to_numpy=to_numpy)

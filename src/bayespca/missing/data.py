@@ -160,6 +160,10 @@ class Holes(Shares):
 
     def over_columns(self, x: FloatArray) -> FloatArray:
         """Σⱼxⱼ over the observed columns of each pattern: (m,)."""
+        return to_numpy(self.over_columns_there(x))
+
+    def over_columns_there(self, x: Array) -> Array:
+        """The same where the data are."""
         xp, here = array_namespace(self.values), at(self.values, x)
         parts = row_blocks(self.patterns)
 
@@ -167,7 +171,7 @@ class Holes(Shares):
             return xp.matmul(_floats(self.patterns[rows, :]), here)
 
         sums = in_turn(work, parts) if is_numpy_array(self.patterns) else map(work, parts)
-        return to_numpy(xp.concat(list(sums)))
+        return xp.concat(list(sums))
 
     def over_patterns(self, x: NDArray[Any]) -> FloatArray:
         """Σx over the patterns in which each column is observed: (p,)."""
@@ -186,7 +190,9 @@ class Holes(Shares):
         low = int(np.searchsorted(self.starts, first, side="right")) - 1
         high = int(np.searchsorted(self.starts, last, side="left"))
         rows, which = slice(first, last), slice(low, high)
-        starts = np.clip(self.starts[low : high + 1], first, last) - first
+        starts = np.arange(last - first + 1)
+        if self.patterns.shape[0] < self.values.shape[0]:
+            starts = np.clip(self.starts[low : high + 1], first, last) - first
         return Block(rows, which, self.values[rows, :], self.patterns[which, :], starts)
 
     def edges(self, most: int | None = None) -> list[tuple[int, int]]:

@@ -140,6 +140,7 @@ def _run(data: Sample, options: Options) -> Solved:
         partial(step, data=data, model=model),
         partial(_start, data, model, options, noise),
         records=[State],
+        to_numpy=to_numpy,
         # From the closed form there is one start, and nothing random in it.
         n_init=None if options.init == "random" else 1,
     )
@@ -339,7 +340,7 @@ def _posterior(
     # Nothing is known of a column without values: the prior, and a mean as uncertain as the data.
     prior_b = state.prior_b if model.factors.family.integrates_b else np.zeros(H)
     b_cov[~live] = np.diag(np.append(prior_b, 1.0))
-    b[live], b_cov[live] = state.b, state.b_cov
+    b[live], b_cov[live] = to_numpy(state.b), to_numpy(state.b_cov)
     location, scales = np.zeros(p), np.ones(p)
     location[live] = data.location
     scales[live] = data.unit * root / unit

@@ -7,7 +7,7 @@ Rows are gone through in blocks: products of masks and packed outer products by 
 matrices of each pattern by a kernel. What is n×p is read, never written.
 
 Data may be on the device of another library: what is summed over rows is summed there, in larger
-blocks, and comes back as NumPy arrays.
+blocks, and stays there. Columns are then as well on the device as on the host.
 """
 
 from __future__ import annotations
@@ -23,7 +23,15 @@ from numpy.typing import NDArray
 
 from bayespca.engines import array_namespace, to_numpy
 from bayespca.engines.arrays import device, is_numpy_array
-from bayespca.engines.kernels import Found, Kernel, given_gram, kernel_for
+from bayespca.engines.kernels import (
+    Found,
+    Kernel,
+    by_device,
+    given_gram,
+    has_device_kernel,
+    kernel_for,
+    over_patterns,
+)
 from bayespca.engines.packing import packed, unpacked
 from bayespca.engines.parallel import in_turn
 from bayespca.engines.places import at, taken
@@ -54,8 +62,8 @@ class Columns:
         Whether A is integrated out; where it is point-estimated its covariance is 0.
     """
 
-    b: FloatArray
-    b_cov: FloatArray
+    b: Array
+    b_cov: Array
     prior_a: FloatArray
     noise_variance: float
     integrated: bool = True
@@ -65,14 +73,14 @@ class Columns:
         return int(self.prior_a.size)
 
     @property
-    def second(self) -> FloatArray:
+    def second(self) -> Array:
         """⟨b̃b̃ᵀ⟩ of each column."""
         return second_moments(self.b, self.b_cov)
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Sums over the rows of A, ã = (a, 1).
+    """Sums over the rows of A, ã = (a, 1); arrays are where the data are.
 
     Attributes
     ----------
@@ -88,10 +96,10 @@ class Sums:
     Covariances and log_det count with the share of each row that was asked for.
     """
 
-    second: FloatArray
-    cross: FloatArray
-    everything: FloatArray
-    log_det: float
+    second: Array
+    cross: Array
+    everything: Array
+    log_det: Any
 
 
 def sums_over_rows(
@@ -104,10 +112,11 @@ def sums_over_rows(
     H = columns.rank
     task = _task(columns, share=share, root=root)
     second, cross, everything, log_det = data.total(_summed, task)
-    cross = np.concatenate([cross.T, data.totals[:, None]], axis=1)
+    xp = array_namespace(cross)
+    cross = xp.concat([cross.T, at(cross, data.totals)[:, None]], axis=1)
     if root is not None:
-        cross /= root[:, None]
-    log_det = share * float(log_det) if columns.integrated else 0.0
+        cross /= at(cross, root)[:, None]
+    log_det = share * log_det if columns.integrated else 0.0
     return Sums(unpacked(second.T, H + 1), cross, unpacked(everything, H + 1), log_det)
 
 
@@ -139,15 +148,25 @@ def latent_means(data: Holes, columns: Columns) -> Array:
 def log_precision_along(data: Sample, columns: Columns, v: FloatArray) -> float:
     """Σᵢ log vᵀΣᵢ⁻¹v over all rows."""
     H, s2 = columns.rank, columns.noise_variance
-    squares = np.einsum("h,jhk,k->j", v, columns.second[:, :H, :H], v)
+    xp, along = array_namespace(columns.b), at(columns.b, v)
+    spread = xp.matmul(xp.matmul(columns.b_cov[:, :H, :H], along), along)
+    squares = spread + xp.matmul(columns.b[:, :H], along) ** 2
     return data.total(_log_precisions, squares / s2, float(v @ (v / columns.prior_a)))
 
 
-def _log_precisions(data: Holes, of_columns: FloatArray, of_prior: float) -> float:
-    return float(np.diff(data.starts) @ np.log(data.over_columns(of_columns) + of_prior))
+def _log_precisions(data: Holes, of_columns: Array, of_prior: float) -> float:
+    logs = array_namespace(data.values).log(data.over_columns_there(of_columns) + of_prior)
+    return float(_over_rows(logs, data.starts, data.shape[0]))
 
 
-def second_moments(mean: FloatArray, cov: FloatArray) -> FloatArray:
+def _over_rows(of_patterns: Array, starts: NDArray[np.intp], n: int) -> Array:
+    """The sum over n rows of a number that their patterns have."""
+    if of_patterns.shape[0] == n:
+        return array_namespace(of_patterns).sum(of_patterns)
+    return at(of_patterns, np.diff(starts)) @ of_patterns
+
+
+def second_moments(mean: Array, cov: Array) -> Array:
     """⟨xxᵀ⟩ of each row."""
     return cov + mean[:, :, None] * mean[:, None, :]
 
@@ -180,11 +199,14 @@ class _Part(NamedTuple):
 
 def _task(columns: Columns, *, share: float, root: FloatArray | None) -> _Task:
     H, s2 = columns.rank, columns.noise_variance
-    moments = columns.second
-    outer = np.concatenate([packed(moments[:, :H, :H]), moments[:, :H, H]], axis=1)
-    b = columns.b[:, :H] if root is None else columns.b[:, :H] / root[:, None]
+    moments, b = columns.second, columns.b[:, :H]
+    outer = array_namespace(b).concat([packed(moments[:, :H, :H]), moments[:, :H, H]], axis=1).T
+    if is_numpy_array(outer):
+        outer = np.ascontiguousarray(outer)
+    if root is not None:
+        b = b / at(b, root)[:, None]
     weight = share if columns.integrated else 0.0
-    return _Task(np.ascontiguousarray(outer.T), b, s2 / columns.prior_a, s2, weight)
+    return _Task(outer, b, s2 / columns.prior_a, s2, weight)
 
 
 def _placed(task: _Task, like: Array) -> _Task:
@@ -205,10 +227,13 @@ def _shared(data: Holes) -> Holes:
 
 def _parts(data: Holes, task: _Task) -> Iterator[_Part]:
     task = _placed(task, data.values)
-    if not is_numpy_array(data.values):
-        return map(partial(_part_on_device, task=task), suited_blocks(data, task.ridge.size))
-    kernel = kernel_for(data.shape[0], len(data.patterns), task.ridge.size)
-    return in_turn(lambda edge: _part(data.block(*edge), task, kernel), data.edges())
+    n, m, H = data.shape[0], data.patterns.shape[0], task.ridge.size
+    if is_numpy_array(data.values):
+        kernel = kernel_for(n, m, H)
+        return in_turn(lambda edge: _part(data.block(*edge), task, kernel), data.edges())
+    if has_device_kernel(data.values, n, m, H):
+        return map(partial(_part, task=task, kernel=by_device), suited_blocks(data, H))
+    return map(partial(_part_by_products, task=task), suited_blocks(data, H))
 
 
 def _posteriors(data: Holes, task: _Task) -> Iterator[tuple[Block, Array, Array]]:
@@ -230,14 +255,14 @@ def _posteriors(data: Holes, task: _Task) -> Iterator[tuple[Block, Array, Array]
 
 
 def _added(parts: Iterator[_Part]) -> _Part:
-    """Their sum, on the host."""
+    """Their sum."""
     second, cross, everything, log_det = next(parts)
     for part in parts:
         second += part.second
         cross += part.cross
         everything += part.everything
         log_det = log_det + part.log_det
-    return _Part(*map(to_numpy, (second, cross, everything, log_det)))
+    return _Part(second, cross, everything, log_det)
 
 
 def _part(block: Block, task: _Task, kernel: Kernel) -> _Part:
@@ -245,8 +270,8 @@ def _part(block: Block, task: _Task, kernel: Kernel) -> _Part:
     return _Part(
         found.second @ block.mask,
         found.a.T @ block.values,
-        found.second.sum(axis=1),
-        block.counts @ found.log_dets,
+        over_patterns(found.second),
+        _over_rows(found.log_dets, block.starts, block.values.shape[0]),
     )
 
 
@@ -259,10 +284,13 @@ def _gram_and_pull(block: Block, task: _Task) -> tuple[Array, Array]:
     """Packed Σⱼ⟨bⱼbⱼᵀ⟩ of each pattern, in columns, and Σⱼ(xᵢⱼ⟨bⱼ⟩ − ⟨bⱼμⱼ⟩) of each row."""
     xp = array_namespace(block.values)
     H = task.ridge.size
-    both = xp.matmul(task.outer, block.mask.T)
+    if is_numpy_array(block.values):
+        both = xp.matmul(task.outer, block.mask.T)
+    else:  # what belongs to a pattern in one piece
+        both = xp.matmul(block.mask, task.outer.T).T
     size = both.shape[0] - H
     drift = both[size:, :].T
-    if block.values.shape[0] > block.counts.size:
+    if block.values.shape[0] > block.seen.shape[0]:
         drift = taken(drift, block.pattern)
     pull = xp.matmul(block.values, task.b)
     pull -= drift
@@ -273,11 +301,15 @@ def suited_blocks(data: Holes, rank: int) -> Iterator[Block]:
     """Blocks of the size that suits the place where the data are."""
     if is_numpy_array(data.values):
         return data.blocks()
-    of_a_row = 2 * data.shape[1] + 4 * (rank + 1) ** 2
+    n, p = data.shape
+    of_a_row = 2 * p + 4 * (rank + 1) ** 2
+    if has_device_kernel(data.values, n, data.patterns.shape[0], rank):
+        # A mask, and packed matrices before and after.
+        of_a_row = p + (rank + 2) ** 2
     return data.blocks(max(DEVICE_BLOCK_BYTES // (8 * of_a_row), BLOCK))
 
 
-# --- on a device -------------------------------------------------------------------------------
+# --- on a device without kernels ---------------------------------------------------------------
 
 
 def _given_block(block: Block, task: _Task) -> tuple[Array, Array, Array]:
@@ -285,7 +317,7 @@ def _given_block(block: Block, task: _Task) -> tuple[Array, Array, Array]:
     return given_gram(gram, pull, block.starts, task.ridge, task.s2)
 
 
-def _part_on_device(block: Block, task: _Task) -> _Part:
+def _part_by_products(block: Block, task: _Task) -> _Part:
     """The sums over a block by products alone: array libraries have no sums over groups of rows."""
     xp = array_namespace(block.values)
     a, cov, log_dets = _given_block(block, task)
@@ -298,7 +330,7 @@ def _part_on_device(block: Block, task: _Task) -> _Part:
         _by_column(squares, spread, block),
         xp.matmul(a.T, block.values),
         xp.sum(squares, axis=1) + xp.sum(spread, axis=1),
-        xp.sum(counts * log_dets),
+        _over_rows(log_dets, block.starts, block.values.shape[0]),
     )
 
 

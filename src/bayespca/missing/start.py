@@ -226,8 +226,9 @@ def with_one_more(state: State, data: Sample) -> State:
     gamma = float(found.spectrum.singular_values[0] * found.spectrum.scale)
     size = max(gamma * np.sqrt(n * p) / float(data.column_counts.sum()), 1e-6)
     H = state.rank
-    b = np.insert(state.b, H, to_numpy(found.right(1)[0, :]) * np.sqrt(p * size), axis=1)
-    b_cov = np.insert(np.insert(state.b_cov, H, 0.0, axis=1), H, 0.0, axis=2)
+    new = to_numpy(found.right(1)[0, :]) * np.sqrt(p * size)
+    b = np.insert(to_numpy(state.b), H, new, axis=1)
+    b_cov = np.insert(np.insert(to_numpy(state.b_cov), H, 0.0, axis=1), H, 0.0, axis=2)
     prior_a, prior_b = (np.append(prior, size) for prior in (state.prior_a, state.prior_b))
     return replace(state, b=b, b_cov=b_cov, prior_a=prior_a, prior_b=prior_b, energy=np.inf)
 

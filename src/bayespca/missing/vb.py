@@ -14,16 +14,24 @@ there are no holes this is the closed form's free energy, exactly.
 
 After each sweep the latent space is moved, turned and stretched to where the free energy is lowest:
 zero mean of A, and ⟨AᵀA⟩ and ⟨BᵀB⟩ diagonal (`inference.factors`).
+
+The moments of columns are where the sums over rows are, on a device or on the host; what has the
+size of components, and one number for each column, is on the host.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.engines.packing import inverses
+from bayespca.engines import array_namespace, to_numpy
+from bayespca.engines.arrays import device
+from bayespca.engines.kernels import given_gram
+from bayespca.engines.packing import packed, turned
+from bayespca.engines.places import at, taken
 from bayespca.inference import Factors, Info
 from bayespca.inference.rounding import is_rounding
 from bayespca.spectrum import VB
@@ -32,6 +40,8 @@ from .data import Sample
 from .idle import Idle, update_idle
 from .rows import Columns, Sums, log_precision_along, second_moments, sums_over_rows
 
+# Arrays of any namespace.
+Array = Any
 FloatArray = NDArray[np.float64]
 
 LOG_2PI = float(np.log(2 * np.pi))
@@ -80,8 +90,8 @@ class State:
     `energy` is the free energy, and `batch` the number of components to try to do without.
     """
 
-    b: FloatArray
-    b_cov: FloatArray
+    b: Array
+    b_cov: Array
     prior_a: FloatArray
     prior_b: FloatArray
     noise_variance: float
@@ -122,9 +132,10 @@ def sweep(state: State, data: Sample, model: Model) -> State:
     root = None if state.psi is None else np.sqrt(state.psi)
     columns = columns_of(state, integrated=model.factors.family.integrates_a)
     sums = sums_over_rows(data, columns, share=data.share, root=root)
-    b, b_cov = _update_columns(state, data, sums, model)
-    moved = _settled(replace(state, b=b, b_cov=b_cov), data, sums, model)
-    state, parts = _with_components_that_pay(*moved, columns, data, model)
+    state, parts, components = _settled(
+        state, _update_columns(state, data, sums, model), data, sums, model
+    )
+    state, parts = _with_components_that_pay(state, parts, components, columns, data, model)
     state, parts = _with_best_noise(state, parts, model)
     energy = parts.free_energy
     if state.psi is not None:
@@ -137,85 +148,148 @@ def columns_of(state: State, *, integrated: bool = True) -> Columns:
     return Columns(state.b, state.b_cov, state.prior_a, state.noise_variance, integrated)
 
 
-def _update_columns(
-    state: State, data: Sample, sums: Sums, model: Model
-) -> tuple[FloatArray, FloatArray]:
-    """r(bⱼ, μⱼ)"""
-    H, p, s2 = state.rank, len(state.b), state.noise_variance
-    known = H + data.centred
-    precision = sums.second[:, :known, :known] / s2
-    precision[:, range(H), range(H)] += 1 / state.prior_b
-    if data.centred:
+@dataclass(frozen=True, eq=False)
+class _Loadings:
+    """r(bⱼ, μⱼ), and Σⱼ log|·| of what is integrated out of them."""
+
+    b: Array
+    b_cov: Array
+    log_det: Any
+
+
+def _update_columns(state: State, data: Sample, sums: Sums, model: Model) -> _Loadings:
+    """r(bⱼ, μⱼ): what columns do with rows is what rows do with columns."""
+    xp = array_namespace(sums.second)
+    H, p, s2 = state.rank, state.b.shape[0], state.noise_variance
+    known, joint = H + data.centred, model.factors.family.integrates_b
+    gram = packed(sums.second[:, :known, :known])
+    ridge = np.append(s2 / state.prior_b, np.zeros(known - H))
+    if data.centred and not data.column_counts.all():
         # A column without any value: its mean stays, with an error as large as the data.
-        precision[data.column_counts == 0, H, H] = 1.0
-    inner, _ = inverses(precision)
-    b, b_cov = np.zeros((p, H + 1)), np.zeros((p, H + 1, H + 1))
-    b[:, :known] = np.einsum("jhk,jk->jh", inner, sums.cross[:, :known]) / s2
-    if model.factors.family.integrates_b:
-        b_cov[:, :known, :known] = inner
-    elif data.centred:
-        b_cov[:, H, H] = 1 / precision[:, H, H]
-    return b, b_cov
+        gram[:, -1] += s2 * at(gram, data.column_counts == 0)
+    # Of μ where b is known.
+    alone = s2 / gram[:, -1] if data.centred else None
+    pull = xp.asarray(sums.cross[:, :known], copy=True)
+    b, b_cov, log_dets = given_gram(gram.T, pull, np.arange(p + 1), ridge, s2)
+    if not joint:
+        b_cov, log_dets = xp.zeros_like(b_cov), 0 * log_dets
+        if alone is not None:
+            b_cov[:, H, H], log_dets = alone, xp.log(alone)
+    if not data.centred:
+        b, b_cov = _with_known_mean(b, b_cov)
+    return _Loadings(b, b_cov, xp.sum(log_dets))
+
+
+def _with_known_mean(b: Array, b_cov: Array) -> tuple[Array, Array]:
+    """Moments of (b, 0) from those of b."""
+    xp, place = array_namespace(b), device(b)
+    p, H = b.shape
+    mean = xp.zeros((p, H + 1), dtype=b.dtype, device=place)
+    cov = xp.zeros((p, H + 1, H + 1), dtype=b.dtype, device=place)
+    mean[:, :H], cov[:, :H, :H] = b, b_cov
+    return mean, cov
 
 
 def _settled(
-    state: State, data: Sample, sums: Sums, model: Model
-) -> tuple[State, Parts, FloatArray]:
-    """The state in the best coordinates with the best priors, its free energy, and R⁻¹."""
-    H, n = state.rank, data.shape[0]
-    b, b_cov = state.b, state.b_cov
-    mean = sums.everything[:H, H] / n * data.centred
-    Saa = sums.everything[:H, :H] - n * np.outer(mean, mean)
-    b, b_cov = _changed(b, b_cov, np.eye(H), mean)
-    Sbb = b[:, :H].T @ b[:, :H] + b_cov[:, :H, :H].sum(axis=0)
+    state: State, found: _Loadings, data: Sample, sums: Sums, model: Model
+) -> tuple[State, Parts, _Components]:
+    """The state in the best coordinates with the best priors, its free energy, and what each
+    component has to do with it.
+    """
+    xp = array_namespace(sums.second)
+    (n, p), H, family = data.shape, state.rank, model.factors.family
+    everything = to_numpy(sums.everything)
+    mean = everything[:H, H] / n * data.centred
+    Saa = everything[:H, :H] - n * np.outer(mean, mean)
+    b = found.b[:, :H]
+    Sbb = to_numpy(xp.matmul(b.T, b) + xp.sum(found.b_cov[:, :H, :H], axis=0))
     R, back = model.factors.best_turn(Saa, Sbb) or (np.eye(H), np.eye(H))
-    b, b_cov = _changed(b, b_cov, back, np.zeros(H))
-    # ã ↦ (Rᵀ(a − mean), 1)
-    change = np.eye(H + 1)
-    change[:H, :H], change[:H, H] = R.T, -R.T @ mean
     log_det = 2 * float(np.linalg.slogdet(R)[1])
     Sa, Sb = np.diag(R.T @ Saa @ R), np.diag(back @ Sbb @ back.T)
     prior_a, prior_b = model.factors.priors(Sa, Sb)
+    # ã ↦ (Rᵀ(a − mean), 1), and b̃ ↦ (R⁻¹b, μ + bᵀmean)
+    change, opposite = np.eye(H + 1), np.eye(H + 1)
+    change[:H, :H], change[:H, H] = R.T, -R.T @ mean
+    opposite[:H, :H], opposite[H, :H] = back, mean
+    there = at(found.b, opposite)
+    b, b_cov = xp.matmul(found.b, there.T), turned(found.b_cov, there)
+    components = _Components.of(b, b_cov, sums, change, back, state, data)
     idle = None
     if state.idle is not None:
         idle = update_idle(state.idle, data, model.factors, model.most - H, state.noise_variance)
+    squares = data.squares if state.psi is None else data.squares / state.psi
     parts = Parts(
         factors=model.factors,
         has_mean=data.centred,
         counts=data.column_counts,
-        squares=data.squares if state.psi is None else data.squares / state.psi,
-        cross=(sums.cross @ change.T) * b,
-        overlap=second_moments(b, b_cov) * (change @ sums.second @ change.T),
+        squares=squares,
+        residuals=squares + components.misfit + (0.0 if idle is None else idle.overlap),
         Sa=Sa,
         Sb=Sb,
         prior_a=prior_a,
         prior_b=prior_b,
-        log_det_a=sums.log_det + data.freedom * log_det,
-        log_det_b=_log_dets(b_cov, data, model),
+        log_det_a=float(sums.log_det) + data.freedom * log_det,
+        log_det_b=float(found.log_det) - p * log_det * family.integrates_b,
         noise_variance=state.noise_variance,
         n_gone=state.n_gone if model.factors.prior.is_learned else model.most - H,
         idle=idle,
     )
     state = replace(state, b=b, b_cov=b_cov, prior_a=prior_a, prior_b=prior_b)
-    return replace(state, idle=None if idle is None else idle.b), parts, back
+    return replace(state, idle=None if idle is None else idle.b), parts, components
 
 
-def _changed(
-    b: FloatArray, b_cov: FloatArray, back: FloatArray, mean: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """B for (A − mean)·R: B·R⁻ᵀ, and μ takes over B·mean."""
-    H = mean.size
-    change = np.eye(H + 1)
-    change[:H, :H], change[H, :H] = back, mean
-    return b @ change.T, change @ b_cov @ change.T
+@dataclass(frozen=True, eq=False)
+class _Components:
+    """What each component has to do with the residuals, in the new coordinates.
 
+    Of each column: `cross` is Σ x·ã·b̃ by component, `overlap` Σ⟨b̃b̃ᵀ⟩⟨ããᵀ⟩ by pairs of components,
+    `precision` (Σ⁻¹)ₕₕ of (b, μ), all of them where the sums over rows are. `back` is R⁻¹.
+    """
 
-def _log_dets(b_cov: FloatArray, data: Sample, model: Model) -> float:
-    """Σ log|·| of what is integrated out of (B, μ)."""
-    H = b_cov.shape[1] - 1
-    first = 0 if model.factors.family.integrates_b else H
-    known = b_cov[:, first : H + data.centred, first : H + data.centred]
-    return float(np.linalg.slogdet(known)[1].sum()) if known.shape[1] else 0.0
+    cross: Array
+    overlap: Array
+    precision: Array
+    back: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        b: Array,
+        b_cov: Array,
+        sums: Sums,
+        change: FloatArray,
+        back: FloatArray,
+        before: State,
+        data: Sample,
+    ) -> _Components:
+        xp, H = array_namespace(b), len(back)
+        there = at(b, change)
+        second = turned(sums.second, there)
+        # eₕᵀΣ⁻¹eₕ, where Σ⁻¹ was known in the old coordinates; without values it is that of μ.
+        of_prior = change[:H, :H] ** 2 @ (1 / before.prior_b)
+        precision = xp.linalg.diagonal(second)[:, :H] / before.noise_variance + at(b, of_prior)
+        if data.centred and not data.column_counts.all():
+            precision += at(b, np.outer(data.column_counts == 0, change[:H, H] ** 2))
+        overlap = second_moments(b, b_cov) * second
+        return cls(xp.matmul(sums.cross, there.T) * b, overlap, precision, back)
+
+    @property
+    def misfit(self) -> FloatArray:
+        """Σ⟨(x − b̃ᵀã)²⟩ − Σx² over the observed cells of each column."""
+        xp = array_namespace(self.cross)
+        return to_numpy(xp.sum(self.overlap, axis=(1, 2)) - 2 * xp.sum(self.cross, axis=1))
+
+    def misfit_of(self, h: int, present: FloatArray) -> FloatArray:
+        """What a component contributes to that, beside those that are `present`, which are 1."""
+        xp = array_namespace(self.cross)
+        row = self.overlap[:, h, :]
+        twice = xp.matmul(row, at(row, 2 * present)) - row[:, h]
+        return to_numpy(twice - 2 * self.cross[:, h])
+
+    def log_precision(self, h: int) -> float:
+        """Σⱼ log (Σ⁻¹)ₕₕ"""
+        xp = array_namespace(self.precision)
+        return float(xp.sum(xp.log(self.precision[:, h])))
 
 
 # --- the free energy ---------------------------------------------------------------------------
@@ -225,16 +299,15 @@ def _log_dets(b_cov: FloatArray, data: Sample, model: Model) -> float:
 class Parts:
     """What the free energy is made of.
 
-    Of each column: counts are the observed cells, squares is Σx², cross Σ x·ã·b̃ by component,
-    overlap Σ⟨b̃b̃ᵀ⟩⟨ããᵀ⟩ by pairs of components. Sa and Sb are ⟨‖·‖²⟩ of the columns of A and B.
+    Of each column: counts are the observed cells, squares is Σx², residuals Σ⟨(x − b̃ᵀã)²⟩. Sa and
+    Sb are ⟨‖·‖²⟩ of the columns of A and B.
     """
 
     factors: Factors
     has_mean: bool
     counts: FloatArray
     squares: FloatArray
-    cross: FloatArray
-    overlap: FloatArray
+    residuals: FloatArray
     Sa: FloatArray
     Sb: FloatArray
     prior_a: FloatArray
@@ -244,13 +317,6 @@ class Parts:
     noise_variance: float
     n_gone: int
     idle: Idle | None
-
-    @property
-    def residuals(self) -> FloatArray:
-        """Σ⟨(x − b̃ᵀã)²⟩ over the observed cells of each column."""
-        overlap = self.overlap.sum(axis=(1, 2))
-        idle = 0.0 if self.idle is None else self.idle.overlap
-        return np.asarray(self.squares - 2 * self.cross.sum(axis=1) + overlap + idle)
 
     @property
     def free_energy(self) -> float:
@@ -295,24 +361,25 @@ def _with_best_psi(state: State, parts: Parts, model: Model) -> tuple[State, Par
     H, psi = state.rank, state.psi
     assert psi is not None
     assert model.least_noise is not None
-    loadings = state.b[:, :H] ** 2 + np.einsum("jhh->jh", state.b_cov[:, :H, :H])
+    xp = array_namespace(state.b)
+    variances = xp.linalg.diagonal(state.b_cov)[:, :H]
+    loadings = to_numpy(state.b[:, :H] ** 2 + variances)
     prior = loadings @ (1 / state.prior_b)
     count = H * np.isfinite(model.factors.prior.variance)
     if parts.idle is not None:
         prior += parts.idle.count * parts.idle.b / model.factors.prior.variance
         count += parts.idle.count
-    residuals, freedom = parts.residuals, parts.counts + count
-    phi = np.maximum((residuals + prior) / freedom, model.least_noise / psi)
+    phi = np.maximum((parts.residuals + prior) / (parts.counts + count), model.least_noise / psi)
     scaled = replace(
         parts,
         squares=parts.squares / phi,
-        cross=parts.cross / phi[:, None],
-        overlap=parts.overlap / phi[:, None, None],
+        residuals=parts.residuals / phi,
         Sb=(loadings / phi[:, None]).sum(axis=0),
         log_det_b=parts.log_det_b - _integrated_entries(parts, H) * float(np.log(phi).sum()),
         idle=None if parts.idle is None else parts.idle.rescaled(phi),
     )
-    b, b_cov = state.b / np.sqrt(phi)[:, None], state.b_cov / phi[:, None, None]
+    there = at(state.b, phi)
+    b, b_cov = state.b / xp.sqrt(there)[:, None], state.b_cov / there[:, None, None]
     idle = None if scaled.idle is None else scaled.idle.b
     return replace(state, b=b, b_cov=b_cov, psi=psi * phi, idle=idle), scaled
 
@@ -326,67 +393,57 @@ def _integrated_entries(parts: Parts, H: int) -> int:
 
 
 def _with_components_that_pay(
-    state: State, parts: Parts, back: FloatArray, before: Columns, data: Sample, model: Model
+    state: State, parts: Parts, own: _Components, before: Columns, data: Sample, model: Model
 ) -> tuple[State, Parts]:
     """Without components that are zero or, under empirical VB, better left out."""
     if model.prunes:
-        return _without_weakest(state, parts, back, before, data, model)
+        return _without_weakest(state, parts, own, before, data, model)
     if model.has_idle or model.keeps_all:
         return state, parts
     size = float(parts.squares.sum())
     gone = np.flatnonzero(parts.Sa * parts.Sb <= VANISHED**2 * size)
     if parts.factors.prior.is_learned:
         gone = np.union1d(gone, np.flatnonzero(parts.prior_a <= parts.factors.least))
+    present = np.ones(state.rank + 1)
     for h in gone[::-1]:
-        parts = _parts_without(parts, h, _log_precisions(state, h, back, before, data, model))
-        state, back = without_component(state, h), np.delete(back, h, axis=0)
+        parts = _parts_without(parts, h, own, present, before, data)
         parts = replace(parts, n_gone=parts.n_gone + 1)
+        state, present[h] = without_component(state, h), 0.0
     return replace(state, n_gone=parts.n_gone), parts
 
 
 def _without_weakest(
-    state: State, parts: Parts, back: FloatArray, before: Columns, data: Sample, model: Model
+    state: State, parts: Parts, own: _Components, before: Columns, data: Sample, model: Model
 ) -> tuple[State, Parts]:
     """Drop the last component if the free energy is lower without it; rows are from `before`."""
     h = state.rank - 1
     if h < 0:
         return state, parts
-    less = _parts_without(parts, h, _log_precisions(state, h, back, before, data, model))
+    less = _parts_without(parts, h, own, np.ones(state.rank + 1), before, data)
     least = model.least_noise if state.psi is None else None
     if less.at_best_noise(least).free_energy >= parts.at_best_noise(least).free_energy:
         return state, parts
     return without_component(state, h), less
 
 
-def _log_precisions(
-    state: State, h: int, back: FloatArray, before: Columns, data: Sample, model: Model
-) -> tuple[float, float]:
-    """Σ log (Σ⁻¹)ₕₕ for the rows of A and of (B, μ) in the new coordinates."""
-    family, along_a, along_b = model.factors.family, 0.0, 0.0
+def _parts_without(
+    parts: Parts, h: int, own: _Components, present: FloatArray, before: Columns, data: Sample
+) -> Parts:
+    """Without a component, of those that are `present`: |Σ₋ₕ| = |Σ|·(Σ⁻¹)ₕₕ."""
+    family, along_a, along_b = parts.factors.family, 0.0, 0.0
     if family.integrates_a:
-        along_a = data.share * log_precision_along(data, before, back[h])
+        along_a = data.share * log_precision_along(data, before, own.back[h])
     if family.integrates_b:
-        known = state.rank + data.centred
-        unit = np.zeros((len(state.b), known, 1))
-        unit[:, h] = 1.0
-        along = np.linalg.solve(state.b_cov[:, :known, :known], unit)[:, h, 0]
-        along_b = float(np.log(along).sum())
-    return along_a, along_b
-
-
-def _parts_without(parts: Parts, h: int, log_precisions: tuple[float, float]) -> Parts:
-    """Without a component: |Σ₋ₕ| = |Σ|·(Σ⁻¹)ₕₕ."""
-    keep = _others(h, parts.cross.shape[1])
+        along_b = own.log_precision(h)
     return replace(
         parts,
-        cross=parts.cross[:, keep],
-        overlap=parts.overlap[:, keep[:, None], keep],
+        residuals=parts.residuals - own.misfit_of(h, present),
         Sa=np.delete(parts.Sa, h),
         Sb=np.delete(parts.Sb, h),
         prior_a=np.delete(parts.prior_a, h),
         prior_b=np.delete(parts.prior_b, h),
-        log_det_a=parts.log_det_a + log_precisions[0],
-        log_det_b=parts.log_det_b + log_precisions[1],
+        log_det_a=parts.log_det_a + along_a,
+        log_det_b=parts.log_det_b + along_b,
     )
 
 
@@ -395,8 +452,8 @@ def without_component(state: State, h: int) -> State:
     keep = _others(h, state.rank + 1)
     return replace(
         state,
-        b=state.b[:, keep],
-        b_cov=state.b_cov[:, keep[:, None], keep],
+        b=taken(state.b, keep, axis=1),
+        b_cov=taken(taken(state.b_cov, keep, axis=1), keep, axis=2),
         prior_a=np.delete(state.prior_a, h),
         prior_b=np.delete(state.prior_b, h),
     )
@@ -420,8 +477,8 @@ def has_mean(state: State, data: Sample, model: Model) -> NDArray[np.bool_]:
     if model.prunes or model.keeps_all:
         return np.ones(state.rank, dtype=np.bool_)
     H, family = state.rank, model.factors.family
-    mean_b = np.einsum("jh,jh->h", state.b[:, :H], state.b[:, :H])
-    spread_b = np.einsum("jhh->h", state.b_cov[:, :H, :H])
+    b, b_cov = to_numpy(state.b)[:, :H], to_numpy(state.b_cov)[:, :H, :H]
+    mean_b, spread_b = np.einsum("jh,jh->h", b, b), np.einsum("jhh->h", b_cov)
     mean_a = mean_squares_of_rows(state, data, integrated=False)
     spread_a = np.zeros(H)
     if family.integrates_a:
@@ -435,9 +492,9 @@ def mean_squares_of_rows(state: State, data: Sample, *, integrated: bool) -> Flo
     root = None if state.psi is None else np.sqrt(state.psi)
     columns = columns_of(state, integrated=integrated)
     sums = sums_over_rows(data, columns, share=data.share, root=root)
-    H, n = state.rank, data.shape[0]
-    mean = sums.everything[:H, H] / n * data.centred
-    return np.asarray((np.diag(sums.everything)[:H] - n * mean**2) / data.freedom)
+    (n, _), H, everything = data.shape, state.rank, to_numpy(sums.everything)
+    mean = everything[:H, H] / n * data.centred
+    return np.asarray((np.diag(everything)[:H] - n * mean**2) / data.freedom)
 
 
 def with_more(state: State, model: Model, count: int) -> State:
@@ -446,11 +503,11 @@ def with_more(state: State, model: Model, count: int) -> State:
     If the data support them, they grow from there; if not, they become as idle as they were.
     """
     assert state.idle is not None
-    H, p = state.rank, len(state.b)
+    p, H = state.b.shape[0], state.rank
     wide = H + count + 1
     b, b_cov = np.zeros((p, wide)), np.zeros((p, wide, wide))
     old, new = np.append(np.arange(H), wide - 1), np.arange(H, H + count)
-    b[:, old], b_cov[:, old[:, None], old] = state.b, state.b_cov
+    b[:, old], b_cov[:, old[:, None], old] = to_numpy(state.b), to_numpy(state.b_cov)
     b_cov[:, new, new] = state.idle[:, None]
     # Any directions will do: signs that have nothing to do with the data.
     signs = np.random.default_rng(H).choice([-1.0, 1.0], size=(p, count))
