@@ -26,6 +26,7 @@ __all__ = [
     "hasty_cholesky",
     "is_numpy_array",
     "is_sparse",
+    "is_torch_array",
     "normal_draws",
     "numpy_dtype",
     "on_accelerator",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import array_namespace, device
+from .arrays import array_namespace, device, is_torch_array
 
 # Arrays of any namespace.
 Array = Any
@@ -20,14 +20,22 @@ def packed(matrices: Array) -> Array:
     """The upper triangles of (…, H, H), one row of H(H + 1)/2 each."""
     xp, H = array_namespace(matrices), matrices.shape[-1]
     flat = xp.reshape(matrices, (*matrices.shape[:-2], H * H))
-    return xp.take(flat, _placed(_upper, H, xp, _Place.of(flat)), axis=-1)
+    return _selected(flat, _placed(_upper, H, xp, _Place.of(flat)))
 
 
 def unpacked(triangles: Array, size: int) -> Array:
     """The symmetric matrices (…, size, size) of packed triangles."""
     xp = array_namespace(triangles)
-    full = xp.take(triangles, _placed(_both, size, xp, _Place.of(triangles)), axis=-1)
+    full = _selected(triangles, _placed(_both, size, xp, _Place.of(triangles)))
     return xp.reshape(full, (*triangles.shape[:-1], size, size))
+
+
+def _selected(entries: Array, index: Array) -> Array:
+    """entries[…, index]"""
+    if is_torch_array(entries):
+        # As the standard has it, torch would be asked first whether any of the index is negative.
+        return entries.index_select(-1, index)
+    return array_namespace(entries).take(entries, index, axis=-1)
 
 
 def _upper(H: int) -> NDArray[np.intp]:
