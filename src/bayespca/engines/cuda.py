@@ -6,7 +6,7 @@ is served by its own calls.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -168,20 +168,34 @@ def _launch(
     rows: int = 0,
 ) -> None:
     """Call a kernel where `like` is, after what its library has been told to do there."""
-    import cupy
-
-    kernel = _kernels(rows).get_function(name)
-    with ExitStack() as stack:
-        if is_torch_array(like):
-            import torch
-
-            stack.enter_context(cupy.cuda.Device(like.device.index))
-            stack.enter_context(_stream(torch.cuda.current_stream(like.device).cuda_stream))
-        else:
-            stack.enter_context(like.device)
+    kernel = _kernel(name, rows)
+    with _place(like):
         if shared > UNASKED:
             kernel.max_dynamic_shared_size_bytes = shared
         kernel(grid, block, tuple(map(_argument, arguments)), shared_mem=shared)
+
+
+@cache
+def _kernel(name: str, rows: int) -> Any:
+    return _kernels(rows).get_function(name)
+
+
+def _place(like: Array) -> AbstractContextManager[Any]:
+    """The device and the stream that the library of `like` is using, for CuPy."""
+    import cupy
+
+    if is_cupy_array(like):
+        return nullcontext() if like.device == cupy.cuda.Device() else like.device
+    import torch
+
+    handle = torch.cuda.current_stream(like.device).cuda_stream
+    there = cupy.cuda.Device(like.device.index)
+    if there == cupy.cuda.Device() and handle == cupy.cuda.get_current_stream().ptr:
+        return nullcontext()
+    stack = ExitStack()
+    stack.enter_context(there)
+    stack.enter_context(_stream(handle))
+    return stack
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,25 @@ def at(like: Array, values: Array) -> Array:
     return cast(values, xp.float64)
 
 
+def brought(*arrays: Array) -> list[np.ndarray]:
+    """Small arrays of floats on the host; those of a device in one go, for which it has to be
+    waited once.
+    """
+    there = [a for a in arrays if not (isinstance(a, float) or is_numpy_array(a))]
+    if len(there) < 2:
+        return [np.asarray(a if isinstance(a, float) else to_numpy(a)) for a in arrays]
+    xp = array_namespace(*there)
+    flat = to_numpy(xp.concat([xp.reshape(a, (-1,)) for a in there]))
+    ends = np.cumsum([np.prod(a.shape, dtype=int) for a in there])
+    pieces = iter(np.split(flat, ends[:-1]))
+    return [
+        next(pieces).reshape(tuple(a.shape))
+        if any(a is other for other in there)
+        else np.asarray(a)
+        for a in arrays
+    ]
+
+
 def taken(values: Array, index: np.ndarray, axis: int = 0) -> Array:
     """values[index] along an axis, for an index on the host."""
     if is_numpy_array(values):

@@ -190,8 +190,9 @@ class Holes(Shares):
         low = int(np.searchsorted(self.starts, first, side="right")) - 1
         high = int(np.searchsorted(self.starts, last, side="left"))
         rows, which = slice(first, last), slice(low, high)
-        starts = np.arange(last - first + 1)
-        if self.patterns.shape[0] < self.values.shape[0]:
+        if self.patterns.shape[0] == self.values.shape[0]:
+            starts = self.starts[: last - first + 1]
+        else:
             starts = np.clip(self.starts[low : high + 1], first, last) - first
         return Block(rows, which, self.values[rows, :], self.patterns[which, :], starts)
 

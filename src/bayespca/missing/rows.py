@@ -145,8 +145,8 @@ def latent_means(data: Holes, columns: Columns) -> Array:
     return a
 
 
-def log_precision_along(data: Sample, columns: Columns, v: FloatArray) -> float:
-    """Σᵢ log vᵀΣᵢ⁻¹v over all rows."""
+def log_precision_along(data: Sample, columns: Columns, v: FloatArray) -> Any:
+    """Σᵢ log vᵀΣᵢ⁻¹v over all rows: a number, where the data are."""
     H, s2 = columns.rank, columns.noise_variance
     xp, along = array_namespace(columns.b), at(columns.b, v)
     spread = xp.matmul(xp.matmul(columns.b_cov[:, :H, :H], along), along)
@@ -154,9 +154,9 @@ def log_precision_along(data: Sample, columns: Columns, v: FloatArray) -> float:
     return data.total(_log_precisions, squares / s2, float(v @ (v / columns.prior_a)))
 
 
-def _log_precisions(data: Holes, of_columns: Array, of_prior: float) -> float:
+def _log_precisions(data: Holes, of_columns: Array, of_prior: float) -> Any:
     logs = array_namespace(data.values).log(data.over_columns_there(of_columns) + of_prior)
-    return float(_over_rows(logs, data.starts, data.shape[0]))
+    return _over_rows(logs, data.starts, data.shape[0])
 
 
 def _over_rows(of_patterns: Array, starts: NDArray[np.intp], n: int) -> Array:

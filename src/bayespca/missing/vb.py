@@ -31,7 +31,7 @@ from bayespca.engines import array_namespace, to_numpy
 from bayespca.engines.arrays import device
 from bayespca.engines.kernels import given_gram
 from bayespca.engines.packing import packed, turned
-from bayespca.engines.places import at, taken
+from bayespca.engines.places import at, brought, taken
 from bayespca.inference import Factors, Info
 from bayespca.inference.rounding import is_rounding
 from bayespca.spectrum import VB
@@ -132,10 +132,10 @@ def sweep(state: State, data: Sample, model: Model) -> State:
     root = None if state.psi is None else np.sqrt(state.psi)
     columns = columns_of(state, integrated=model.factors.family.integrates_a)
     sums = sums_over_rows(data, columns, share=data.share, root=root)
-    state, parts, components = _settled(
-        state, _update_columns(state, data, sums, model), data, sums, model
-    )
-    state, parts = _with_components_that_pay(state, parts, components, columns, data, model)
+    before = _Before(state, columns, sums, data)
+    found = _update_columns(state, data, sums, model)
+    state, parts, turn = _settled(state, found, data, sums, model)
+    state, parts = _with_components_that_pay(state, parts, turn, before, model)
     state, parts = _with_best_noise(state, parts, model)
     energy = parts.free_energy
     if state.psi is not None:
@@ -192,28 +192,25 @@ def _with_known_mean(b: Array, b_cov: Array) -> tuple[Array, Array]:
 
 def _settled(
     state: State, found: _Loadings, data: Sample, sums: Sums, model: Model
-) -> tuple[State, Parts, _Components]:
-    """The state in the best coordinates with the best priors, its free energy, and what each
-    component has to do with it.
+) -> tuple[State, Parts, _Turn]:
+    """The state in the best coordinates with the best priors, its free energy, and how it came
+    there.
     """
     xp = array_namespace(sums.second)
     (n, p), H, family = data.shape, state.rank, model.factors.family
-    everything = to_numpy(sums.everything)
+    b = found.b[:, :H]
+    Sbb = xp.matmul(b.T, b) + xp.sum(found.b_cov[:, :H, :H], axis=0)
+    everything, Sbb, log_det_a, log_det_b, misfit = brought(
+        sums.everything, Sbb, sums.log_det, found.log_det, _misfit(found, sums)
+    )
     mean = everything[:H, H] / n * data.centred
     Saa = everything[:H, :H] - n * np.outer(mean, mean)
-    b = found.b[:, :H]
-    Sbb = to_numpy(xp.matmul(b.T, b) + xp.sum(found.b_cov[:, :H, :H], axis=0))
     R, back = model.factors.best_turn(Saa, Sbb) or (np.eye(H), np.eye(H))
     log_det = 2 * float(np.linalg.slogdet(R)[1])
     Sa, Sb = np.diag(R.T @ Saa @ R), np.diag(back @ Sbb @ back.T)
     prior_a, prior_b = model.factors.priors(Sa, Sb)
-    # ã ↦ (Rᵀ(a − mean), 1), and b̃ ↦ (R⁻¹b, μ + bᵀmean)
-    change, opposite = np.eye(H + 1), np.eye(H + 1)
-    change[:H, :H], change[:H, H] = R.T, -R.T @ mean
-    opposite[:H, :H], opposite[H, :H] = back, mean
-    there = at(found.b, opposite)
-    b, b_cov = xp.matmul(found.b, there.T), turned(found.b_cov, there)
-    components = _Components.of(b, b_cov, sums, change, back, state, data)
+    turn = _Turn.of(R, back, mean, found.b)
+    b, b_cov = xp.matmul(found.b, turn.of_b.T), turned(found.b_cov, turn.of_b)
     idle = None
     if state.idle is not None:
         idle = update_idle(state.idle, data, model.factors, model.most - H, state.noise_variance)
@@ -223,73 +220,49 @@ def _settled(
         has_mean=data.centred,
         counts=data.column_counts,
         squares=squares,
-        residuals=squares + components.misfit + (0.0 if idle is None else idle.overlap),
+        residuals=squares + misfit + (0.0 if idle is None else idle.overlap),
         Sa=Sa,
         Sb=Sb,
         prior_a=prior_a,
         prior_b=prior_b,
-        log_det_a=float(sums.log_det) + data.freedom * log_det,
-        log_det_b=float(found.log_det) - p * log_det * family.integrates_b,
+        log_det_a=float(log_det_a) + data.freedom * log_det,
+        log_det_b=float(log_det_b) - p * log_det * family.integrates_b,
         noise_variance=state.noise_variance,
         n_gone=state.n_gone if model.factors.prior.is_learned else model.most - H,
         idle=idle,
     )
     state = replace(state, b=b, b_cov=b_cov, prior_a=prior_a, prior_b=prior_b)
-    return replace(state, idle=None if idle is None else idle.b), parts, components
+    return replace(state, idle=None if idle is None else idle.b), parts, turn
+
+
+def _misfit(found: _Loadings, sums: Sums) -> Array:
+    """Σ⟨(x − b̃ᵀã)²⟩ − Σx² over the observed cells of each column."""
+    xp = array_namespace(sums.second)
+    fitted = xp.sum(second_moments(found.b, found.b_cov) * sums.second, axis=(1, 2))
+    return fitted - 2 * xp.sum(sums.cross * found.b, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
-class _Components:
-    """What each component has to do with the residuals, in the new coordinates.
+class _Turn:
+    """New coordinates: ã ↦ (Rᵀ(a − mean), 1) and b̃ ↦ (R⁻¹b, μ + bᵀmean).
 
-    Of each column: `cross` is Σ x·ã·b̃ by component, `overlap` Σ⟨b̃b̃ᵀ⟩⟨ããᵀ⟩ by pairs of components,
-    `precision` (Σ⁻¹)ₕₕ of (b, μ), all of them where the sums over rows are. `back` is R⁻¹.
+    `of_a` and `of_b` are these maps where the sums over rows are, `change` is the first of them on
+    the host, and `back` R⁻¹.
     """
 
-    cross: Array
-    overlap: Array
-    precision: Array
+    of_a: Array
+    of_b: Array
+    change: FloatArray
     back: FloatArray
 
     @classmethod
-    def of(
-        cls,
-        b: Array,
-        b_cov: Array,
-        sums: Sums,
-        change: FloatArray,
-        back: FloatArray,
-        before: State,
-        data: Sample,
-    ) -> _Components:
-        xp, H = array_namespace(b), len(back)
-        there = at(b, change)
-        second = turned(sums.second, there)
-        # eₕᵀΣ⁻¹eₕ, where Σ⁻¹ was known in the old coordinates; without values it is that of μ.
-        of_prior = change[:H, :H] ** 2 @ (1 / before.prior_b)
-        precision = xp.linalg.diagonal(second)[:, :H] / before.noise_variance + at(b, of_prior)
-        if data.centred and not data.column_counts.all():
-            precision += at(b, np.outer(data.column_counts == 0, change[:H, H] ** 2))
-        overlap = second_moments(b, b_cov) * second
-        return cls(xp.matmul(sums.cross, there.T) * b, overlap, precision, back)
-
-    @property
-    def misfit(self) -> FloatArray:
-        """Σ⟨(x − b̃ᵀã)²⟩ − Σx² over the observed cells of each column."""
-        xp = array_namespace(self.cross)
-        return to_numpy(xp.sum(self.overlap, axis=(1, 2)) - 2 * xp.sum(self.cross, axis=1))
-
-    def misfit_of(self, h: int, present: FloatArray) -> FloatArray:
-        """What a component contributes to that, beside those that are `present`, which are 1."""
-        xp = array_namespace(self.cross)
-        row = self.overlap[:, h, :]
-        twice = xp.matmul(row, at(row, 2 * present)) - row[:, h]
-        return to_numpy(twice - 2 * self.cross[:, h])
-
-    def log_precision(self, h: int) -> float:
-        """Σⱼ log (Σ⁻¹)ₕₕ"""
-        xp = array_namespace(self.precision)
-        return float(xp.sum(xp.log(self.precision[:, h])))
+    def of(cls, R: FloatArray, back: FloatArray, mean: FloatArray, like: Array) -> _Turn:
+        H = mean.size
+        both = np.stack([np.eye(H + 1), np.eye(H + 1)])
+        both[0, :H, :H], both[0, :H, H] = R.T, -R.T @ mean
+        both[1, :H, :H], both[1, H, :H] = back, mean
+        there = at(like, both)
+        return cls(there[0, :, :], there[1, :, :], both[0], back)
 
 
 # --- the free energy ---------------------------------------------------------------------------
@@ -392,12 +365,22 @@ def _integrated_entries(parts: Parts, H: int) -> int:
 # --- components that go, and come --------------------------------------------------------------
 
 
+@dataclass(frozen=True, eq=False)
+class _Before:
+    """What a sweep began with: its state, what rows saw of it, and what came of that."""
+
+    state: State
+    columns: Columns
+    sums: Sums
+    data: Sample
+
+
 def _with_components_that_pay(
-    state: State, parts: Parts, own: _Components, before: Columns, data: Sample, model: Model
+    state: State, parts: Parts, turn: _Turn, before: _Before, model: Model
 ) -> tuple[State, Parts]:
     """Without components that are zero or, under empirical VB, better left out."""
     if model.prunes:
-        return _without_weakest(state, parts, own, before, data, model)
+        return _without_weakest(state, parts, turn, before, model)
     if model.has_idle or model.keeps_all:
         return state, parts
     size = float(parts.squares.sum())
@@ -405,21 +388,22 @@ def _with_components_that_pay(
     if parts.factors.prior.is_learned:
         gone = np.union1d(gone, np.flatnonzero(parts.prior_a <= parts.factors.least))
     present = np.ones(state.rank + 1)
+    settled = state
     for h in gone[::-1]:
-        parts = _parts_without(parts, h, own, present, before, data)
+        parts = _parts_without(parts, h, present, settled, turn, before)
         parts = replace(parts, n_gone=parts.n_gone + 1)
         state, present[h] = without_component(state, h), 0.0
     return replace(state, n_gone=parts.n_gone), parts
 
 
 def _without_weakest(
-    state: State, parts: Parts, own: _Components, before: Columns, data: Sample, model: Model
+    state: State, parts: Parts, turn: _Turn, before: _Before, model: Model
 ) -> tuple[State, Parts]:
-    """Drop the last component if the free energy is lower without it; rows are from `before`."""
+    """Drop the last component if the free energy is lower without it."""
     h = state.rank - 1
     if h < 0:
         return state, parts
-    less = _parts_without(parts, h, own, np.ones(state.rank + 1), before, data)
+    less = _parts_without(parts, h, np.ones(state.rank + 1), state, turn, before)
     least = model.least_noise if state.psi is None else None
     if less.at_best_noise(least).free_energy >= parts.at_best_noise(least).free_energy:
         return state, parts
@@ -427,24 +411,46 @@ def _without_weakest(
 
 
 def _parts_without(
-    parts: Parts, h: int, own: _Components, present: FloatArray, before: Columns, data: Sample
+    parts: Parts, h: int, present: FloatArray, state: State, turn: _Turn, before: _Before
 ) -> Parts:
-    """Without a component, of those that are `present`: |Σ₋ₕ| = |Σ|·(Σ⁻¹)ₕₕ."""
-    family, along_a, along_b = parts.factors.family, 0.0, 0.0
+    """Without a component, of those that are `present`, which are 1: |Σ₋ₕ| = |Σ|·(Σ⁻¹)ₕₕ."""
+    family, data, sums = parts.factors.family, before.data, before.sums
+    xp, b = array_namespace(state.b), state.b
+    # Σ⟨ããᵀ⟩ and ⟨b̃b̃ᵀ⟩ of each column in the new coordinates, the row of the component.
+    of_a = xp.matmul(xp.matmul(sums.second, turn.of_a[h, :]), turn.of_a.T)
+    overlap = of_a * (state.b_cov[:, h, :] + b[:, h : h + 1] * b)
+    pairs = xp.sum(overlap if present.all() else overlap * at(b, present), axis=1)
+    cross = xp.matmul(sums.cross, turn.of_a[h, :]) * b[:, h]
+    misfit = 2 * (pairs - cross) - overlap[:, h]
+    along_a = along_b = 0.0
     if family.integrates_a:
-        along_a = data.share * log_precision_along(data, before, own.back[h])
+        along_a = log_precision_along(data, before.columns, turn.back[h])
     if family.integrates_b:
-        along_b = own.log_precision(h)
+        along_b = xp.sum(xp.log(_precision(of_a[:, h], h, turn, before)))
+    lost, in_a, in_b = brought(misfit, along_a, along_b)
     return replace(
         parts,
-        residuals=parts.residuals - own.misfit_of(h, present),
+        residuals=parts.residuals - lost,
         Sa=np.delete(parts.Sa, h),
         Sb=np.delete(parts.Sb, h),
         prior_a=np.delete(parts.prior_a, h),
         prior_b=np.delete(parts.prior_b, h),
-        log_det_a=parts.log_det_a + along_a,
-        log_det_b=parts.log_det_b + along_b,
+        log_det_a=parts.log_det_a + data.share * float(in_a),
+        log_det_b=parts.log_det_b + float(in_b),
     )
+
+
+def _precision(of_a: Array, h: int, turn: _Turn, before: _Before) -> Array:
+    """(Σ⁻¹)ₕₕ of (b, μ) of each column in the new coordinates: in the old ones Σ⁻¹ was known.
+
+    `of_a` is Σ⟨aₕ²⟩. A column without values has a mean of precision 1.
+    """
+    data, change = before.data, turn.change[h]
+    of_prior = float(change[:-1] ** 2 @ (1 / before.state.prior_b))
+    precision = of_a / before.state.noise_variance + of_prior
+    if data.centred and not data.column_counts.all():
+        precision = precision + at(of_a, change[-1] ** 2 * (data.column_counts == 0))
+    return precision
 
 
 def without_component(state: State, h: int) -> State:
