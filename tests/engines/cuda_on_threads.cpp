@@ -17,6 +17,17 @@ double memory[1 << 16];
 #define sqrtf std::sqrt
 #define __syncthreads() meeting->arrive_and_wait()
 
+double exchange[1024];
+double __shfl_down_sync(unsigned, double value, int by)
+{
+    const int lane = threadIdx.x, thread = threadIdx.y * blockDim.x + lane;
+    exchange[thread] = value;
+    meeting->arrive_and_wait();
+    const double other = exchange[lane + by < 32 ? thread + by : thread];
+    meeting->arrive_and_wait();
+    return other;
+}
+
 #include KERNELS
 
 template <typename Kernel>
@@ -58,4 +69,10 @@ extern "C" void run_add_up_float64(
     const double *shift, double *totals, double *squares)
 {
     run(grid, block, [=] { add_up_float64(X, n, p, pitch, shift, totals, squares); });
+}
+
+extern "C" void run_add_up_where(
+    Index grid, Index block, const bool *mask, long long m, int p, const double *x, double *sums)
+{
+    run(grid, block, [=] { add_up_where(mask, m, p, x, sums); });
 }

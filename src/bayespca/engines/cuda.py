@@ -54,11 +54,11 @@ def update_rows(
     s2: float,
     *,
     summed: bool = True,
-) -> tuple[Array, Array, Array, Array]:
-    """What `kernels.by_numpy` computes: a, cov, second, log_dets; `second` only where `summed`.
+) -> tuple[Array, Array, Array]:
+    """Of what `kernels.by_numpy` computes a, second or, where not `summed`, cov, and log_dets.
 
-    Covariances take the place of `gram`, if each of its columns lies in one piece, and means that
-    of `pull`.
+    Means take the place of `pull`, and covariances that of `gram`, if each of its columns lies in
+    one piece.
     """
     xp, place = array_namespace(pull), device(pull)
     (n, H), m = pull.shape, starts.size - 1
@@ -92,7 +92,7 @@ def update_rows(
         shared=_shared_bytes(H),
         rows=rows,
     )
-    return pull, by_pattern.T, second.T, log_dets
+    return pull, second.T if summed else by_pattern.T, log_dets
 
 
 def column_sums(X: Array, shift: Array | None = None) -> tuple[Array, Array] | None:
@@ -116,6 +116,22 @@ def column_sums(X: Array, shift: Array | None = None) -> tuple[Array, Array] | N
         like=X,
     )
     return xp.sum(totals, axis=0), xp.sum(squares)
+
+
+def sums_where(mask: Array, x: Array) -> Array | None:
+    """Σxⱼ over the j of each row where the mask is True, without a mask of floats.
+
+    None where it does not lie row by row.
+    """
+    xp = array_namespace(x)
+    m, p = mask.shape
+    if _pitch(mask) != p:
+        return None
+    sums = xp.empty(m, dtype=xp.float64, device=device(x))
+    y = 8
+    grid = (-(-m // y), 1)
+    _launch("add_up_where", grid, (WARP, y), (mask, np.int64(m), np.int32(p), x, sums), like=x)
+    return sums
 
 
 def _in_registers(H: int) -> int:

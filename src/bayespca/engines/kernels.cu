@@ -77,7 +77,7 @@ __device__ void invert(const int H, const int width, double *C, double *x, doubl
 // The posterior of rows given that of columns, pattern by pattern, a block for each pattern:
 // `kernels.by_numpy` says what is computed.
 //
-// gram    (patterns, pitch): packed sums of <bb'> in; covariances out.
+// gram    (patterns, pitch): packed sums of <bb'> in; covariances out, unless there is `second`.
 // pull    (rows, H): in; means out.
 // starts  where the rows of each pattern begin, with their number at the end; null where each
 //         pattern has one row.
@@ -119,10 +119,6 @@ extern "C" __global__ void update_rows(
     }
     for (int h = thread; h < H; h += threads)
         pivots[h] = log(s2 * pivots[h]);
-    for (int entry = thread; entry < H * (H + 1) / 2; entry += threads) {
-        const int g = row_of(entry, H), h = entry - row_begins(g, H);
-        packed[entry] = -s2 * C[g * width + h];
-    }
     __syncthreads();
     if (thread == 0) {
         double sum = 0;
@@ -130,18 +126,36 @@ extern "C" __global__ void update_rows(
             sum += pivots[h];
         log_dets[pattern] = sum;
     }
-    if (!second)
+    if (!second) {
+        for (int g = threadIdx.y; g < H; g += blockDim.y)
+            for (int h = g + threadIdx.x; h < H; h += blockDim.x)
+                packed[row_begins(g, H) + h] = -s2 * C[g * width + h];
         return;
-
-    const double weight = s2 * share * (last - first);
-    const int entries = (H + 1) * (H + 2) / 2;
-    for (int entry = thread; entry < entries; entry += threads) {
-        const int g = row_of(entry, H + 1), h = entry - row_begins(g, H + 1);
-        double sum = h < H ? -weight * C[g * width + h] : 0;
-        for (long long row = first; row < last; row++)
-            sum += (g < H ? pull[row * H + g] : 1) * (h < H ? pull[row * H + h] : 1);
-        second[pattern * entries + entry] = sum;
     }
+    const double weight = s2 * share * (last - first);
+    double *sums = second + pattern * ((H + 1) * (H + 2) / 2);
+    for (int g = threadIdx.y; g <= H; g += blockDim.y)
+        for (int h = g + threadIdx.x; h <= H; h += blockDim.x) {
+            double sum = h < H ? -weight * C[g * width + h] : 0;
+            for (long long row = first; row < last; row++)
+                sum += (g < H ? pull[row * H + g] : 1) * (h < H ? pull[row * H + h] : 1);
+            sums[row_begins(g, H + 1) + h] = sum;
+        }
+}
+
+// Sums of x over what is there in each row of a mask, a warp for each row.
+extern "C" __global__ void add_up_where(
+    const bool *mask, const long long m, const int p, const double *x, double *sums)
+{
+    const long long row = blockIdx.x * (long long)blockDim.y + threadIdx.y;
+    double sum = 0;
+    if (row < m)
+        for (int j = threadIdx.x; j < p; j += 32)
+            sum += mask[row * p + j] ? x[j] : 0;
+    for (int half = 16; half; half /= 2)
+        sum += __shfl_down_sync(0xffffffff, sum, half);
+    if (row < m && threadIdx.x == 0)
+        sums[row] = sum;
 }
 
 // Sums of the columns of X - shift and of their squares, in float64, over a part of the rows for

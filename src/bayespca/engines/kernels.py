@@ -32,7 +32,9 @@ ALIKE = 16
 
 
 class Found(NamedTuple):
-    """Means (n, H), packed covariances, packed Σ⟨ããᵀ⟩ over the rows of each pattern, log|Σ|."""
+    """Means (n, H), packed covariances (None where a kernel keeps them to itself), packed Σ⟨ããᵀ⟩
+    over the rows of each pattern, log|Σ|.
+    """
 
     a: Array
     cov: Array
@@ -60,8 +62,9 @@ def has_device_kernel(like: Array, n: int, m: int, H: int) -> bool:
 def by_device(
     gram: Array, pull: Array, starts: Starts, share: float, ridge: FloatArray, s2: float
 ) -> Found:
-    """As `by_numpy`, by one kernel; covariances take the place of `gram`, and means of `pull`."""
-    return Found(*cuda.update_rows(gram, pull, starts, share, ridge, s2))
+    """As `by_numpy`, by one kernel, but without covariances; means take the place of `pull`."""
+    a, second, log_dets = cuda.update_rows(gram, pull, starts, share, ridge, s2)
+    return Found(a, None, second, log_dets)
 
 
 def by_numpy(
@@ -112,7 +115,7 @@ def given_gram(
     xp = array_namespace(pull)
     H, m = pull.shape[1], starts.size - 1
     if has_device_kernel(pull, pull.shape[0], m, H):
-        a, cov, _, log_dets = cuda.update_rows(gram, pull, starts, 0.0, ridge, s2, summed=False)
+        a, cov, log_dets = cuda.update_rows(gram, pull, starts, 0.0, ridge, s2, summed=False)
         return a, unpacked(cov.T, H), log_dets
     precision = (unpacked(gram.T, H) + at(pull, np.diag(ridge))) / s2
     cov, log_dets = inverses(precision)

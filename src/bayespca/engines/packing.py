@@ -77,9 +77,16 @@ def turned(matrices: Array, change: Array) -> Array:
     xp = array_namespace(matrices)
     p, H = matrices.shape[:2]
     k = change.shape[0]
-    half = xp.reshape(xp.matmul(xp.reshape(matrices, (p * H, H)), change.T), (p, H, k))
+    half = xp.reshape(xp.reshape(matrices, (p * H, H)) @ change.T, (p, H, k))
     half = xp.reshape(xp.matrix_transpose(half), (p * k, H))
-    return xp.reshape(xp.matmul(half, change.T), (p, k, k))
+    return xp.reshape(half @ change.T, (p, k, k))
+
+
+def times(matrices: Array, v: Array) -> Array:
+    """M·v of each, by one product."""
+    xp = array_namespace(matrices)
+    p, H = matrices.shape[:2]
+    return xp.reshape(xp.reshape(matrices, (p * H, H)) @ v, (p, H))
 
 
 def inverses(precision: Array) -> tuple[Array, Array]:

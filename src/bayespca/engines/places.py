@@ -5,6 +5,7 @@ What is on the host, in float64, is brought to the data when a pass over rows be
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -23,22 +24,22 @@ def at(like: Array, values: Array) -> Array:
 
 
 def brought(*arrays: Array) -> list[np.ndarray]:
-    """Small arrays of floats on the host; those of a device in one go, for which it has to be
-    waited once.
+    """Small arrays of floats on the host: those of a device in one go, so that it is waited for
+    once. Numbers may be among them.
     """
     there = [a for a in arrays if not (isinstance(a, float) or is_numpy_array(a))]
-    if len(there) < 2:
-        return [np.asarray(a if isinstance(a, float) else to_numpy(a)) for a in arrays]
-    xp = array_namespace(*there)
+    if not there:
+        return [np.asarray(a) for a in arrays]
+    xp = array_namespace(there[0])
     flat = to_numpy(xp.concat([xp.reshape(a, (-1,)) for a in there]))
-    ends = np.cumsum([np.prod(a.shape, dtype=int) for a in there])
-    pieces = iter(np.split(flat, ends[:-1]))
-    return [
-        next(pieces).reshape(tuple(a.shape))
-        if any(a is other for other in there)
-        else np.asarray(a)
-        for a in arrays
-    ]
+    found, end = [], 0
+    for a in arrays:
+        if isinstance(a, float) or is_numpy_array(a):
+            found.append(np.asarray(a))
+            continue
+        begin, end = end, end + math.prod(a.shape)
+        found.append(flat[begin:end].reshape(a.shape))
+    return found
 
 
 def taken(values: Array, index: np.ndarray, axis: int = 0) -> Array:

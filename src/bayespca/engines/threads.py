@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
+
+from .arrays import on_accelerator
+from .records import Array
 
 
 @cache
@@ -27,3 +30,11 @@ def one_blas_thread() -> AbstractContextManager[Any]:
     """
     limited: AbstractContextManager[Any] = _pools().limit(limits=1)
     return limited
+
+
+def beside(data: Array) -> AbstractContextManager[Any]:
+    """What suits a host beside the data: one thread where they are on an accelerator.
+
+    Its matrices are small then, and waking up threads for them takes longer than they do.
+    """
+    return one_blas_thread() if on_accelerator(data) else nullcontext()

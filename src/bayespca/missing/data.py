@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.engines import array_namespace, to_numpy
+from bayespca.engines import array_namespace, cuda, to_numpy
 from bayespca.engines.arrays import cast, device, is_numpy_array, row_blocks
 from bayespca.engines.kernels import pattern_of_rows
 from bayespca.engines.parallel import in_turn
@@ -165,6 +165,9 @@ class Holes(Shares):
     def over_columns_there(self, x: Array) -> Array:
         """The same where the data are."""
         xp, here = array_namespace(self.values), at(self.values, x)
+        found = cuda.sums_where(self.patterns, here) if cuda.is_served(self.patterns) else None
+        if found is not None:
+            return found
         parts = row_blocks(self.patterns)
 
         def work(rows: slice) -> Array:

@@ -32,7 +32,7 @@ from bayespca.engines.kernels import (
     kernel_for,
     over_patterns,
 )
-from bayespca.engines.packing import packed, unpacked
+from bayespca.engines.packing import packed, times, unpacked
 from bayespca.engines.parallel import in_turn
 from bayespca.engines.places import at, taken
 
@@ -147,11 +147,10 @@ def latent_means(data: Holes, columns: Columns) -> Array:
 
 def log_precision_along(data: Sample, columns: Columns, v: FloatArray) -> Any:
     """Σᵢ log vᵀΣᵢ⁻¹v over all rows: a number, where the data are."""
-    H, s2 = columns.rank, columns.noise_variance
-    xp, along = array_namespace(columns.b), at(columns.b, v)
-    spread = xp.matmul(xp.matmul(columns.b_cov[:, :H, :H], along), along)
-    squares = spread + xp.matmul(columns.b[:, :H], along) ** 2
-    return data.total(_log_precisions, squares / s2, float(v @ (v / columns.prior_a)))
+    along = at(columns.b, np.append(v, 0.0))
+    squares = times(columns.b_cov, along) @ along + (columns.b @ along) ** 2
+    of_prior = float(v @ (v / columns.prior_a))
+    return data.total(_log_precisions, squares / columns.noise_variance, of_prior)
 
 
 def _log_precisions(data: Holes, of_columns: Array, of_prior: float) -> Any:
@@ -282,17 +281,16 @@ def _found(block: Block, task: _Task, kernel: Kernel) -> Found:
 
 def _gram_and_pull(block: Block, task: _Task) -> tuple[Array, Array]:
     """Packed Σⱼ⟨bⱼbⱼᵀ⟩ of each pattern, in columns, and Σⱼ(xᵢⱼ⟨bⱼ⟩ − ⟨bⱼμⱼ⟩) of each row."""
-    xp = array_namespace(block.values)
     H = task.ridge.size
     if is_numpy_array(block.values):
-        both = xp.matmul(task.outer, block.mask.T)
+        both = task.outer @ block.mask.T
     else:  # what belongs to a pattern in one piece
-        both = xp.matmul(block.mask, task.outer.T).T
+        both = (block.mask @ task.outer.T).T
     size = both.shape[0] - H
     drift = both[size:, :].T
     if block.values.shape[0] > block.seen.shape[0]:
         drift = taken(drift, block.pattern)
-    pull = xp.matmul(block.values, task.b)
+    pull = block.values @ task.b
     pull -= drift
     return both[:size, :], pull
 

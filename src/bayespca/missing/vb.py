@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from bayespca.engines import array_namespace, to_numpy
 from bayespca.engines.arrays import device
 from bayespca.engines.kernels import given_gram
-from bayespca.engines.packing import packed, turned
+from bayespca.engines.packing import packed, times, turned
 from bayespca.engines.places import at, brought, taken
 from bayespca.inference import Factors, Info
 from bayespca.inference.rounding import is_rounding
@@ -199,7 +199,7 @@ def _settled(
     xp = array_namespace(sums.second)
     (n, p), H, family = data.shape, state.rank, model.factors.family
     b = found.b[:, :H]
-    Sbb = xp.matmul(b.T, b) + xp.sum(found.b_cov[:, :H, :H], axis=0)
+    Sbb = b.T @ b + xp.sum(found.b_cov[:, :H, :H], axis=0)
     everything, Sbb, log_det_a, log_det_b, misfit = brought(
         sums.everything, Sbb, sums.log_det, found.log_det, _misfit(found, sums)
     )
@@ -210,7 +210,7 @@ def _settled(
     Sa, Sb = np.diag(R.T @ Saa @ R), np.diag(back @ Sbb @ back.T)
     prior_a, prior_b = model.factors.priors(Sa, Sb)
     turn = _Turn.of(R, back, mean, found.b)
-    b, b_cov = xp.matmul(found.b, turn.of_b.T), turned(found.b_cov, turn.of_b)
+    b, b_cov = found.b @ turn.of_b.T, turned(found.b_cov, turn.of_b)
     idle = None
     if state.idle is not None:
         idle = update_idle(state.idle, data, model.factors, model.most - H, state.noise_variance)
@@ -417,10 +417,10 @@ def _parts_without(
     family, data, sums = parts.factors.family, before.data, before.sums
     xp, b = array_namespace(state.b), state.b
     # Σ⟨ããᵀ⟩ and ⟨b̃b̃ᵀ⟩ of each column in the new coordinates, the row of the component.
-    of_a = xp.matmul(xp.matmul(sums.second, turn.of_a[h, :]), turn.of_a.T)
+    of_a = times(sums.second, turn.of_a[h, :]) @ turn.of_a.T
     overlap = of_a * (state.b_cov[:, h, :] + b[:, h : h + 1] * b)
     pairs = xp.sum(overlap if present.all() else overlap * at(b, present), axis=1)
-    cross = xp.matmul(sums.cross, turn.of_a[h, :]) * b[:, h]
+    cross = (sums.cross @ turn.of_a[h, :]) * b[:, h]
     misfit = 2 * (pairs - cross) - overlap[:, h]
     along_a = along_b = 0.0
     if family.integrates_a:
