@@ -185,7 +185,6 @@ def with_holes(n: int, p: int, rank: int, dtype: Any) -> None:
     """One sweep against its matrix products: those of masks and values with packed moments."""
     import torch
 
-    from bayespca.engines.threads import beside
     from bayespca.missing.data import observed
 
     heading(
@@ -197,8 +196,7 @@ def with_holes(n: int, p: int, rank: int, dtype: Any) -> None:
     for name, Y in {"torch": X, "CuPy": as_cupy(X)}.items():
         if Y is not None:
             data = observed(Y, center=True, scale=False)
-            with beside(Y):  # as in a fit
-                taken[name] = seconds(a_sweep(data, p, rank), repeats=25)
+            taken[name] = seconds(a_sweep(data, p, rank), repeats=25)
     packed = (rank + 1) * (rank + 2) // 2
     masks = torch.rand(n, p, device="cuda", dtype=torch.float64)
     rows = torch.rand(n, packed, device="cuda", dtype=torch.float64)

@@ -95,11 +95,24 @@ def update_rows(
     return pull, second.T if summed else by_pattern.T, log_dets
 
 
-def column_sums(X: Array, shift: Array | None = None) -> tuple[Array, Array] | None:
+def column_sums(X: Array) -> Array | None:
+    """Σx of each column in float64; None where X does not lie row by row."""
+    parts = _parts_of_sums(X, None, squared=False)
+    return None if parts is None else array_namespace(X).sum(parts[0], axis=0)
+
+
+def sums_and_squares(X: Array, shift: Array | None = None) -> tuple[Array, Array] | None:
     """Σ(x − shift) of each column and Σ(x − shift)² of all, in float64 and in one pass.
 
     None where X does not lie row by row.
     """
+    xp = array_namespace(X)
+    parts = _parts_of_sums(X, shift, squared=True)
+    return None if parts is None else (xp.sum(parts[0], axis=0), xp.sum(parts[1]))
+
+
+def _parts_of_sums(X: Array, shift: Array | None, *, squared: bool) -> tuple[Array, Array] | None:
+    """Both of each column, over parts of the rows."""
     xp = array_namespace(X)
     n, p = X.shape
     pitch = _pitch(X)
@@ -107,7 +120,8 @@ def column_sums(X: Array, shift: Array | None = None) -> tuple[Array, Array] | N
         return None
     x = min(-(-p // WARP) * WARP, 256)
     parts = min(max(MANY_THREADS // p, 1), -(-n // 8), 65535)
-    totals, squares = (xp.empty((parts, p), dtype=xp.float64, device=device(X)) for _ in range(2))
+    totals = xp.empty((parts, p), dtype=xp.float64, device=device(X))
+    squares = xp.empty_like(totals) if squared else None
     _launch(
         f"add_up_{str(X.dtype).rpartition('.')[2]}",
         (-(-p // x), parts),
@@ -115,7 +129,7 @@ def column_sums(X: Array, shift: Array | None = None) -> tuple[Array, Array] | N
         (X, np.int64(n), np.int64(p), np.int64(pitch), shift, totals, squares),
         like=X,
     )
-    return xp.sum(totals, axis=0), xp.sum(squares)
+    return totals, squares
 
 
 def sums_where(mask: Array, x: Array) -> Array | None:

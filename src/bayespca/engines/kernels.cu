@@ -159,7 +159,7 @@ extern "C" __global__ void add_up_where(
 }
 
 // Sums of the columns of X - shift and of their squares, in float64, over a part of the rows for
-// each block in y. `shift` may be null.
+// each block in y. `shift` and `squares` may be null.
 template <typename Number>
 __device__ void add_up(
     const Number *X, const long long n, const long long p, const long long pitch,
@@ -179,7 +179,8 @@ __device__ void add_up(
         square += x * x;
     }
     totals[blockIdx.y * p + j] = total;
-    squares[blockIdx.y * p + j] = square;
+    if (squares)
+        squares[blockIdx.y * p + j] = square;
 }
 
 extern "C" __global__ void add_up_float32(

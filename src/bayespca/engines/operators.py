@@ -158,7 +158,7 @@ def _column_sums(X: Array, shift: Array | None = None) -> tuple[Array, float]:
     """
     xp = array_namespace(X)
     if cuda.is_served(X):
-        found = cuda.column_sums(X, shift)
+        found = cuda.sums_and_squares(X, shift)
         if found is not None:
             return found[0], float(found[1])
     if shift is None and not is_numpy_array(X):

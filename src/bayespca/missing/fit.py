@@ -13,7 +13,6 @@ from bayespca import inference
 from bayespca.engines import to_numpy
 from bayespca.engines.partitions import Partitions, watched
 from bayespca.engines.seen import seen
-from bayespca.engines.threads import beside
 from bayespca.spectrum import MAP, METHODS, PB_A, PB_B, VB, Spectrum, Status, solve
 from bayespca.spectrum.priors import LOG_2PI, GivenPrior, Prior
 from bayespca.spectrum.solve import borrowed_noise
@@ -107,7 +106,7 @@ def fit(X: Array, options: Options) -> Fit:
         known = seen(X)
         data = observed(known.known(X), center=options.center, scale=scale)
         table = Table(data, X.shape[0], known.columns, known.status, X)
-    with watched(None), beside(table.like):
+    with watched(None):
         return _finished(_run(table.data, options), table, options)
 
 

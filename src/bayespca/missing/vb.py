@@ -32,6 +32,7 @@ from bayespca.engines.arrays import device
 from bayespca.engines.kernels import given_gram
 from bayespca.engines.packing import packed, times, turned
 from bayespca.engines.places import at, brought, taken
+from bayespca.engines.threads import beside
 from bayespca.inference import Factors, Info
 from bayespca.inference.rounding import is_rounding
 from bayespca.spectrum import VB
@@ -133,10 +134,11 @@ def sweep(state: State, data: Sample, model: Model) -> State:
     columns = columns_of(state, integrated=model.factors.family.integrates_a)
     sums = sums_over_rows(data, columns, share=data.share, root=root)
     before = _Before(state, columns, sums, data)
-    found = _update_columns(state, data, sums, model)
-    state, parts, turn = _settled(state, found, data, sums, model)
-    state, parts = _with_components_that_pay(state, parts, turn, before, model)
-    state, parts = _with_best_noise(state, parts, model)
+    with beside(sums.second):
+        found = _update_columns(state, data, sums, model)
+        state, parts, turn = _settled(state, found, data, sums, model)
+        state, parts = _with_components_that_pay(state, parts, turn, before, model)
+        state, parts = _with_best_noise(state, parts, model)
     energy = parts.free_energy
     if state.psi is not None:
         energy += 0.5 * float((data.column_counts - data.centred) @ np.log(state.psi))
@@ -167,8 +169,8 @@ def _update_columns(state: State, data: Sample, sums: Sums, model: Model) -> _Lo
     if data.centred and not data.column_counts.all():
         # A column without any value: its mean stays, with an error as large as the data.
         gram[:, -1] += s2 * at(gram, data.column_counts == 0)
-    # Of μ where b is known.
-    alone = s2 / gram[:, -1] if data.centred else None
+    # Of μ where b is known; not all kernels leave the Gram matrices as they are.
+    alone = s2 / gram[:, -1] if data.centred and not joint else None
     pull = xp.asarray(sums.cross[:, :known], copy=True)
     b, b_cov, log_dets = given_gram(gram.T, pull, np.arange(p + 1), ridge, s2)
     if not joint:
