@@ -190,6 +190,7 @@ def test_a_part_of_a_matrix(placed):
     totals = cuda.column_sums(X[:, 3:9])
     np.testing.assert_allclose(to_numpy(totals), to_numpy(X)[:, 3:9].sum(axis=0), rtol=1e-12)
     assert cuda.column_sums(X.T) is None
+    assert cuda.column_sums(placed(np.ones((3, 3), np.float16))) is None
     assert cuda.sums_and_squares(X[:, ::2]) is None
 
 

@@ -96,7 +96,7 @@ def update_rows(
 
 
 def column_sums(X: Array) -> Array | None:
-    """Σx of each column in float64; None where X does not lie row by row."""
+    """Σx of each column in float64; None where X is of another type or does not lie row by row."""
     parts = _parts_of_sums(X, None, squared=False)
     return None if parts is None else array_namespace(X).sum(parts[0], axis=0)
 
@@ -104,7 +104,7 @@ def column_sums(X: Array) -> Array | None:
 def sums_and_squares(X: Array, shift: Array | None = None) -> tuple[Array, Array] | None:
     """Σ(x − shift) of each column and Σ(x − shift)² of all, in float64 and in one pass.
 
-    None where X does not lie row by row.
+    None where X is of another type or does not lie row by row.
     """
     xp = array_namespace(X)
     parts = _parts_of_sums(X, shift, squared=True)
@@ -115,15 +115,15 @@ def _parts_of_sums(X: Array, shift: Array | None, *, squared: bool) -> tuple[Arr
     """Both of each column, over parts of the rows."""
     xp = array_namespace(X)
     n, p = X.shape
-    pitch = _pitch(X)
-    if pitch < p:
+    pitch, dtype = _pitch(X), str(X.dtype).rpartition(".")[2]
+    if pitch < p or dtype not in ("float32", "float64"):
         return None
     x = min(-(-p // WARP) * WARP, 256)
     parts = min(max(MANY_THREADS // p, 1), -(-n // 8), 65535)
     totals = xp.empty((parts, p), dtype=xp.float64, device=device(X))
     squares = xp.empty_like(totals) if squared else None
     _launch(
-        f"add_up_{str(X.dtype).rpartition('.')[2]}",
+        f"add_up_{dtype}",
         (-(-p // x), parts),
         (x, 1),
         (X, np.int64(n), np.int64(p), np.int64(pitch), shift, totals, squares),
