@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayespca.engines.partitions import (
+    ClusterError,
     IncompleteBlock,
     array_of_rows,
     check_complete,
@@ -297,3 +298,25 @@ def test_compressed_and_quoted_files_are_one_piece(tmp_path):
     assert joined(found).shape == (50, 2)
     pd.DataFrame({"a": [1.5, 2.5], "b": [2.0, 1.0]}).to_csv(tmp_path / "z.csv.gz", index=False)
     assert np.array_equal(joined(of_files(tmp_path / "z.csv.gz")[1]), [[1.5, 2], [2.5, 1]])
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (Exception("Tried sending message after closing.  Status: closed"), ClusterError),
+        (TimeoutError("no answer"), ClusterError),
+        (Exception("of a task"), Exception),
+        (ValueError("Tried sending message after dinner"), ValueError),
+    ],
+)
+def test_errors_of_the_cluster_and_of_tasks(error, expected):
+    """Those of a lost scheduler have had other names in other versions."""
+
+    def fails():
+        raise error
+
+    with dask.config.set(scheduler="synchronous"), pytest.raises(expected) as raised:
+        computed(delayed(fails)())
+    assert type(raised.value) is expected
+    if expected is ClusterError:
+        assert "connection to the Dask scheduler was lost" in str(raised.value)

@@ -574,7 +574,10 @@ def _explain(error: Exception) -> NoReturn:
         *("FutureCancelledError", "CancelledError", "CommClosedError", "TimeoutError"),
         "ClosedClientError",
     }
-    if kinds & lost or (module == "distributed" and isinstance(error, OSError | RuntimeError)):
+    # What is a ClosedClientError now had no name of its own before.
+    unnamed = type(error) is Exception and str(error).startswith("Tried sending message after")
+    at_fault = module == "distributed" and isinstance(error, OSError | RuntimeError)
+    if kinds & lost or unnamed or at_fault:
         raise ClusterError(
             "the connection to the Dask scheduler was lost, and nothing was fitted: see that the "
             "cluster runs, connect a new Client, and fit again."
