@@ -171,3 +171,16 @@ def test_integers_become_float64(xp):
 
 def test_every_engine_for_arrays_in_memory_is_covered():
     assert set(ENGINES) == {*IN_MEMORY, "streaming", "sparse", "dask"}
+
+
+@pytest.mark.parametrize("engine", ["auto", *IN_MEMORY])
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_columns_that_do_not_vary(xp, engine, share):
+    X = low_rank(60, 9, 2, mean=2.0, random_state=0).X
+    X[:, 2], X[:, 8] = 2.0, -1e4
+    X[np.random.default_rng(0).random(X.shape) < share] = np.nan
+    ours, theirs = (BayesianPCA(engine=engine, random_state=0).fit(A) for A in (xp.asarray(X), X))
+    assert ours.n_components_ == theirs.n_components_
+    assert ours.free_energy_ == pytest.approx(theirs.free_energy_, rel=1e-9)
+    assert to_numpy(ours.mean_) == pytest.approx(theirs.mean_, abs=1e-9)
+    assert to_numpy(ours.components_) == pytest.approx(theirs.components_, abs=1e-7)

@@ -61,12 +61,14 @@ class Decomposition:
 def embedded(found: Decomposition, live: np.ndarray, row: Array) -> Decomposition:
     """The decomposition of data with more columns: those at `live` varied, the others are `row`."""
     xp, p = array_namespace(found.mean), row.shape[0]
+    size = int(found.mean.shape[0])
+    origin = np.arange(size, size + p)
+    origin[live] = np.arange(size)
 
     def spread(values: Array, fill: Array) -> Array:
         """Columns put where they belong, the others from `fill`."""
-        out = xp.asarray(fill, dtype=values.dtype, copy=True)
-        out[..., xp.asarray(live, device=device(values))] = values
-        return out
+        both = xp.concat([values, fill], axis=-1)
+        return xp.take(both, xp.asarray(origin, device=device(values)), axis=-1)
 
     def right(k: int) -> Array:
         vectors = found.right(k)
