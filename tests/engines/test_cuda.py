@@ -120,6 +120,13 @@ def test_packed_matrices_between_other_numbers(placed):
     np.testing.assert_array_equal(to_numpy(both)[:, 15:], 3.0)
 
 
+def test_rows_that_do_not_lie_in_one_piece(placed):
+    gram, pull, *rest = problem(30, 20, 5)
+    wide, tall = np.tile(pull, 2), np.asfortranarray(pull)
+    for given in (placed(wide)[:, :5], placed(tall)):
+        agrees(kernels.by_device(placed(gram), given, *rest), one_by_one(gram, pull, *rest))
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_covariances_alone(placed, order):
     gram, pull, starts, _, ridge, s2 = problem(40, 20, 6)

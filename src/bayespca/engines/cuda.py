@@ -57,15 +57,13 @@ def update_rows(
 ) -> tuple[Array, Array, Array]:
     """Of what `kernels.by_numpy` computes a, second or, where not `summed`, cov, and log_dets.
 
-    Means take the place of `pull`, and covariances that of `gram`, if each of its columns lies in
-    one piece.
+    Means take the place of `pull` if it lies in one piece, and covariances that of `gram` if each
+    of its columns does.
     """
     xp, place = array_namespace(pull), device(pull)
     (n, H), m = pull.shape, starts.size - 1
-    by_pattern = gram.T
-    if not _pitch(by_pattern):
-        by_pattern = xp.empty(gram.T.shape, dtype=xp.float64, device=place)
-        by_pattern[:, :] = gram.T
+    by_pattern = gram.T if _pitch(gram.T) else _in_one_piece(gram.T)
+    pull = pull if _pitch(pull) == H else _in_one_piece(pull)
     begins = None if n == m else xp.asarray(starts, device=place)
     packed = (H + 1) * (H + 2) // 2
     second = xp.empty((m if summed else 0, packed), dtype=xp.float64, device=place)
@@ -146,6 +144,14 @@ def sums_where(mask: Array, x: Array) -> Array | None:
     grid = (-(-m // y), 1)
     _launch("add_up_where", grid, (WARP, y), (mask, np.int64(m), np.int32(p), x, sums), like=x)
     return sums
+
+
+def _in_one_piece(a: Array) -> Array:
+    """A copy, row by row."""
+    xp = array_namespace(a)
+    copy = xp.empty(a.shape, dtype=a.dtype, device=device(a))
+    copy[:, :] = a
+    return copy
 
 
 def _in_registers(H: int) -> int:
