@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 
 from bayespca.engines import to_namespace, to_numpy
-from bayespca.engines.packing import inverses, packed, unpacked
+from bayespca.engines.packing import (
+    inverses,
+    packed,
+    packed_beside_last,
+    times,
+    turned,
+    unpacked,
+)
 from bayespca.inference import Checkpoint
 from bayespca.missing import posterior as read
 from bayespca.missing import rows, vb
@@ -130,6 +137,12 @@ def test_packed_matrices(xp):
     there = xp.asarray(matrices)
     np.testing.assert_array_equal(to_numpy(packed(there)), matrices[:, *np.triu_indices(4)])
     np.testing.assert_array_equal(to_numpy(unpacked(packed(there), 4)), matrices)
+    apart = np.concatenate([matrices[:, *np.triu_indices(3)], matrices[:, :3, 3]], axis=1)
+    np.testing.assert_array_equal(to_numpy(packed_beside_last(there)), apart)
+    np.testing.assert_allclose(to_numpy(times(there, there[0, 0, :])), matrices @ matrices[0, 0])
+    change = there[1, :2, :]
+    wanted = matrices[1, :2] @ matrices @ matrices[1, :2].T
+    np.testing.assert_allclose(to_numpy(turned(there, change)), wanted, rtol=1e-10)
     inverse, log_dets = inverses(there)
     np.testing.assert_allclose(to_numpy(inverse), np.linalg.inv(matrices), atol=1e-9)
     np.testing.assert_allclose(to_numpy(log_dets), -np.linalg.slogdet(matrices)[1])

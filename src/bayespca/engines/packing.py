@@ -23,6 +23,15 @@ def packed(matrices: Array) -> Array:
     return _selected(flat, _placed(_upper, H, xp, _Place.of(flat)))
 
 
+def packed_beside_last(matrices: Array) -> Array:
+    """The same without the last row and column, and then the last column without its last entry:
+    one row of H(H + 1)/2 + H for each of (…, H + 1, H + 1).
+    """
+    xp, K = array_namespace(matrices), matrices.shape[-1]
+    flat = xp.reshape(matrices, (*matrices.shape[:-2], K * K))
+    return _selected(flat, _placed(_upper_beside_last, K, xp, _Place.of(flat)))
+
+
 def unpacked(triangles: Array, size: int) -> Array:
     """The symmetric matrices (…, size, size) of packed triangles."""
     xp = array_namespace(triangles)
@@ -42,6 +51,11 @@ def _upper(H: int) -> NDArray[np.intp]:
     """Where entries of a packed triangle are in the matrix, row by row."""
     i, j = np.triu_indices(H)
     return i * H + j
+
+
+def _upper_beside_last(K: int) -> NDArray[np.intp]:
+    i, j = np.triu_indices(K - 1)
+    return np.append(i * K + j, np.arange(K - 1) * K + K - 1)
 
 
 def _both(H: int) -> NDArray[np.intp]:

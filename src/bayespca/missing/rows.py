@@ -32,7 +32,7 @@ from bayespca.engines.kernels import (
     kernel_for,
     over_patterns,
 )
-from bayespca.engines.packing import packed, times, unpacked
+from bayespca.engines.packing import packed, packed_beside_last, times, unpacked
 from bayespca.engines.parallel import in_turn
 from bayespca.engines.places import at, taken
 
@@ -198,8 +198,7 @@ class _Part(NamedTuple):
 
 def _task(columns: Columns, *, share: float, root: FloatArray | None) -> _Task:
     H, s2 = columns.rank, columns.noise_variance
-    moments, b = columns.second, columns.b[:, :H]
-    outer = array_namespace(b).concat([packed(moments[:, :H, :H]), moments[:, :H, H]], axis=1).T
+    b, outer = columns.b[:, :H], packed_beside_last(columns.second).T
     if is_numpy_array(outer):
         outer = np.ascontiguousarray(outer)
     if root is not None:
