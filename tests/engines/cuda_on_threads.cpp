@@ -33,18 +33,20 @@ double __shfl_down_sync(unsigned, double value, int by)
 template <typename Kernel>
 void run(Index grid, Index block, Kernel kernel)
 {
-    for (int i = 0; i < grid.x * grid.y; i++) {
-        std::barrier<> barrier(block.x * block.y);
-        std::vector<std::thread> threads;
-        for (int t = 0; t < block.x * block.y; t++)
-            threads.emplace_back([&, t] {
-                gridDim = grid, blockDim = block, meeting = &barrier;
-                blockIdx = {i % grid.x, i / grid.x}, threadIdx = {t % block.x, t / block.x};
+    std::barrier<> barrier(block.x * block.y);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < block.x * block.y; t++)
+        threads.emplace_back([&, t] {
+            gridDim = grid, blockDim = block, meeting = &barrier;
+            threadIdx = {t % block.x, t / block.x};
+            for (int i = 0; i < grid.x * grid.y; i++) {
+                blockIdx = {i % grid.x, i / grid.x};
                 kernel();
-            });
-        for (auto &thread : threads)
-            thread.join();
-    }
+                barrier.arrive_and_wait();
+            }
+        });
+    for (auto &thread : threads)
+        thread.join();
 }
 
 extern "C" void run_update_rows(

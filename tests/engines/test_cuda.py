@@ -7,15 +7,17 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bayespca import BayesianPCA
-from bayespca.engines import cuda, kernels, to_numpy
+from bayespca.engines import arrays, cuda, kernels, randomized, threads, to_numpy
 from bayespca.engines.operators import dense_operator
+from bayespca.missing import rows
+from bayespca.spectrum import solve
 
 from .patterns import SHAPES, fresh, one_by_one, problem
 
@@ -70,16 +72,25 @@ def placed(request, monkeypatch):
     if request.param == "gpu":
         return gpu() or pytest.skip("there is no GPU, or no CuPy")
     library = request.getfixturevalue("library")
-
-    def launch(name, grid, block, arguments, *, like, shared=0, rows=0):
-        assert shared <= 8 << 16
-        given = [_for_c(argument) for argument in arguments]
-        getattr(library(rows), f"run_{name}")(Index(*grid), Index(*block), *given)
-
-    monkeypatch.setattr(cuda, "_launch", launch)
+    monkeypatch.setattr(cuda, "_launch", launcher(library))
     monkeypatch.setattr(cuda, "is_served", lambda a: True)
     monkeypatch.setattr(cuda, "_most_shared_bytes", lambda: 227 << 10)
     return lambda a: np.array(a, order="K")
+
+
+def launcher(library, *, in_haste=False):
+    """In place of `cuda._launch`; in haste with as few threads as the results allow."""
+
+    def launch(name, grid, block, arguments, *, like, shared=0, rows=0):
+        assert shared <= 8 << 16
+        if in_haste and name == "update_rows":
+            block, rows = (1, 1), 0
+        elif in_haste and name == "add_up_where":
+            grid, block = (grid[0] * block[1], 1), (block[0], 1)
+        given = [_for_c(argument) for argument in arguments]
+        getattr(library(rows), f"run_{name}")(Index(*grid), Index(*block), *given)
+
+    return launch
 
 
 def _for_c(argument):
@@ -87,6 +98,8 @@ def _for_c(argument):
         return None
     if isinstance(argument, np.ndarray):
         return argument.ctypes.data_as(ctypes.c_void_p)
+    if hasattr(argument, "data_ptr"):
+        return ctypes.c_void_p(argument.data_ptr())
     of = {np.int32: ctypes.c_int, np.int64: ctypes.c_longlong, np.float64: ctypes.c_double}
     return of[type(argument)](argument.item())
 
@@ -227,16 +240,70 @@ def test_arrays_on_a_gpu_are_served(there):
     assert not cuda.is_served(np.zeros((2, 2)))
 
 
-@pytest.mark.parametrize("options", [{}, {"method": "epb"}, {"noise": "per-feature"}])
+@pytest.fixture(params=["cupy", "torch", "torch on threads"])
+def away(request, monkeypatch):
+    """Brings arrays to a GPU, or to where torch's CPU does as if it were one."""
+    if request.param == "cupy":
+        return gpu() or pytest.skip("there is no GPU, or no CuPy")
+    torch = pytest.importorskip("torch")
+    if request.param == "torch":
+        if gpu() is None:
+            pytest.skip("there is no GPU, or no CuPy")
+        return partial(torch.asarray, device="cuda")
+    library = request.getfixturevalue("library")
+    monkeypatch.setattr(cuda, "_launch", launcher(library, in_haste=True))
+    monkeypatch.setattr(cuda, "is_served", torch.is_tensor)
+    monkeypatch.setattr(cuda, "_most_shared_bytes", lambda: 227 << 10)
+    monkeypatch.setattr(rows, "_shared", lambda data: data)
+    for module in (arrays, randomized, threads):
+        monkeypatch.setattr(module, "on_accelerator", torch.is_tensor)
+    return torch.asarray
+
+
+FITS = {
+    "evb": {},
+    "evb without a mean": {"center": False},
+    "evb of scaled columns": {"scale": True},
+    "evb of each feature": {"noise": "per-feature"},
+    "epb": {"method": "epb"},
+    "emap": {"method": "emap"},
+    "vb": {"method": "vb", "prior_variance": 2.0},
+    "ml": {"method": "ml", "n_components": 2},
+}
+
+
+@pytest.mark.parametrize("options", FITS.values(), ids=FITS)
 @pytest.mark.parametrize("alike", [1, 3])
-def test_fits_with_holes(there, options, alike):
+def test_fits_with_holes(away, options, alike):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(600, 3)) @ rng.normal(size=(3, 20)) + rng.normal(size=(600, 20))
-    X[np.repeat(rng.random((600 // alike, 20)) < 0.3, alike, axis=0)] = np.nan
-    here, mine = BayesianPCA(**options).fit(X), BayesianPCA(**options).fit(there(X))
-    assert mine.n_components_ == here.n_components_ >= 3
-    assert mine.free_energy_ == pytest.approx(here.free_energy_, rel=1e-10)
-    np.testing.assert_allclose(to_numpy(mine.impute(there(X))), here.impute(X), atol=1e-7)
+    X = 3 * rng.normal(size=(60, 2)) @ rng.normal(size=(2, 8)) + rng.normal(size=(60, 8)) + 2
+    X[np.repeat(rng.random((60 // alike, 8)) < 0.3, alike, axis=0)] = np.nan
+    here, mine = (BayesianPCA(**options, tol=1e-6).fit(A) for A in (X, away(X)))
+    assert mine.n_components_ == here.n_components_ >= 2
+    assert mine.free_energy_ == pytest.approx(here.free_energy_, rel=1e-8)
+    np.testing.assert_allclose(to_numpy(mine.impute(away(X))), here.impute(X), atol=1e-6)
+    density = to_numpy(mine.score_samples(away(X)))
+    np.testing.assert_allclose(density, here.score_samples(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_fits_of_complete_data(away, dtype):
+    rng = np.random.default_rng(0)
+    X = 3 * rng.normal(size=(2000, 4)) @ rng.normal(size=(4, 900)) + rng.normal(size=(2000, 900))
+    X = (X + 2).astype(dtype)
+    found = [
+        randomized.decompose(
+            dense_operator(A), plan=solve, rng=np.random.default_rng(0), max_basis=600
+        )
+        for A in (X, away(X))
+    ]
+    here, mine = (solve(each.spectrum) for each in found)
+    assert mine.rank == here.rank == 4
+    rel = 1e-9 if dtype == "float64" else 1e-5
+    assert mine.noise_variance == pytest.approx(here.noise_variance, rel=rel)
+    theirs, ours = (np.asarray(to_numpy(each.right(4)), dtype=float) for each in found)
+    turns = np.linalg.svd(ours @ theirs.T, compute_uv=False)
+    assert turns == pytest.approx(np.ones(4), abs=1e-6)
 
 
 def test_what_torch_has_been_told_before_is_done_before():
