@@ -287,8 +287,8 @@ def test_sweeps_are_the_same_and_stay_there(options, alike):
     assert same_place(there.state.b_cov, data.values)
     assert there.state.rank == here.state.rank
     assert len(there.trace) == len(here.trace)
-    np.testing.assert_allclose(there.trace.free_energy, here.trace.free_energy, rtol=1e-9)
-    np.testing.assert_allclose(to_numpy(there.state.b), here.state.b, atol=1e-6)
+    np.testing.assert_allclose(there.trace.free_energy, here.trace.free_energy, rtol=1e-12)
+    np.testing.assert_allclose(to_numpy(there.state.b), here.state.b, atol=1e-10)
 
 
 def test_a_run_that_was_broken_off_goes_on(tmp_path):

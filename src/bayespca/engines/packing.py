@@ -18,18 +18,14 @@ Array = Any
 
 def packed(matrices: Array) -> Array:
     """The upper triangles of (…, H, H), one row of H(H + 1)/2 each."""
-    xp, H = array_namespace(matrices), matrices.shape[-1]
-    flat = xp.reshape(matrices, (*matrices.shape[:-2], H * H))
-    return _selected(flat, _placed(_upper, H, xp, _Place.of(flat)))
+    return _entries(matrices, _upper)
 
 
 def packed_beside_last(matrices: Array) -> Array:
     """The same without the last row and column, and then the last column without its last entry:
     one row of H(H + 1)/2 + H for each of (…, H + 1, H + 1).
     """
-    xp, K = array_namespace(matrices), matrices.shape[-1]
-    flat = xp.reshape(matrices, (*matrices.shape[:-2], K * K))
-    return _selected(flat, _placed(_upper_beside_last, K, xp, _Place.of(flat)))
+    return _entries(matrices, _upper_beside_last)
 
 
 def unpacked(triangles: Array, size: int) -> Array:
@@ -37,6 +33,13 @@ def unpacked(triangles: Array, size: int) -> Array:
     xp = array_namespace(triangles)
     full = _selected(triangles, _placed(_both, size, xp, _Place.of(triangles)))
     return xp.reshape(full, (*triangles.shape[:-1], size, size))
+
+
+def _entries(matrices: Array, index: Callable[[int], NDArray[np.intp]]) -> Array:
+    """Some entries of each matrix, counted row by row."""
+    xp, H = array_namespace(matrices), matrices.shape[-1]
+    flat = xp.reshape(matrices, (*matrices.shape[:-2], H * H))
+    return _selected(flat, _placed(index, H, xp, _Place.of(flat)))
 
 
 def _selected(entries: Array, index: Array) -> Array:
