@@ -20,9 +20,9 @@ TRIED = (10, 20, 30, 40, 60, 80)
 
 def one_sweep() -> None:
     """EM on 100,000×200 cells: a sweep against the two products it contains."""
-    from bayespca.mixtures.bernoulli import MaximumLikelihood, step
-    from bayespca.mixtures.bernoulli_data import Cells
-    from bayespca.mixtures.bernoulli_start import kmeans_plus_plus
+    from bayespca.mixtures.bernoulli.data import Cells
+    from bayespca.mixtures.bernoulli.start import kmeans_plus_plus
+    from bayespca.mixtures.bernoulli.step import MaximumLikelihood, step
 
     n, p, K = 100_000, 200, 10
     rng = np.random.default_rng(0)

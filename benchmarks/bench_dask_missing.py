@@ -10,15 +10,15 @@ import numpy as np
 from bench_missing import a_sweep
 from timing import heading, line, once, paired
 
-from bayespca.engines.partitions import partitioned
-from bayespca.engines.threads import one_blas_thread
+from bayespca.arrays.threads import one_blas_thread
 from bayespca.estimators import _distant_ratings, _ratings
-from bayespca.missing import partitioned as holes
+from bayespca.lowrank.holes import observed
 from bayespca.missing import ratings
-from bayespca.missing.data import observed
-from bayespca.missing.ratings import sweeps
+from bayespca.missing.dense import partitioned as holes
+from bayespca.missing.ratings import step as sweeps
 from bayespca.missing.ratings.fit import _model
 from bayespca.missing.ratings.start import random_start
+from bayespca.sources.partitions import partitioned
 
 WORKERS = 2
 

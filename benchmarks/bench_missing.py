@@ -75,7 +75,7 @@ def one_sweep() -> None:
     """100,000×300 with 30 % holes: a sweep against its floating-point work at the rate of BLAS, and
     the memory of a fit.
     """
-    from bayespca.missing.data import observed
+    from bayespca.lowrank.holes import observed
 
     n, p, H = 100_000, 300, 20
     heading(f"{n:,}×{p}, 30 % missing, {H} components: one sweep, and the memory of a fit")
@@ -91,9 +91,9 @@ def one_sweep() -> None:
 
 def a_sweep(data: Any, p: int, H: int) -> Callable[[], Any]:
     """One sweep of EVB over p columns with H components, from where the first led."""
-    from bayespca.inference import Factors, Prior
-    from bayespca.missing import vb
-    from bayespca.missing.start import fill, start
+    from bayespca.lowrank import Factors, Prior
+    from bayespca.missing.dense import step as vb
+    from bayespca.missing.dense.start import fill, start
     from bayespca.spectrum import VB
 
     model = vb.Model(Factors((p, data.freedom), VB, Prior("learned"), 1e-10), most=H)

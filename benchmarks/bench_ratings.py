@@ -103,8 +103,9 @@ def five_folds(cells: Cells, recommenders: dict[str, Recommender]) -> None:
 def ten_million() -> None:
     """One sweep at rank 10 over 70,000×10,000, against one of cmfrec: alternating least squares."""
     from bayespca.missing import ratings
-    from bayespca.missing.ratings import start, sweeps
-    from bayespca.missing.ratings.fit import Options, _model
+    from bayespca.missing.ratings import Options, start
+    from bayespca.missing.ratings import step as sweeps
+    from bayespca.missing.ratings.fit import _model
 
     rng, (n, m, rank) = np.random.default_rng(0), (70_000, 10_000, 10)
     cells = np.unique(rng.integers(0, n * m, 10_100_000))[:10_000_000]

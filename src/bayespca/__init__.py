@@ -4,7 +4,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bayespca import displays, report, spectrum
     from bayespca.estimators import (
         BayesianPCA,
         BayesianPCAImputer,
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
         tensor_ranks,
         vbmf,
     )
+
+    from . import displays, report, spectrum
 
 __version__ = "0.1.0"
 

@@ -1,6 +1,6 @@
 """`python -m bayespca` is the command."""
 
-from bayespca.cli import main
+from .cli import main
 
 if __name__ == "__main__":
     main()

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from bayespca.engines import ENGINES, decompose, open_source
-from bayespca.engines.partitions import partitioned
+from bayespca.engines import ENGINES, decompose
+from bayespca.sources import open_source
+from bayespca.sources.partitions import partitioned
 from bayespca.spectrum import METHODS, solve
 
 RANK = 4
@@ -179,7 +180,7 @@ def test_a_threshold_near_rounding_takes_another_way():
 
 
 def test_without_memory_for_another_way_it_says_so(monkeypatch):
-    module = sys.modules["bayespca.engines.decompose"]  # the function has the same name
+    module = sys.modules["bayespca.engines.decomposing"]  # the function has the same name
     monkeypatch.setattr(module, "available_memory", lambda: 1e5)
     rng = np.random.default_rng(0)
     X = 1e7 * rng.normal(size=(500, 3)) @ rng.normal(size=(3, 40)) + rng.normal(size=(500, 40))

@@ -11,13 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayespca import inference
-from bayespca.discrete import posterior, vb
+from bayespca.arrays.packing import packed
+from bayespca.discrete import posterior
+from bayespca.discrete import step as vb
 from bayespca.discrete.data import Cells
 from bayespca.discrete.fit import Options, fit
 from bayespca.discrete.normals import Normals
 from bayespca.discrete.start import random_start, start, with_one_more
-from bayespca.engines.packing import packed
-from bayespca.inference import Factors, Looping, Prior
+from bayespca.inference import Looping
+from bayespca.lowrank import Factors, Prior
 from bayespca.spectrum import VB
 from oracles import binary_pca as oracle
 

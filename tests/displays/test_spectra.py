@@ -13,12 +13,7 @@ from bayespca.displays import RankPosteriorDisplay, ScreeDisplay, SpectrumDensit
 from bayespca.displays.scree import shown_indices
 from bayespca.estimators import BayesianPCA
 from bayespca.spectrum import Spectrum
-from bayespca.spectrum.noise_law import (
-    density,
-    density_of_nonzero,
-    largest_singular_value,
-    support,
-)
+from bayespca.spectrum.noise_law import density, density_of_nonzero, largest_singular_value, support
 
 
 def lines(ax):

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bayespca.arrays.threads import one_blas_thread
 from bayespca.engines import streaming
-from bayespca.engines.sources import Source, open_source
 from bayespca.engines.streaming import RunningMoments, add, decompose, finish, merge, start
-from bayespca.engines.threads import one_blas_thread
+from bayespca.sources import Source, open_source
 from bayespca.spectrum import Spectrum, solve
 
 PLAN = partial(solve, method="evb")
@@ -447,7 +447,7 @@ import re, sys
 from pathlib import Path
 import numpy as np
 from bayespca.engines import streaming
-from bayespca.engines.sources import open_source
+from bayespca.sources.blocks import open_source
 from bayespca.spectrum import solve
 
 def peak():

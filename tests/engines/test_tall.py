@@ -9,8 +9,8 @@ import pytest
 
 from bayespca import BayesianPCA
 from bayespca.engines import decompose, map_reduce, randomized
-from bayespca.engines.deviations import column_deviations
-from bayespca.engines.partitions import computed, partitioned
+from bayespca.sources.deviations import column_deviations
+from bayespca.sources.partitions import computed, partitioned
 from bayespca.spectrum import solve
 
 
@@ -151,8 +151,8 @@ def test_nothing_tall_comes_to_the_client(monkeypatch):
         sizes.extend(getattr(value, "shape", ()) for value in values)
         return values
 
-    for module in ("tall", "map_reduce", "deviations"):
-        monkeypatch.setattr(f"bayespca.engines.{module}.computed", watched)
+    for module in ("engines.tall", "engines.map_reduce", "sources.deviations"):
+        monkeypatch.setattr(f"bayespca.{module}.computed", watched)
     x = da.from_array(matrix(3000, 200), chunks=(500, 200))
     assert BayesianPCA(random_state=0).fit(x).n_components_ == 4
     assert sizes

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from bayespca import BayesianPCA, denoise, evbmf
+from bayespca.arrays import to_numpy
 from bayespca.datasets import low_rank
-from bayespca.engines import ENGINES, to_numpy
+from bayespca.engines import ENGINES
 
 
 def namespace(name):

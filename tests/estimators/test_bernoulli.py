@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 from bayespca import BernoulliMixture, load
 from bayespca.estimators import ModelFileError
 from bayespca.io import archive
-from bayespca.mixtures.bernoulli_posterior import BernoulliClusters, responsibilities
+from bayespca.mixtures.bernoulli.posterior import BernoulliClusters, responsibilities
 
 
 def clusters(n=300, p=12, K=3, seed=0):

@@ -9,7 +9,7 @@ import pytest
 
 from bayespca import BayesianPCA
 from bayespca.datasets import low_rank
-from bayespca.estimators.summary import summarize
+from bayespca.estimators import summarize
 from bayespca.estimators.wording import ordinal
 from bayespca.spectrum import Spectrum, solve
 

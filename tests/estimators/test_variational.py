@@ -15,8 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayespca import BayesianPCA, VariationalPCA, load
 from bayespca.datasets import low_rank
-from bayespca.estimators import summarize
-from bayespca.estimators.pca import RankWarning
+from bayespca.estimators import RankWarning, summarize
 
 X = low_rank(200, 12, 3, random_state=0).X + 5.0
 

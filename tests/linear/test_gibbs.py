@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayespca.inference.hierarchy import Hyper
-from bayespca.linear import alignment, gibbs
-from bayespca.linear import draws as reading
-from bayespca.linear.gibbs import Data, State
+from bayespca.linear.gibbs import alignment
+from bayespca.linear.gibbs import posterior as reading
+from bayespca.linear.gibbs import step as gibbs
+from bayespca.linear.gibbs.step import Data, State
+from bayespca.lowrank.variational import Hyper
 from bayespca.spectrum import closed_form
 from oracles import gibbs as oracle
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayespca import VariationalPCA, inference
-from bayespca.inference.hierarchy import Hyper
-from bayespca.linear import hierarchical
-from bayespca.linear.hierarchical import Data
+from bayespca.linear.variational import step as hierarchical
+from bayespca.linear.variational.step import Data
+from bayespca.lowrank.variational import Hyper
 from oracles.hierarchical import bound
 
 HYPERS = {

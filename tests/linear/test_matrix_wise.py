@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from bayespca import BayesianPCA, inference
 from bayespca.datasets import low_rank
-from bayespca.inference import Prior
-from bayespca.linear import iterative, matrix_wise
-from bayespca.linear.matrix_wise import Problem
+from bayespca.linear.sweeps import fit as iterative
+from bayespca.linear.sweeps import step as matrix_wise
+from bayespca.linear.sweeps.step import Problem
+from bayespca.lowrank import Prior
 from bayespca.spectrum import FAMILIES, VB, Spectrum, solve
 from oracles.matrix_wise import free_energy
 

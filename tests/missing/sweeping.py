@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from bayespca import inference
-from bayespca.missing.data import observed
-from bayespca.missing.fit import Options, _run
-from bayespca.missing.rows import latent
-from bayespca.missing.vb import columns_of
+from bayespca.lowrank.holes import observed
+from bayespca.lowrank.rows import latent
+from bayespca.missing.dense.fit import Options, _run
+from bayespca.missing.dense.step import columns_of
 from oracles.holes import free_energy
 
 

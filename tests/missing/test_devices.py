@@ -9,19 +9,13 @@ import array_api_strict
 import numpy as np
 import pytest
 
-from bayespca.engines import to_namespace, to_numpy
-from bayespca.engines.packing import (
-    inverses,
-    packed,
-    packed_beside_last,
-    times,
-    turned,
-    unpacked,
-)
+from bayespca.arrays import to_namespace, to_numpy
+from bayespca.arrays.packing import inverses, packed, packed_beside_last, times, turned, unpacked
 from bayespca.inference import Checkpoint
-from bayespca.missing import posterior as read
-from bayespca.missing import rows, vb
-from bayespca.missing.data import observed
+from bayespca.lowrank import holes_posterior as read
+from bayespca.lowrank import rows
+from bayespca.lowrank.holes import observed
+from bayespca.missing.dense import step as vb
 
 from .sweeping import swept
 

@@ -11,14 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayespca import inference
-from bayespca.inference import hierarchy
-from bayespca.inference.hierarchy import Hyper
-from bayespca.linear import variational as complete
-from bayespca.missing import hierarchical, variational
-from bayespca.missing.data import observed
-from bayespca.missing.hierarchical import State
-from bayespca.missing.off import Off
-from bayespca.missing.rows import latent
+from bayespca.linear.variational import fit as complete
+from bayespca.lowrank import variational as hierarchy
+from bayespca.lowrank.holes import observed
+from bayespca.lowrank.rows import latent
+from bayespca.lowrank.variational import Hyper
+from bayespca.missing.variational import fit as variational
+from bayespca.missing.variational import step as hierarchical
+from bayespca.missing.variational.off import Off
+from bayespca.missing.variational.step import State
 from oracles.hierarchical import bound
 
 HYPERS = {

@@ -15,9 +15,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import bayespca
 from bayespca import BayesianPCA
-from bayespca.engines.partitions import ClusterError
-from bayespca.estimators.pca import RankWarning
-from bayespca.missing.data import observed
+from bayespca.estimators import RankWarning
+from bayespca.lowrank.holes import observed
+from bayespca.sources.partitions import ClusterError
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")

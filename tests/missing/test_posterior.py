@@ -9,10 +9,10 @@ from scipy.stats import multivariate_normal
 
 from bayespca import BayesianPCA, VariationalPCA
 from bayespca.datasets import low_rank
+from bayespca.estimators import RankWarning
 from bayespca.estimators._reading import general
-from bayespca.estimators.pca import RankWarning
-from bayespca.linear import posterior as linear
-from bayespca.missing import posterior as read
+from bayespca.lowrank import holes_posterior as read
+from bayespca.lowrank import posterior as linear
 
 
 def simulated(n=300, p=20, rank=3, share=0.3, seed=0, noise=1.0):

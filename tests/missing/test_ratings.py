@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from bayespca import BayesianPCA, inference, missing
-from bayespca.engines import parallel
-from bayespca.engines.packing import unpacked
-from bayespca.missing import ratings, vb
-from bayespca.missing.data import Table, observed
-from bayespca.missing.fit import _finished, _run
-from bayespca.missing.ratings import kernels, sweeps
+from bayespca.arrays import parallel
+from bayespca.arrays.packing import unpacked
+from bayespca.lowrank.holes import Table, observed
+from bayespca.missing import ratings
+from bayespca.missing.dense import step as vb
+from bayespca.missing.dense.fit import _finished, _run
+from bayespca.missing.ratings import kernels
+from bayespca.missing.ratings import step as sweeps
 from bayespca.missing.ratings.fit import _model
 from bayespca.missing.ratings.start import random_start, start
 from bayespca.spectrum import Status

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from bayespca import BayesianPCA, inference
-from bayespca.missing import vb
-from bayespca.missing.data import observed
-from bayespca.missing.fit import Options, _model, _most, _searched
-from bayespca.missing.start import fill, start
+from bayespca.lowrank.holes import observed
+from bayespca.missing.dense import step as vb
+from bayespca.missing.dense.fit import Options, _model, _most, _searched
+from bayespca.missing.dense.start import fill, start
 
 from .sweeping import swept, with_holes
 
@@ -64,7 +64,7 @@ def test_blocks_only_save_memory(monkeypatch):
     _, X = with_holes(50, 8, 2, 0.3)
     data, model, state = begun(np.concatenate([X, X]))
     whole = vb.step(state, data, model)
-    monkeypatch.setattr("bayespca.missing.data.BLOCK", 7)
+    monkeypatch.setattr("bayespca.lowrank.holes.BLOCK", 7)
     pieces = vb.step(state, data, model)
     assert pieces[1].free_energy == pytest.approx(whole[1].free_energy, rel=1e-12)
     np.testing.assert_allclose(pieces[0].b, whole[0].b, atol=1e-10)

@@ -8,10 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayespca import inference
-from bayespca.mixtures import bernoulli, bernoulli_data, bernoulli_fit, bernoulli_posterior
-from bayespca.mixtures.bernoulli import Bayes, MaximumLikelihood, State, Sums, step
-from bayespca.mixtures.bernoulli_data import Cells
-from bayespca.mixtures.bernoulli_start import STARTS, with_given
+from bayespca.mixtures.bernoulli import data as bernoulli_data
+from bayespca.mixtures.bernoulli import fit as bernoulli_fit
+from bayespca.mixtures.bernoulli import posterior as bernoulli_posterior
+from bayespca.mixtures.bernoulli import step as bernoulli
+from bayespca.mixtures.bernoulli.data import Cells
+from bayespca.mixtures.bernoulli.start import STARTS, with_given
+from bayespca.mixtures.bernoulli.step import Bayes, MaximumLikelihood, State, Sums, step
 from oracles import bernoulli as oracle
 
 

@@ -7,11 +7,12 @@ import pytest
 from scipy.optimize import minimize
 
 from bayespca import inference, mixtures
-from bayespca.mixtures import mixing, start
-from bayespca.mixtures.cluster import Plan, updated
-from bayespca.mixtures.data import gathered, prepared
-from bayespca.mixtures.gaussian import Gaussian, expected, log_densities
-from bayespca.mixtures.weights import Dirichlet, PointWeights
+from bayespca.mixtures.pca import start
+from bayespca.mixtures.pca import step as mixing
+from bayespca.mixtures.pca.cluster import Plan, updated
+from bayespca.mixtures.pca.data import gathered, prepared
+from bayespca.mixtures.pca.gaussian import Gaussian, expected, log_densities
+from bayespca.mixtures.pca.weights import Dirichlet, PointWeights
 from oracles.mixtures import conditional, free_energy, log_density_of_seen
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from bayespca.inference.hierarchy import Hyper
-from bayespca.linear.gibbs import State
+from bayespca.linear.gibbs.step import State
+from bayespca.lowrank.variational import Hyper
 
 
 def draw_prior(d: int, q: int, prior: Hyper, rng: np.random.Generator) -> State:

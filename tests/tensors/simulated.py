@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from bayespca.datasets import low_rank_tensor
-from bayespca.inference import Prior
+from bayespca.lowrank import Prior
 from bayespca.spectrum import MAP, PB_B, VB
 from bayespca.tensors.data import Cells, cells
 from bayespca.tensors.records import DenseCore, KroneckerCore
 from bayespca.tensors.start import guess, random, spectral
-from bayespca.tensors.tucker import Model, State
+from bayespca.tensors.updates import Model, State
 from oracles.tucker import Moments
 
 FAMILIES = {"evb": VB, "epb": PB_B, "emap": MAP, "pb": PB_B}

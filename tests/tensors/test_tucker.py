@@ -13,8 +13,8 @@ from bayespca.tensors import Options, fit, holes
 from bayespca.tensors import posterior as read
 from bayespca.tensors.data import cells
 from bayespca.tensors.modes import unfolded
-from bayespca.tensors.sweeps import equations_of, filled, stepping
-from bayespca.tensors.tucker import finished
+from bayespca.tensors.step import equations_of, filled, stepping
+from bayespca.tensors.updates import finished
 from oracles import tucker as oracle
 from tensors.simulated import artificial, moments_of, started, with_holes
 

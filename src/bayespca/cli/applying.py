@@ -10,9 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from bayespca.estimators import BayesianPCA, PosteriorReader, load, summarize
+from bayespca.estimators._posterior import PosteriorReader
+from bayespca.estimators.pca import BayesianPCA
+from bayespca.estimators.persistence import load
+from bayespca.estimators.summary import summarize
 from bayespca.estimators.wording import feature_names, percent
-from bayespca.io import How, Table, write_table
+from bayespca.io.layout import How
+from bayespca.io.records import Table
+from bayespca.io.tables import write_table
 
 from . import fitting, screen
 from .inputs import Input, open_input

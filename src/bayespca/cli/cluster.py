@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 from rich.console import Console
 
-from bayespca.engines.partitions import Partitions, of_files, watched
-from bayespca.io import How
+from bayespca.io.layout import How
 from bayespca.io.packages import need
+from bayespca.sources.partitions import Partitions, of_files, watched
 
 from .inputs import Input, open_input
 

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from bayespca.estimators import BayesianPCA
-from bayespca.io import How, Table, write_table
+from bayespca.estimators.pca import BayesianPCA
+from bayespca.io.layout import How
+from bayespca.io.records import Table
+from bayespca.io.tables import write_table
 
 from . import fitting, screen
 

@@ -13,10 +13,14 @@ from typing import Any
 import numpy as np
 
 from bayespca import __version__
-from bayespca.engines import to_numpy
-from bayespca.estimators import BayesianPCA, RankReport, rank_report, rank_rules, summarize
+from bayespca.arrays.namespaces import to_numpy
+from bayespca.estimators.functions import RankReport, rank_report, rank_rules
+from bayespca.estimators.pca import BayesianPCA
+from bayespca.estimators.summary import summarize
 from bayespca.estimators.wording import feature_names
-from bayespca.io import How, Table, writable_ending, write_table
+from bayespca.io.layout import How
+from bayespca.io.records import Table
+from bayespca.io.tables import writable_ending, write_table
 
 from . import screen
 from .cluster import Cluster

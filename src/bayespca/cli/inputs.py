@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from bayespca import io
-from bayespca.engines import Source, available_memory, from_file
-from bayespca.io import File, How, Table
+from bayespca.engines.decomposing import available_memory
+from bayespca.io.layout import How
+from bayespca.io.records import File, Table
+from bayespca.sources.blocks import Source, from_file
 
 from .progress import progress
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 if TYPE_CHECKING:
-    from bayespca.estimators import BayesianPCA, MatrixFactorization
-    from bayespca.io import How
+    from bayespca.estimators.factorization import MatrixFactorization
+    from bayespca.estimators.pca import BayesianPCA
+    from bayespca.io.layout import How
 
 READING, MODEL, OUTPUT = "Reading data", "The model", "Output"
 
@@ -182,7 +183,7 @@ class Reading:
     ] = None
 
     def how(self) -> How:
-        from bayespca.io import How
+        from bayespca.io.layout import How
 
         return How(
             delimiter=self.delimiter,
@@ -234,7 +235,7 @@ class Fitting:
     seed: Annotated[int, _option(panel=MODEL, min=0, help="Seed of everything random.")] = 0
 
     def model(self) -> BayesianPCA:
-        from bayespca.estimators import BayesianPCA
+        from bayespca.estimators.pca import BayesianPCA
 
         cap, noise = self.n_components, self.noise_variance
         return BayesianPCA(
@@ -276,7 +277,7 @@ class ReadingRatings:
     ] = None
 
     def how(self) -> How:
-        from bayespca.io import How
+        from bayespca.io.layout import How
 
         return How(delimiter=self.delimiter, decimal=self.decimal, header=self.header)
 
@@ -321,7 +322,7 @@ class Factorizing:
     ] = 1e-5
 
     def model(self) -> MatrixFactorization:
-        from bayespca.estimators import MatrixFactorization
+        from bayespca.estimators.factorization import MatrixFactorization
 
         cap, noise = self.components, self.noise_variance
         bounds: Any = None if self.bounds == "none" else self.bounds

@@ -15,8 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca import __version__
-from bayespca.estimators import MatrixFactorization
-from bayespca.io import How, RatingColumns, Table, read_pairs, read_ratings, write_table
+from bayespca.estimators.factorization import MatrixFactorization
+from bayespca.io.layout import How
+from bayespca.io.ratings_files import RatingColumns, read_pairs, read_ratings
+from bayespca.io.records import Table
+from bayespca.io.tables import write_table
 
 from . import fitting, screen
 from .progress import progress

@@ -12,7 +12,8 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from bayespca.estimators import RankReport, Summary
+from bayespca.estimators.functions import RankReport
+from bayespca.estimators.summary import Summary
 from bayespca.estimators.wording import percent
 
 METHOD_NAMES = {

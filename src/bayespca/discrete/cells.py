@@ -16,16 +16,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bayespca.engines.kernels import kernel_for
-from bayespca.engines.packing import unpacked
+from bayespca.arrays.packing import unpacked
+from bayespca.arrays.types import FloatArray
+from bayespca.lowrank.kernels import kernel_for
 
 from .data import Cells
 from .logistic import averages
 from .normals import Normals
-
-FloatArray = NDArray[np.float64]
 
 
 class Sites(NamedTuple):

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from bayespca.arrays.types import FloatArray
+
 BoolArray = NDArray[np.bool_]
 
 # Rows that are worked on at a time: there is work for several threads, and what belongs to them

@@ -6,20 +6,20 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayespca import inference
-from bayespca.engines.packing import packed
-from bayespca.engines.seen import Seen, seen_in
-from bayespca.spectrum import VB, Status
+from bayespca.arrays.packing import packed
+from bayespca.arrays.types import FloatArray
+from bayespca.lowrank.factors import Factors, Prior
+from bayespca.sources.seen import Seen, seen_in
+from bayespca.spectrum.families import VB
+from bayespca.spectrum.records import Status
 
 from .data import BoolArray, Cells
 from .normals import Normals
 from .posterior import BinaryPosterior, from_factors
 from .start import random_start, start, with_one_more
-from .vb import Model, State, evaluated, step, without_components
-
-FloatArray = NDArray[np.float64]
+from .step import Model, State, evaluated, step, without_components
 
 # A learned prior variance that has shrunk to this belongs to a component that is gone.
 GONE = 1e-8
@@ -57,7 +57,7 @@ def fit(ones: BoolArray, seen: BoolArray | None, options: Options) -> Fit:
     most = max(min(n, p) - 1, 0)
     if options.n_components is not None:
         most = min(options.n_components, n, p)
-    model = Model(inference.Factors((p, n), VB, inference.Prior("learned"), GONE), most)
+    model = Model(Factors((p, n), VB, Prior("learned"), GONE), most)
     run, energies = _searched(_run(data, model, options), data, model, options)
     state = run.state
     columns = _for_all_columns(state, known.columns)

@@ -17,10 +17,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
-FloatArray = NDArray[np.float64]
+from bayespca.arrays.types import FloatArray
 
 SHARES = (
     *(0.003246343272134, 0.051517477033972, 0.195077912673858, 0.315569823632818),

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.engines.packing import inverses, packed, unpacked
-
-FloatArray = NDArray[np.float64]
+from bayespca.arrays.packing import inverses, packed, unpacked
+from bayespca.arrays.types import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bayespca.engines.packing import packed
+from bayespca.arrays.packing import packed
+from bayespca.arrays.types import FloatArray
 
 from .cells import Sites, moments, regressors, sites
 from .data import Cells
 from .logistic import averages
 from .normals import Normals
-from .vb import improved_rows
-
-FloatArray = NDArray[np.float64]
+from .step import improved_rows
 
 # Steps for new rows at most, and the largest fall of the free energy of a row that ends them.
 MOST_STEPS, SETTLED = 200, 1e-7

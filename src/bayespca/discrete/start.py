@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bayespca.engines import decompose, fixed_signs
-from bayespca.engines.packing import packed
-from bayespca.spectrum import solve
+from bayespca.arrays.packing import packed
+from bayespca.arrays.signs import fixed_signs
+from bayespca.arrays.types import FloatArray
+from bayespca.engines.decomposing import decompose
+from bayespca.spectrum.solving import solve
 
 from .data import Cells
 from .normals import Normals
-from .vb import Model, State, evaluated_all
-
-FloatArray = NDArray[np.float64]
+from .step import Model, State, evaluated_all
 
 # Components beyond those that the closed form keeps, and how many it may keep, as a multiple of
 # those that it is sure of and some more.

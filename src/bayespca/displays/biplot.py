@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from bayespca.linear import posterior as read
+from bayespca.lowrank import posterior as read
 
 from . import canvas, readings
 from .scores import ScoresDisplay, checked_components

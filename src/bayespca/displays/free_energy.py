@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bayespca.inference import Trace
+from bayespca.inference.loop import Trace
 
 from . import canvas
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.engines import is_sparse
+from bayespca.arrays.namespaces import is_sparse
 from bayespca.estimators.wording import percent
 
 from . import canvas, readings

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from bayespca.engines import to_numpy
-from bayespca.engines.partitions import is_dask
+from bayespca.arrays.namespaces import to_numpy
 from bayespca.estimators.wording import feature_names, percent
-from bayespca.spectrum import Spectrum
+from bayespca.sources.partitions import is_dask
+from bayespca.spectrum.records import Spectrum
 
 # Names longer than this are cut, so that they leave room for the plot.
 LONGEST_NAME = 24

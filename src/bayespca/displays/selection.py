@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
-from bayespca.estimators import ComponentSelection
+from bayespca.estimators.selection import ComponentSelection
 
 from . import canvas
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayespca.spectrum import Spectrum
+from bayespca.arrays.namespaces import array_namespace, device, eps, to_numpy
+from bayespca.arrays.types import Array
+from bayespca.spectrum.records import Spectrum
 
-from .arrays import array_namespace, device, eps, to_numpy
 from .gram import centred
-from .records import Array, Decomposition
+from .records import Decomposition
 
 
 def decompose(X: Array, *, center: bool) -> Decomposition:

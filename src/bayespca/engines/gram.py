@@ -18,11 +18,20 @@ from typing import Any
 import numpy as np
 from scipy.linalg import lapack
 
-from bayespca.spectrum import Solution, Spectrum
+from bayespca.arrays.namespaces import (
+    array_namespace,
+    device,
+    eps,
+    is_numpy_array,
+    row_blocks,
+    to_namespace,
+    to_numpy,
+)
+from bayespca.arrays.threads import blas_threads, one_blas_thread
+from bayespca.arrays.types import Array
+from bayespca.spectrum.records import Solution, Spectrum
 
-from .arrays import array_namespace, device, eps, is_numpy_array, row_blocks, to_namespace, to_numpy
-from .records import Array, Decomposition
-from .threads import blas_threads, one_blas_thread
+from .records import Decomposition
 
 # How many rounding errors of λ₁ the smallest square that matters must exceed: relative errors of
 # 1e-6 in float64, where nothing is lost by demanding it, and of 1e-3 for float32 products.

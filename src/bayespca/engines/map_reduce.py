@@ -24,11 +24,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespca.arrays.types import FloatArray
+from bayespca.sources.deviations import Deviations, column_deviations
+from bayespca.sources.partitions import Block, Partitions, check_complete, computed, mapped, reduced
+
 from . import gram, randomized, streaming
-from .deviations import Deviations, column_deviations
-from .partitions import Block, Partitions, check_complete, computed, mapped, reduced
 from .records import Decomposition, Plan, embedded
-from .streaming import LONG, SHORT, FloatArray, FloatType, RunningMoments
+from .streaming import LONG, SHORT, FloatType, RunningMoments
 from .tall import TallOperator
 
 # Up to this short side its matrix is formed: 3.2 GB.

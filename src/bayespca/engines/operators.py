@@ -7,9 +7,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from . import cuda
-from .arrays import array_namespace, cast, eps, is_numpy_array, row_blocks, sum_of_squares
-from .records import Array
+from bayespca.arrays import cuda
+from bayespca.arrays.namespaces import (
+    array_namespace,
+    cast,
+    eps,
+    is_numpy_array,
+    row_blocks,
+    sum_of_squares,
+)
+from bayespca.arrays.types import Array
 
 # The means may exceed the standard deviations by this over √ε before X is centred in a copy: 10
 # times in float32, 2e5 times in float64.

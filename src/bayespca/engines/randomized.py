@@ -62,10 +62,7 @@ import numpy as np
 from array_api_compat import device
 from scipy.special import betainc, betaincinv
 
-from bayespca.spectrum import Solution, Spectrum
-from bayespca.spectrum.records import SLACK
-
-from .arrays import (
+from bayespca.arrays.namespaces import (
     array_namespace,
     cast,
     eps,
@@ -76,11 +73,12 @@ from .arrays import (
     to_numpy,
     triangular_inverse,
 )
-from .operators import Operator
-from .records import Array, Decomposition, Plan
-from .tall import TallBasis, TallOperator, TallRows
+from bayespca.arrays.types import Array, FloatArray
+from bayespca.spectrum.records import SLACK, Solution, Spectrum
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+from .operators import Operator
+from .records import Decomposition, Plan
+from .tall import TallBasis, TallOperator, TallRows
 
 # Columns multiplied at once: enough to run at the speed of arithmetic, few enough to take steps. On
 # an accelerator, where each step waits for the host several times, more.

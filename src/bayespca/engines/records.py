@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from bayespca.spectrum import Solution, Spectrum, Status
-
-# Arrays of any namespace that the array API knows: NumPy, torch, CuPy.
-Array = Any
+from bayespca.arrays.types import Array
+from bayespca.spectrum.records import Solution, Spectrum, Status
 
 
 class Plan(Protocol):

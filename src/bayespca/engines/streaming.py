@@ -21,16 +21,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.spectrum import Spectrum, Status
+from bayespca.arrays.threads import blas_threads, one_blas_thread
+from bayespca.arrays.types import FloatArray
+from bayespca.sources.blocks import Source
+from bayespca.sources.columns import constant_columns
+from bayespca.spectrum.records import Spectrum, Status
 
 from . import dense, gram
-from .columns import constant_columns
 from .records import Decomposition, Plan, embedded
-from .sources import Source
-from .threads import blas_threads, one_blas_thread
 
 Block = NDArray[np.floating[Any]]
-FloatArray = NDArray[np.float64]
 FloatType = np.dtype[Any]
 
 SHORT: FloatType = np.dtype(np.float32)

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .gram import centred
-from .partitions import (
+from bayespca.arrays.types import FloatArray
+from bayespca.sources.partitions import (
     Block,
     Delayed,
     Partitions,
@@ -27,9 +27,10 @@ from .partitions import (
     mapped_parts,
     reduced,
 )
+
+from .gram import centred
 from .streaming import triangle
 
-FloatArray = NDArray[np.float64]
 Small = NDArray[np.floating[Any]]
 
 

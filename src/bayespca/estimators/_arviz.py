@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from bayespca.arrays.types import FloatArray
 
 ABSENT = (
     "R-hat, effective sample sizes and to_arviz() need ArviZ, which is not installed: "

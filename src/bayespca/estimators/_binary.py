@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from bayespca.arrays.types import FloatArray
+
 from . import _validation
 
-FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 

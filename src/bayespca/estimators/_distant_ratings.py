@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.engines.partitions import (
+from bayespca.missing.dense.partitioned import total_over
+from bayespca.missing.ratings.data import Side
+from bayespca.missing.ratings.partitioned import DistantRatings, UserCells, scaled
+from bayespca.sources.partitions import (
     array_of_parts,
     computed,
     is_dask,
@@ -16,9 +19,6 @@ from bayespca.engines.partitions import (
     mapped_parts,
     reduced,
 )
-from bayespca.missing.partitioned import total_over
-from bayespca.missing.ratings.data import Side
-from bayespca.missing.ratings.partitioned import DistantRatings, UserCells, scaled
 
 from . import _identifiers, _ratings
 

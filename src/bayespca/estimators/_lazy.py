@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import _check_feature_names
 
 from bayespca import missing
-from bayespca.engines.partitions import (
+from bayespca.sources.partitions import (
     Partitions,
     array_of_rows,
     is_dask_table,

@@ -6,18 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayespca import inference, missing, tensors
-from bayespca.engines import fixed_signs, to_numpy
-from bayespca.spectrum import Status
+from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.signs import fixed_signs
+from bayespca.arrays.types import Array, FloatArray
+from bayespca.spectrum.records import Status
 from bayespca.tensors.posterior import completed
 
 from ._reading import functions, general
 from .pca import BayesianPCA
-
-Array = Any
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca import missing
-from bayespca.engines import array_namespace
-from bayespca.engines.partitions import computed, is_dask
+from bayespca.arrays.namespaces import array_namespace
+from bayespca.sources.partitions import computed, is_dask
 
 from . import _lazy, _notebook, _validation
 from ._reading import functions, general

@@ -12,11 +12,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
-from bayespca.engines.arrays import is_sparse
+from bayespca.arrays.namespaces import is_sparse
+from bayespca.arrays.types import FloatArray
 
 from . import _identifiers, _validation
 
-FloatArray = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
 # Ratings of no more different values than this are on a scale, with a lowest and a highest one.

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from bayespca import linear, missing
-from bayespca.engines import array_namespace, to_numpy
-
-Array = Any
+from bayespca.arrays.namespaces import array_namespace, to_numpy
+from bayespca.arrays.types import Array
 
 
 def functions(posterior: Any, X: Array = None) -> tuple[Any, Any]:

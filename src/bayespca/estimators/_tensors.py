@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from bayespca.engines import array_namespace, to_namespace, to_numpy
-from bayespca.engines.arrays import cast
+from bayespca.arrays.namespaces import array_namespace, cast, to_namespace, to_numpy
+from bayespca.arrays.types import Array
 
 from . import _validation
 
-Array = Any
 Shape = tuple[int, ...]
 
 

@@ -17,14 +17,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, validate_data
 
 from bayespca import io
-from bayespca.engines import seen
-from bayespca.engines.arrays import is_sparse, to_numpy
-from bayespca.engines.partitions import Partitions, is_dask, of_files, partitioned
-from bayespca.engines.sources import Source, columns_told, open_source
-from bayespca.inference import Callback, Looping, Trace
-from bayespca.inference.hierarchy import Hyper
-
-Array = Any
+from bayespca.arrays.namespaces import is_sparse, to_numpy
+from bayespca.arrays.types import Array
+from bayespca.inference.loop import Callback, Trace
+from bayespca.inference.looping import Looping
+from bayespca.lowrank.variational import Hyper
+from bayespca.sources import seen
+from bayespca.sources.blocks import Source, columns_told, open_source
+from bayespca.sources.partitions import Partitions, is_dask, of_files, partitioned
 
 ITERATED = ("evb", "epb", "emap", "vb", "pb", "pb-a", "pb-b", "map", "ml")
 

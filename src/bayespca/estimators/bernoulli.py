@@ -13,14 +13,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
-from bayespca.mixtures import bernoulli_fit as model
-from bayespca.mixtures import bernoulli_posterior as read
-from bayespca.mixtures.bernoulli import Bayes, Family, MaximumLikelihood
-from bayespca.mixtures.bernoulli_start import STARTS
+from bayespca.arrays.types import FloatArray
+from bayespca.mixtures.bernoulli import fit as model
+from bayespca.mixtures.bernoulli import posterior as read
+from bayespca.mixtures.bernoulli.start import STARTS
+from bayespca.mixtures.bernoulli.step import Bayes, Family, MaximumLikelihood
 
 from . import _binary, _validation
-
-FloatArray = NDArray[np.float64]
 
 
 def _has_likelihood(estimator: BernoulliMixture) -> bool:

@@ -14,13 +14,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
+from bayespca.arrays.types import FloatArray
 from bayespca.missing import ratings as model
 from bayespca.missing.ratings.data import Side
-from bayespca.spectrum import Status
+from bayespca.spectrum.records import Status
 
 from . import _distant_ratings, _identifiers, _ratings, _validation
 
-FloatArray = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 

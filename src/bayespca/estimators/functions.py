@@ -7,23 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from bayespca import engines
-from bayespca.engines import array_namespace, fixed_signs
-from bayespca.linear import Options
-from bayespca.spectrum import (
-    Solution,
-    Spectrum,
-    gavish_donoho,
-    marchenko_pastur,
-    minka,
-    parallel_analysis,
-    solve,
-)
+from bayespca import arrays, engines, sources
+from bayespca.arrays.namespaces import array_namespace
+from bayespca.arrays.signs import fixed_signs
+from bayespca.arrays.types import Array
+from bayespca.linear.fit import Options
+from bayespca.spectrum.rank_rules import gavish_donoho, marchenko_pastur, minka, parallel_analysis
+from bayespca.spectrum.records import Solution, Spectrum
+from bayespca.spectrum.solving import solve
 
 from . import _validation
 from .pca import BayesianPCA
 
-Array = Any
 Factors = tuple[Array, Array, Array, dict[str, Any]]
 
 
@@ -75,7 +70,7 @@ def _factorize(Y: Any, options: Options) -> Factors:
     k = solution.rank
     U = fixed_signs(found.right(k)).T
     gamma = found.spectrum.singular_values[:k] * found.spectrum.scale
-    V = xp.matmul(Y.T, U) / engines.to_namespace(gamma, Y)
+    V = xp.matmul(Y.T, U) / arrays.to_namespace(gamma, Y)
     S = xp.zeros((k, k), dtype=Y.dtype, device=Y.device)
     for h, value in enumerate(solution.shrunk_singular_values):
         S[h, h] = float(value)
@@ -168,6 +163,6 @@ def _whole_spectrum(X: Any, *, center: bool, scale: bool) -> Spectrum:
             "data with holes."
         )
     if scale:
-        data = engines.rescaled_columns(data, engines.column_scales(data, center=center))
+        data = sources.rescaled_columns(data, sources.column_scales(data, center=center))
     found = engines.decompose(data, plan=solve, center=center, n_needed=np.iinfo(np.int64).max)
     return found.spectrum

@@ -13,14 +13,13 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from bayespca.engines import available_memory, is_sparse, to_numpy
-from bayespca.linear import draws as reading
-from bayespca.linear import gibbs
+from bayespca.arrays.namespaces import is_sparse, to_numpy
+from bayespca.engines.decomposing import available_memory
+from bayespca.linear.gibbs import posterior as reading
+from bayespca.linear.gibbs import step as gibbs
 
 from . import _arviz, _validation
 from .pca import RankWarning
-
-Array = Any
 
 # Limits of Vehtari et al., "Rank-normalization, folding, and localization" (2021).
 LARGEST_R_HAT = 1.01

@@ -20,7 +20,7 @@ from sklearn.base import (
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bayespca import inference, mixtures
-from bayespca.mixtures import posterior as read
+from bayespca.mixtures.pca import posterior as read
 
 from . import _validation
 from .pca import RankWarning

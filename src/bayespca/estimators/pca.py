@@ -13,15 +13,15 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
 from bayespca import inference, linear, missing
-from bayespca.engines import ENGINES, streaming, to_namespace
-from bayespca.engines.partitions import IncompleteBlock
-from bayespca.spectrum import METHODS
+from bayespca.arrays.namespaces import to_namespace
+from bayespca.engines import streaming
+from bayespca.engines.selection import ENGINES
+from bayespca.sources.partitions import IncompleteBlock
+from bayespca.spectrum.methods import METHODS
 
 from . import _validation
 from ._posterior import PosteriorReader
 from ._reading import functions
-
-Array = Any
 
 # Advice that is worth a warning, besides a place in `status_`.
 WARNED = (

@@ -16,19 +16,20 @@ from typing import Any
 import numpy as np
 
 from bayespca import missing, tensors
-from bayespca.discrete import BinaryPosterior
-from bayespca.engines import to_numpy
+from bayespca.arrays.namespaces import to_numpy
+from bayespca.discrete.posterior import BinaryPosterior
 from bayespca.engines.streaming import RunningMoments
-from bayespca.inference import Trace
+from bayespca.inference.loop import Trace
 from bayespca.io import archive
 from bayespca.io.archive import FlawError, ModelFileError
 from bayespca.io.tree import Decoder, Encoder, Json, Kind, Record, check_kinds, members
-from bayespca.linear import Posterior
-from bayespca.linear.gibbs import Draws
+from bayespca.linear.gibbs.step import Draws
+from bayespca.lowrank.posterior import Posterior
+from bayespca.lowrank.rows import Columns
 from bayespca.missing import ratings
-from bayespca.missing.rows import Columns
-from bayespca.mixtures import BernoulliClusters, MixturePosterior
-from bayespca.spectrum import Advice, Spectrum, Status
+from bayespca.mixtures.bernoulli.posterior import BernoulliClusters
+from bayespca.mixtures.pca.posterior import MixturePosterior
+from bayespca.spectrum.records import Advice, Spectrum, Status
 from bayespca.tensors.records import DenseCore, KroneckerCore, Rows
 
 from ._tensors import squeezed_shape

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import KFold, check_cv, cross_val_score
 
-from . import _validation
+from bayespca.arrays.types import FloatArray
 
-FloatArray = NDArray[np.float64]
+from . import _validation
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from bayespca.engines import to_numpy
-from bayespca.spectrum import Advice
+from bayespca.arrays.namespaces import to_numpy
+from bayespca.spectrum.records import Advice
 
 from .wording import feature_names, ordinal, percent
 

@@ -9,13 +9,13 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference, tensors
-from bayespca.engines import array_namespace, to_namespace, to_numpy
+from bayespca.arrays.namespaces import array_namespace, to_namespace, to_numpy
+from bayespca.arrays.types import Array, FloatArray
 from bayespca.io.packages import need
 from bayespca.tensors.modes import times
 
@@ -23,8 +23,6 @@ from . import _matrices, _tensors, _validation
 from ._matrices import Found
 from .pca import BayesianPCA, RankWarning
 
-Array = Any
-FloatArray = NDArray[np.float64]
 Shape = tuple[int, ...]
 
 # Advice that is worth a warning, besides a place in `status_`.

@@ -12,11 +12,12 @@ import numpy as np
 from sklearn.base import clone
 
 from bayespca import inference, missing
-from bayespca.engines import ENGINES, to_namespace
-from bayespca.inference.hierarchy import Fit, Hyper
-from bayespca.linear import variational
-from bayespca.missing import variational as with_holes
-from bayespca.missing.rows import Columns
+from bayespca.arrays.namespaces import to_namespace
+from bayespca.engines.selection import ENGINES
+from bayespca.linear.variational import fit as variational
+from bayespca.lowrank.rows import Columns
+from bayespca.lowrank.variational import Fit, Hyper
+from bayespca.missing.variational import fit as with_holes
 
 from . import _validation
 from ._posterior import PosteriorReader

@@ -1,7 +1,7 @@
 """PCA of complete matrices: the closed-form fit, and the posterior it leaves."""
 
-from bayespca.engines import posterior
-from bayespca.engines.posterior import Posterior
+from bayespca.lowrank import posterior
+from bayespca.lowrank.posterior import Posterior
 
 from .fit import Fit, Options, fit, from_decomposition
 

@@ -9,26 +9,19 @@ from typing import Any
 import numpy as np
 
 from bayespca import inference
-from bayespca.engines import (
-    Decomposition,
-    Plan,
-    array_namespace,
-    column_scales,
-    decompose,
-    fixed_signs,
-    is_sparse,
-    map_reduce,
-    rescaled_columns,
-    to_namespace,
-    to_numpy,
-)
-from bayespca.engines.partitions import Partitions
-from bayespca.engines.posterior import Posterior, from_solution
-from bayespca.spectrum import Advice, Moments, Solution, Spectrum, Status, solve
-
-from . import iterative, per_feature
-
-Array = Any
+from bayespca.arrays.namespaces import array_namespace, is_sparse, to_namespace, to_numpy
+from bayespca.arrays.signs import fixed_signs
+from bayespca.arrays.types import Array
+from bayespca.engines import map_reduce
+from bayespca.engines.decomposing import decompose
+from bayespca.engines.records import Decomposition, Plan
+from bayespca.linear.per_feature import step as per_feature
+from bayespca.linear.sweeps import fit as iterative
+from bayespca.lowrank.posterior import Posterior, from_solution
+from bayespca.sources.columns import column_scales, rescaled_columns
+from bayespca.sources.partitions import Partitions
+from bayespca.spectrum.records import Advice, Moments, Solution, Spectrum, Status
+from bayespca.spectrum.solving import solve
 
 # Weights of singular vectors below this are far below what the iteration has settled to.
 TINY = 1e-9

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_array_api_obj
 
-from bayespca.engines import to_numpy
+from bayespca.arrays.namespaces import to_numpy
 
 MISSING = 'the report needs jinja2 and plotly: install them with pip install "bayespca[report]".'
 

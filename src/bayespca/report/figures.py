@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bayespca.engines import to_numpy
+from bayespca.arrays.namespaces import to_numpy
 from bayespca.estimators.wording import counted, likelihood, percent, plural, significant
 from bayespca.spectrum.noise_law import density_of_nonzero, largest_singular_value, support
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bayespca.engines import to_numpy
+from bayespca.arrays.namespaces import to_numpy
 from bayespca.estimators.wording import MINUS
 
 from .embedding import numbers, plain

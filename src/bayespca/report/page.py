@@ -10,8 +10,9 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 import bayespca
-from bayespca.engines import to_numpy
-from bayespca.estimators import RankReport, Summary, summarize
+from bayespca.arrays.namespaces import to_numpy
+from bayespca.estimators.functions import RankReport
+from bayespca.estimators.summary import Summary, summarize
 from bayespca.estimators.wording import (
     feature_names,
     headline,

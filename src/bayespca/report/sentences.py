@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from bayespca.engines import to_numpy
-from bayespca.estimators import RankReport, Summary
+from bayespca.arrays.namespaces import to_numpy
+from bayespca.estimators.functions import RankReport
+from bayespca.estimators.summary import Summary
 from bayespca.estimators.wording import counted, likelihood, percent, plural, significant
 
 METHODS = {

@@ -4,15 +4,9 @@ from . import closed_form
 from .families import FAMILIES, MAP, PB_A, PB_B, VB, Family, partially_bayesian
 from .methods import METHODS
 from .noise_law import marchenko_pastur_median
-from .rank_rules import (
-    Evidence,
-    gavish_donoho,
-    marchenko_pastur,
-    minka,
-    parallel_analysis,
-)
+from .rank_rules import Evidence, gavish_donoho, marchenko_pastur, minka, parallel_analysis
 from .records import Advice, Moments, Solution, Spectrum, Status
-from .solve import solve
+from .solving import solve
 
 __all__ = [
     "FAMILIES",

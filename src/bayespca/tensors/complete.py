@@ -12,23 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dgejsv
 
-from bayespca.engines import to_numpy
-from bayespca.engines.places import at
+from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.places import at
+from bayespca.arrays.types import Array, FloatArray
 
 from .data import Cells
 from .modes import in_turn, mode_product, outer, times, unfolded
 from .records import Index, KroneckerCore
-from .tucker import Model, State, with_updated_rows
-
-# Arrays of any namespace.
-Array = Any
-FloatArray = NDArray[np.float64]
+from .updates import Model, State, with_updated_rows
 
 
 @dataclass(frozen=True, eq=False)

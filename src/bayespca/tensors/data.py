@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.engines import array_namespace, to_numpy
-from bayespca.engines.arrays import cast
-
-# Arrays of any namespace.
-Array = Any
-FloatArray = NDArray[np.float64]
+from bayespca.arrays.namespaces import array_namespace, cast, to_numpy
+from bayespca.arrays.types import Array
 
 # Relative to the largest value: what is left of equal numbers when their mean is taken out.
 ROUNDING = 1e-14

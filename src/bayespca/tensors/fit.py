@@ -5,28 +5,25 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayespca import inference
-from bayespca.engines import to_numpy
+from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.types import Array, FloatArray
 from bayespca.inference.loop import Step
-from bayespca.spectrum import MAP, PB_B, VB, Family, Status
-from bayespca.spectrum.solve import borrowed_noise
+from bayespca.lowrank.factors import Prior
+from bayespca.spectrum.families import MAP, PB_B, VB, Family
+from bayespca.spectrum.records import Status
+from bayespca.spectrum.solving import borrowed_noise
 
 from . import posterior as read
 from .data import Cells, cells, empty_slices
 from .posterior import Posterior
 from .records import DenseCore, KroneckerCore, Rows
 from .start import LARGEST_CORE, Guess, guess, random, spectral, with_one_more
-from .sweeps import equations_of, stepping
-from .tucker import LEAST_NOISE, VANISHED, Model, State, strengths, without
-
-# Arrays of any namespace.
-Array = Any
-FloatArray = NDArray[np.float64]
+from .step import equations_of, stepping
+from .updates import LEAST_NOISE, VANISHED, Model, State, strengths, without
 
 # The core is B, the factors are A.
 FAMILIES: dict[str, Family] = {"evb": VB, "epb": PB_B, "emap": MAP, "pb": PB_B}
@@ -182,9 +179,9 @@ def _searched(
 
 
 def _model(data: Cells, options: Options, noise: float | None) -> Model:
-    prior = inference.Prior("learned")
+    prior = Prior("learned")
     if options.method == "pb":
-        prior = inference.Prior("given", options.prior_variance / data.unit**2)
+        prior = Prior("given", options.prior_variance / data.unit**2)
     free = tuple(rank is None for rank in options.ranks)
     return Model(FAMILIES[options.method], prior, data.sizes, free, noise is None)
 

@@ -11,15 +11,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bayespca.engines import to_numpy
-from bayespca.inference import Info
+from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.types import FloatArray
+from bayespca.inference.loop import Info
 
 from .complete import projected
 from .data import Cells
 from .modes import outer, times, unfolded
-from .tucker import (
+from .updates import (
     Equations,
     Model,
     State,
@@ -29,8 +29,6 @@ from .tucker import (
     settled_prior,
     without_gone,
 )
-
-FloatArray = NDArray[np.float64]
 
 
 def step(state: State, data: Cells, model: Model) -> tuple[State, Info]:

@@ -14,23 +14,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bayespca.engines import array_namespace, to_numpy
-from bayespca.engines.packing import packed, unpacked
-from bayespca.engines.places import at
+from bayespca.arrays.namespaces import array_namespace, to_numpy
+from bayespca.arrays.packing import packed, unpacked
+from bayespca.arrays.places import at
+from bayespca.arrays.types import Array, FloatArray
 
 from .data import Cells
 from .modes import in_turn, mode_product, outer, times, unfolded
 from .records import DenseCore, Index
-from .tucker import Model, State, graded_inverses, with_updated_rows
-
-# Arrays of any namespace.
-Array = Any
-FloatArray = NDArray[np.float64]
+from .updates import Model, State, graded_inverses, with_updated_rows
 
 
 class Contracted(NamedTuple):

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bayespca.engines import array_namespace
-from bayespca.engines.places import at
+from bayespca.arrays.namespaces import array_namespace
+from bayespca.arrays.places import at
+from bayespca.arrays.types import Array, FloatArray
 
-# Arrays of any namespace.
-Array = Any
-FloatArray = NDArray[np.float64]
 S = TypeVar("S")
 C = TypeVar("C")
 

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bayespca.engines import array_namespace, fixed_signs, to_numpy
-from bayespca.engines.packing import inverses, packed, unpacked
-from bayespca.engines.places import at
+from bayespca.arrays.namespaces import array_namespace, to_numpy
+from bayespca.arrays.packing import inverses, packed, unpacked
+from bayespca.arrays.places import at
+from bayespca.arrays.signs import fixed_signs
+from bayespca.arrays.types import Array, FloatArray
 
 from .modes import mode_product, times, unfolded
 from .records import Core, Rows, spread_of_cells
 from .start import LARGEST_CORE
-from .tucker import State
-
-# Arrays of any namespace.
-Array = Any
-FloatArray = NDArray[np.float64]
+from .updates import State
 
 # Rounds in which holes are filled, at most, and the change of the data that ends them.
 FILLINGS = 500

@@ -6,17 +6,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from bayespca.engines import decompose, to_numpy
-from bayespca.spectrum import Solution, Spectrum, solve
+from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.types import Array, FloatArray
+from bayespca.engines.decomposing import decompose
+from bayespca.spectrum.records import Solution, Spectrum
+from bayespca.spectrum.solving import solve
 
 from .modes import unfolded
-
-# Arrays of any namespace.
-Array = Any
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

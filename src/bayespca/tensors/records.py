@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.engines.packing import packed
+from bayespca.arrays.packing import packed
+from bayespca.arrays.types import FloatArray
 
 from .modes import mode_product, size_without, times, unfolded
 
-FloatArray = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 

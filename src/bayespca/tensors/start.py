@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bayespca.engines import array_namespace, to_numpy
+from bayespca.arrays.namespaces import array_namespace, to_numpy
+from bayespca.arrays.types import Array, FloatArray
 
 from . import holes
 from .data import Cells
 from .modes import times, unfolded
 from .ranks import unfoldings
 from .records import KroneckerCore, Rows
-from .sweeps import equations_of
-from .tucker import Model, State, replaced, with_core
+from .step import equations_of
+from .updates import Model, State, replaced, with_core
 
-# Arrays of any namespace.
-Array = Any
-FloatArray = NDArray[np.float64]
 Ranks = tuple[int, ...]
 
 # Components to start with beyond those that an unfolding shows: once the other modes are known to

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from .data import Side
+from bayespca.arrays.types import FloatArray
 
-FloatArray = NDArray[np.float64]
+from .data import Side
 
 # Cells that are worked on at a time.
 CHUNK = 1 << 16

@@ -9,9 +9,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.engines.parallel import in_turn
-
-FloatArray = NDArray[np.float64]
+from bayespca.arrays.parallel import in_turn
+from bayespca.arrays.types import FloatArray
 
 # Pieces of work to share among threads: more than these, so that none waits long.
 PIECES = 32

@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from bayespca.arrays.types import FloatArray
+
 Indices = NDArray[np.int32]
 Starts = NDArray[np.int64]
 

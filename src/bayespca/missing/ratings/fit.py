@@ -7,19 +7,19 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayespca import inference
-from bayespca.spectrum import METHODS, Status
-from bayespca.spectrum.solve import borrowed_noise
+from bayespca.lowrank.factors import Factors, Prior
+from bayespca.spectrum.methods import METHODS
+from bayespca.spectrum.records import Status
+from bayespca.spectrum.solving import borrowed_noise
 
 from .data import Ratings
 from .partitioned import DistantRatings
 from .posterior import Factor, Posterior
 from .start import random_start, start, with_one_more
-from .sweeps import Model, State, rows_of, step, without_weakest
+from .step import Model, State, rows_of, step, without_weakest
 
-FloatArray = NDArray[np.float64]
 Cells = Ratings | DistantRatings
 
 # Components to start with where their number is to be found, and twice that where all are kept.
@@ -131,7 +131,7 @@ def _status(data: Cells) -> Status:
 def _model(data: Cells, options: Options) -> Model:
     n, m = data.shape
     family = METHODS[options.method].prior(m, n, np.inf).family
-    factors = inference.Factors((m, n), family, inference.Prior("learned"), GONE)
+    factors = Factors((m, n), family, Prior("learned"), GONE)
     noise = options.noise_variance
     return Model(factors, options.biases, None if noise is None else noise / data.unit**2)
 

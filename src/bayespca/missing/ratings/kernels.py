@@ -8,13 +8,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bayespca.engines.packing import inverses, packed, unpacked
+from bayespca.arrays.packing import inverses, packed, unpacked
+from bayespca.arrays.types import FloatArray
 
 from .data import Side
-
-FloatArray = NDArray[np.float64]
 
 # Rows beyond which compiled loops are worth the second that numba takes to import.
 MANY = 200

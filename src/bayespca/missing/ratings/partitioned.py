@@ -16,15 +16,16 @@ import scipy.sparse.linalg
 from numpy.typing import NDArray
 
 from bayespca import inference
-from bayespca.engines.packing import unpacked
-from bayespca.engines.partitions import computed, kept, mapped_parts
-from bayespca.missing.partitioned import total_over
+from bayespca.arrays.packing import unpacked
+from bayespca.arrays.types import FloatArray
+from bayespca.missing.dense.partitioned import total_over
+from bayespca.sources.partitions import computed, kept, mapped_parts
 
 from .cells import chunks
 from .data import Side
 from .kernels import Found, Regressors, given_sums, updated
 from .posterior import Factor
-from .sweeps import (
+from .step import (
     Model,
     State,
     Sweep,
@@ -35,7 +36,6 @@ from .sweeps import (
     squares_of_biases,
 )
 
-FloatArray = NDArray[np.float64]
 Delayed = Any
 
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.engines.packing import unpacked
+from bayespca.arrays.packing import unpacked
+from bayespca.arrays.types import FloatArray
 
 from .data import Side
 from .kernels import updated
-from .sweeps import regressors
+from .step import regressors
 
-FloatArray = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 # Pairs that are predicted at a time.

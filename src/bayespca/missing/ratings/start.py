@@ -8,22 +8,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 import scipy.sparse.linalg
-from numpy.typing import NDArray
 
-from bayespca.engines.packing import packed, unpacked
+from bayespca.arrays.packing import packed, unpacked
+from bayespca.arrays.types import FloatArray
 
 from .cells import chunks
 from .data import Ratings
-from .partitioned import (
-    DistantRatings,
-    rest_of_biases,
-    rest_of_state,
-    singular,
-    squares_of_users,
-)
-from .sweeps import Model, State, rows_of
+from .partitioned import DistantRatings, rest_of_biases, rest_of_state, singular, squares_of_users
+from .step import Model, State, rows_of
 
-FloatArray = NDArray[np.float64]
 Cells = Ratings | DistantRatings
 
 # Ratings that a mean is shrunk by.

@@ -1,0 +1,271 @@
+"""Kernels for NVIDIA's GPUs, in `kernels.cu`: compiled by CuPy, for its arrays and torch's.
+
+What they compute array libraries do as well, several times slower: a torch without CuPy beside it
+is served by its own calls.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_cupy_array, is_torch_array
+from numpy.typing import NDArray
+
+from .namespaces import array_namespace, device
+from .places import at
+from .types import Array
+
+# Columns that a thread can keep in its registers are no longer than this. Each length is compiled
+# for itself: in steps, because that takes a while when it is done for the first time.
+MOST_IN_REGISTERS, STEP = 96, 4
+# Threads of a warp, those of a block at most, and as many as keep a device busy for a while.
+WARP = 32
+THREADS = 512
+MANY_THREADS = 1 << 20
+# Bytes of shared memory that a block may have without asking for them.
+UNASKED = 48 << 10
+
+
+def is_served(a: Array) -> bool:
+    """Whether an array is on an NVIDIA GPU, and kernels can be compiled for it."""
+    if is_cupy_array(a):
+        return _kernels() is not None
+    return is_torch_array(a) and a.device.type == "cuda" and _kernels() is not None
+
+
+def fits(H: int) -> bool:
+    """Whether H×H matrices fit into the memory that the threads of a block share."""
+    return 0 < H and _shared_bytes(H) <= _most_shared_bytes()
+
+
+def update_rows(
+    gram: Array,
+    pull: Array,
+    starts: NDArray[np.intp],
+    share: float,
+    ridge: NDArray[np.float64],
+    s2: float,
+    *,
+    summed: bool = True,
+) -> tuple[Array, Array, Array]:
+    """Of what `kernels.by_numpy` computes a, second or, where not `summed`, cov, and log_dets.
+
+    Means take the place of `pull` if it lies in one piece, and covariances that of `gram` if each
+    of its columns does.
+    """
+    xp, place = array_namespace(pull), device(pull)
+    (n, H), m = pull.shape, starts.size - 1
+    by_pattern = gram.T if _pitch(gram.T) else _in_one_piece(gram.T)
+    pull = pull if _pitch(pull) == H else _in_one_piece(pull)
+    begins = None if n == m else xp.asarray(starts, device=place)
+    packed = (H + 1) * (H + 2) // 2
+    second = xp.empty((m if summed else 0, packed), dtype=xp.float64, device=place)
+    log_dets = xp.empty(m, dtype=xp.float64, device=place)
+    x = min(-(-H // WARP) * WARP, THREADS)
+    rows = _in_registers(H)
+    _launch(
+        "update_rows",
+        (m, 1),
+        (x, 1 if rows else max(min(THREADS // x, H // 16), 1)),
+        (
+            np.int32(H),
+            np.int64(_pitch(by_pattern)),
+            by_pattern,
+            pull,
+            begins,
+            np.float64(share),
+            at(pull, ridge),
+            np.float64(s2),
+            second if summed else None,
+            log_dets,
+        ),
+        like=pull,
+        shared=_shared_bytes(H),
+        rows=rows,
+    )
+    return pull, second.T if summed else by_pattern.T, log_dets
+
+
+def column_sums(X: Array) -> Array | None:
+    """Σx of each column in float64; None where X is of another type or does not lie row by row."""
+    parts = _parts_of_sums(X, None, squared=False)
+    return None if parts is None else array_namespace(X).sum(parts[0], axis=0)
+
+
+def sums_and_squares(X: Array, shift: Array | None = None) -> tuple[Array, Array] | None:
+    """Σ(x − shift) of each column and Σ(x − shift)² of all, in float64 and in one pass.
+
+    None where X is of another type or does not lie row by row.
+    """
+    xp = array_namespace(X)
+    parts = _parts_of_sums(X, shift, squared=True)
+    return None if parts is None else (xp.sum(parts[0], axis=0), xp.sum(parts[1]))
+
+
+def _parts_of_sums(X: Array, shift: Array | None, *, squared: bool) -> tuple[Array, Array] | None:
+    """Both of each column, over parts of the rows."""
+    xp = array_namespace(X)
+    n, p = X.shape
+    pitch, dtype = _pitch(X), str(X.dtype).rpartition(".")[2]
+    if pitch < p or dtype not in ("float32", "float64"):
+        return None
+    x = min(-(-p // WARP) * WARP, 256)
+    parts = min(max(MANY_THREADS // p, 1), -(-n // 8), 65535)
+    totals = xp.empty((parts, p), dtype=xp.float64, device=device(X))
+    squares = xp.empty_like(totals) if squared else None
+    _launch(
+        f"add_up_{dtype}",
+        (-(-p // x), parts),
+        (x, 1),
+        (X, np.int64(n), np.int64(p), np.int64(pitch), shift, totals, squares),
+        like=X,
+    )
+    return totals, squares
+
+
+def sums_where(mask: Array, x: Array) -> Array | None:
+    """Σxⱼ over the j of each row where the mask is True, without a mask of floats.
+
+    None where it does not lie row by row.
+    """
+    xp = array_namespace(x)
+    m, p = mask.shape
+    if _pitch(mask) != p:
+        return None
+    sums = xp.empty(m, dtype=xp.float64, device=device(x))
+    y = 8
+    grid = (-(-m // y), 1)
+    _launch("add_up_where", grid, (WARP, y), (mask, np.int64(m), np.int32(p), x, sums), like=x)
+    return sums
+
+
+def _in_one_piece(a: Array) -> Array:
+    """A copy, row by row."""
+    xp = array_namespace(a)
+    copy = xp.empty(a.shape, dtype=a.dtype, device=device(a))
+    copy[:, :] = a
+    return copy
+
+
+def _in_registers(H: int) -> int:
+    """For how many rows a kernel is compiled that keeps columns in registers; 0 for none."""
+    return -(-H // STEP) * STEP if H <= MOST_IN_REGISTERS else 0
+
+
+# --- kernels and how they are called -----------------------------------------------------------
+
+
+@cache
+def _kernels(rows: int = 0) -> Any:
+    """The kernels, for matrices of up to so many rows in registers; None where there is no CuPy, or
+    where it cannot compile them.
+    """
+    try:
+        import cupy
+    except ImportError:
+        return None
+    if cupy.cuda.runtime.is_hip:
+        return None
+    source = files(__package__).joinpath("kernels.cu").read_text(encoding="utf-8")
+    module = cupy.RawModule(code=source, options=("-std=c++14", f"-DROWS={rows}"))
+    try:
+        module.compile()
+    except (cupy.cuda.compiler.CompileException, ImportError, OSError, RuntimeError):
+        return None
+    return module
+
+
+@cache
+def _most_shared_bytes() -> int:
+    import cupy
+
+    return int(cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"])
+
+
+def _shared_bytes(H: int) -> int:
+    return 8 * (H * (H | 1) + H + 2 * max(_in_registers(H), H))
+
+
+def _launch(
+    name: str,
+    grid: tuple[int, int],
+    block: tuple[int, int],
+    arguments: tuple[Any, ...],
+    *,
+    like: Array,
+    shared: int = 0,
+    rows: int = 0,
+) -> None:
+    """Call a kernel where `like` is, after what its library has been told to do there."""
+    kernel = _kernel(name, rows)
+    with _place(like):
+        if shared > UNASKED:
+            kernel.max_dynamic_shared_size_bytes = shared
+        kernel(grid, block, tuple(map(_argument, arguments)), shared_mem=shared)
+
+
+@cache
+def _kernel(name: str, rows: int) -> Any:
+    return _kernels(rows).get_function(name)
+
+
+def _place(like: Array) -> AbstractContextManager[Any]:
+    """The device and the stream that the library of `like` is using, for CuPy."""
+    import cupy
+
+    if is_cupy_array(like):
+        return nullcontext() if like.device == cupy.cuda.Device() else like.device
+    import torch
+
+    handle = torch.cuda.current_stream(like.device).cuda_stream
+    there = cupy.cuda.Device(like.device.index)
+    if there == cupy.cuda.Device() and handle == cupy.cuda.get_current_stream().ptr:
+        return nullcontext()
+    stack = ExitStack()
+    stack.enter_context(there)
+    stack.enter_context(_stream(handle))
+    return stack
+
+
+@dataclass(frozen=True)
+class _Foreign:
+    """A stream of another library."""
+
+    handle: int
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.handle
+
+
+def _stream(handle: int) -> Any:
+    """CuPy's name for a stream."""
+    from cupy.cuda import ExternalStream, Stream
+
+    if not handle:
+        return Stream.null
+    if hasattr(Stream, "from_external"):
+        return Stream.from_external(_Foreign(handle))
+    return ExternalStream(handle)
+
+
+def _argument(value: Any) -> Any:
+    """A number, or where an array begins."""
+    if value is None:
+        return np.intp(0)
+    if is_cupy_array(value):
+        return np.intp(value.data.ptr)
+    return np.intp(value.data_ptr()) if is_torch_array(value) else value
+
+
+def _pitch(a: Array) -> int:
+    """Numbers from one row to the next; 0 where those of a row do not lie side by side."""
+    if is_torch_array(a):
+        rows, columns = a.stride()
+    else:
+        rows, columns = (stride // a.itemsize for stride in a.strides)
+    return int(rows) if columns == 1 or a.shape[1] == 1 else 0

@@ -1,0 +1,113 @@
+"""Many small symmetric matrices, packed: the upper triangle row by row, as `np.triu_indices`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .namespaces import array_namespace, device, is_torch_array
+from .types import Array
+
+
+def packed(matrices: Array) -> Array:
+    """The upper triangles of (…, H, H), one row of H(H + 1)/2 each."""
+    return _entries(matrices, _upper)
+
+
+def packed_beside_last(matrices: Array) -> Array:
+    """The same without the last row and column, and then the last column without its last entry:
+    one row of H(H + 1)/2 + H for each of (…, H + 1, H + 1).
+    """
+    return _entries(matrices, _upper_beside_last)
+
+
+def unpacked(triangles: Array, size: int) -> Array:
+    """The symmetric matrices (…, size, size) of packed triangles."""
+    xp = array_namespace(triangles)
+    full = _selected(triangles, _placed(_both, size, xp, _Place.of(triangles)))
+    return xp.reshape(full, (*triangles.shape[:-1], size, size))
+
+
+def _entries(matrices: Array, index: Callable[[int], NDArray[np.intp]]) -> Array:
+    """Some entries of each matrix, counted row by row."""
+    xp, H = array_namespace(matrices), matrices.shape[-1]
+    flat = xp.reshape(matrices, (*matrices.shape[:-2], H * H))
+    return _selected(flat, _placed(index, H, xp, _Place.of(flat)))
+
+
+def _selected(entries: Array, index: Array) -> Array:
+    """entries[…, index]"""
+    if is_torch_array(entries):
+        # As the standard has it, torch would be asked first whether any of the index is negative.
+        return entries.index_select(-1, index)
+    return array_namespace(entries).take(entries, index, axis=-1)
+
+
+def _upper(H: int) -> NDArray[np.intp]:
+    """Where entries of a packed triangle are in the matrix, row by row."""
+    i, j = np.triu_indices(H)
+    return i * H + j
+
+
+def _upper_beside_last(K: int) -> NDArray[np.intp]:
+    i, j = np.triu_indices(K - 1)
+    return np.append(i * K + j, np.arange(K - 1) * K + K - 1)
+
+
+def _both(H: int) -> NDArray[np.intp]:
+    """Where entries of the matrix, row by row, are in the packed triangle."""
+    i, j = np.triu_indices(H)
+    place = np.empty((H, H), dtype=np.intp)
+    place[i, j] = place[j, i] = np.arange(i.size)
+    return place.ravel()
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A device by its name, because not every library's devices can be told apart by a hash."""
+
+    name: str
+    device: Any = field(compare=False)
+
+    @classmethod
+    def of(cls, a: Array) -> _Place:
+        return cls(str(device(a)), device(a))
+
+
+@lru_cache(maxsize=128)
+def _placed(index: Callable[[int], NDArray[np.intp]], H: int, xp: Any, place: _Place) -> Array:
+    """An index where it is used: each is used in every sweep, and a device waits for those that
+    come from the host.
+    """
+    return xp.asarray(index(H), device=place.device)
+
+
+def turned(matrices: Array, change: Array) -> Array:
+    """change·M·changeᵀ of symmetric matrices M, by two products in all."""
+    xp = array_namespace(matrices)
+    p, H = matrices.shape[:2]
+    k = change.shape[0]
+    half = xp.reshape(xp.reshape(matrices, (p * H, H)) @ change.T, (p, H, k))
+    half = xp.reshape(xp.matrix_transpose(half), (p * k, H))
+    return xp.reshape(half @ change.T, (p, k, k))
+
+
+def times(matrices: Array, v: Array) -> Array:
+    """M·v of each, by one product."""
+    xp = array_namespace(matrices)
+    p, H = matrices.shape[:2]
+    return xp.reshape(xp.reshape(matrices, (p * H, H)) @ v, (p, H))
+
+
+def inverses(precision: Array) -> tuple[Array, Array]:
+    """Inverses of positive definite matrices, and the logarithms of their determinants."""
+    xp = array_namespace(precision)
+    root = xp.linalg.cholesky(precision)
+    log_dets = -2 * xp.sum(xp.log(xp.linalg.diagonal(root)), axis=-1)
+    inverse_root = xp.linalg.inv(root)
+    return xp.matmul(xp.matrix_transpose(inverse_root), inverse_root), log_dets

@@ -1,0 +1,267 @@
+"""Sweeps over binary cells: logistic PCA with automatic rank.
+
+    p(x_ij = 1) = σ(z_ij),  z_ij = Σₕ a_ih b_jh + μ_j,
+    a_ih ~ N(0, cₕ²),  b_jh ~ N(0, cₕ²),  μ_j ~ N(0, v)
+
+for the cells that are there, with c and v learned. The posterior is r(A)·r(B, μ), each a product of
+normal distributions of its rows; the mean is one more column of B whose partner in A is 1. Its
+prior is proper, because the mean of a column without any 1 would have no bound else.
+
+In ⟨log p(x | z)⟩ z is taken as normal with the mean and the variance that it has, which is exact
+for given b, and the averages are closed forms (`logistic`). Rows and columns follow in turn by
+steps in the direction of the natural gradient (`cells`), shortened where they are too long. After
+each sweep the latent space is moved, turned and stretched to where the free energy is lowest, which
+leaves z as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.parallel import in_turn
+from bayespca.arrays.types import FloatArray
+from bayespca.inference.loop import Info
+from bayespca.lowrank.factors import Factors
+
+from .cells import Regressors, Sites, columns_precision, regressors, rows_from, sites, split
+from .data import Cells
+from .normals import Normals, from_precisions
+
+BoolArray = NDArray[np.bool_]
+
+# The smallest prior variance of the means.
+LEAST_SPREAD = 1e-6
+# How often a step that leads up is halved before it is given up.
+HALVINGS = 6
+# Relative fall of the free energy below which components are tried to do without: before, weak ones
+# may still grow.
+SETTLING = 1e-4
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is to be fitted: priors of A and B, the number of components at most."""
+
+    factors: Factors
+    most: int
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """All that the next sweep needs.
+
+    `rows` and `columns` are the posteriors of A (n rows) and of (B, μ) (p rows), `prior` the
+    variances cₕ², `spread` the prior variance v of μ; `found` is what cells are like under them,
+    `energy` the free energy, and `batch` the number of components to try to do without.
+    """
+
+    rows: Normals
+    columns: Normals
+    prior: FloatArray
+    spread: float
+    found: Sites
+    energy: float = np.inf
+    batch: int = 1
+
+    @property
+    def rank(self) -> int:
+        return int(self.prior.size)
+
+
+def step(state: State, data: Cells, model: Model) -> tuple[State, Info]:
+    """Rows, columns, the best coordinates and priors; when little changes, components that pay."""
+    new = _settled(_with_rows_and_columns(state, data), model)
+    new = with_energy(new)
+    if state.energy - new.energy < SETTLING * abs(new.energy):
+        new = _without_weakest(new, data, model)
+    return new, Info(new.energy, new.rank, float("nan"))
+
+
+# --- rows and columns --------------------------------------------------------------------------
+
+
+def _with_rows_and_columns(state: State, data: Cells) -> State:
+    given = regressors(state.columns)
+    found = Sites(*(np.empty(data.shape) for _ in range(3)))
+
+    def work(rows: slice) -> tuple[Normals, FloatArray]:
+        old = state.rows[rows], state.found.at(rows)
+        new, second, like = improved_rows(
+            *old, given, state.prior, data.part(rows), n_in_all=data.shape[0]
+        )
+        found.put(rows, like)
+        return new, columns_precision(like, new, second)
+
+    parts = list(in_turn(work, data.blocks))
+    rows = _joined([normals for normals, _ in parts])
+    sums = np.sum([part for _, part in parts], axis=0)
+    prior = np.append(state.prior, state.spread)
+    precisions, pull = split(sums, prior.size)
+    columns = from_precisions(precisions + np.diag(1 / prior), pull)
+    columns, found = _improved_columns(state.columns, columns, rows, found, prior, data)
+    return replace(state, rows=rows, columns=columns, found=found)
+
+
+def improved_rows(
+    rows: Normals,
+    before: Sites,
+    given: Regressors,
+    prior: FloatArray,
+    cells: Cells,
+    n_in_all: int,
+) -> tuple[Normals, FloatArray, Sites]:
+    """Rows with a lower free energy, or as they were; packed ⟨ããᵀ⟩, and what cells are like."""
+    new = rows_from(before, given, prior, n_in_all)
+    second = new.second_with_one
+    after = sites(new, second, given, cells)
+
+    def evaluated(some: Normals, which: BoolArray) -> Sites:
+        second[which] = some.second_with_one
+        return sites(some, second[which], given, cells.part(which))
+
+    new = _descended(rows, new, before, after, prior, evaluated)
+    return new, second, after
+
+
+def _improved_columns(
+    columns: Normals, new: Normals, rows: Normals, before: Sites, prior: FloatArray, data: Cells
+) -> tuple[Normals, Sites]:
+    """Columns with a lower free energy, or as they were, and what cells are like then."""
+
+    def evaluated(some: Normals, which: BoolArray) -> Sites:
+        return evaluated_all(rows, some, data.columns(which)).turned
+
+    after = evaluated_all(rows, new, data)
+    new = _descended(columns, new, before.turned, after.turned, prior, evaluated)
+    return new, after
+
+
+def evaluated_all(rows: Normals, columns: Normals, data: Cells) -> Sites:
+    """What all cells are like."""
+    given, found = regressors(columns), Sites(*(np.empty(data.shape) for _ in range(3)))
+
+    def work(block: slice) -> None:
+        some = rows[block]
+        found.put(block, sites(some, some.second_with_one, given, data.part(block)))
+
+    list(in_turn(work, data.blocks))
+    return found
+
+
+def _descended(
+    old: Normals,
+    new: Normals,
+    before: Sites,
+    after: Sites,
+    prior: FloatArray,
+    evaluated: Callable[[Normals, BoolArray], Sites],
+) -> Normals:
+    """New rows where their free energy is lower than before, else on the way there, else the old.
+
+    `after` is brought up to date in its place; `evaluated` gives it for some rows.
+    """
+    goal = old.energies(prior) - before.log_likelihood.sum(axis=1)
+    worse = new.energies(prior) - after.log_likelihood.sum(axis=1) > goal
+    for _ in range(HALVINGS):
+        if not worse.any():
+            return new
+        half = old[worse].halfway(new[worse])
+        new = new.but(worse, half)
+        some = evaluated(half, worse)
+        after.put(worse, some)
+        worse[worse] = half.energies(prior) - some.log_likelihood.sum(axis=1) > goal[worse]
+    new = new.but(worse, old[worse])
+    if worse.any():
+        after.put(worse, evaluated(old[worse], worse))
+    return new
+
+
+def _joined(parts: list[Normals]) -> Normals:
+    return Normals(
+        np.concatenate([part.mean for part in parts]),
+        np.concatenate([part.cov for part in parts]),
+        np.concatenate([part.log_dets for part in parts]),
+    )
+
+
+# --- coordinates and priors --------------------------------------------------------------------
+
+
+def _settled(state: State, model: Model) -> State:
+    """In the best coordinates with the best priors: (A − m)·R, B·R⁻ᵀ and μ + B·m."""
+    H = state.rank
+    shift = _best_shift(state)
+    rows = replace(state.rows, mean=state.rows.mean - shift)
+    take_over = np.eye(H + 1)
+    take_over[H, :H] = shift
+    columns = state.columns.changed(take_over)
+    Saa, Sbb = _sum_of_second(rows), _sum_of_second(columns)[:H, :H]
+    R, back = model.factors.best_turn(Saa, Sbb) or (np.eye(H), np.eye(H))
+    turn = np.eye(H + 1)
+    turn[:H, :H] = back
+    rows, columns = rows.changed(R.T), columns.changed(turn)
+    return _with_best_priors(replace(state, rows=rows, columns=columns), model)
+
+
+def _with_best_priors(state: State, model: Model) -> State:
+    squares = state.columns.squares.sum(axis=0)
+    prior, _ = model.factors.priors(state.rows.squares.sum(axis=0), squares[:-1])
+    spread = max(float(squares[-1]) / len(state.columns.mean), LEAST_SPREAD)
+    return replace(state, prior=prior, spread=spread)
+
+
+def _best_shift(state: State) -> FloatArray:
+    """m that minimises Σᵢ⟨(aᵢ − m)ᵀ(aᵢ − m)/c²⟩ + Σⱼ⟨(μⱼ + bⱼᵀm)²⟩/v: what A gives to μ."""
+    H, n = state.rank, len(state.rows.mean)
+    second = _sum_of_second(state.columns)
+    pull = state.rows.mean.sum(axis=0) / state.prior - second[:H, H] / state.spread
+    return np.linalg.solve(np.diag(n / state.prior) + second[:H, :H] / state.spread, pull)
+
+
+def _sum_of_second(normals: Normals) -> FloatArray:
+    """Σ⟨xxᵀ⟩ over rows."""
+    return np.asarray(normals.mean.T @ normals.mean + normals.matrices.sum(axis=0))
+
+
+# --- the free energy, and components that go ---------------------------------------------------
+
+
+def with_energy(state: State) -> State:
+    """F = −Σ⟨log p(x | z)⟩ + KL(r(A)‖prior) + KL(r(B, μ)‖prior)"""
+    of_rows = state.rows.energies(state.prior).sum()
+    of_columns = state.columns.energies(np.append(state.prior, state.spread)).sum()
+    energy = of_rows + of_columns - state.found.log_likelihood.sum()
+    return replace(state, energy=float(energy))
+
+
+def _without_weakest(state: State, data: Cells, model: Model) -> State:
+    """Without the last components if the free energy is lower, computed in full.
+
+    Twice as many are tried each time that it was.
+    """
+    for count in sorted({min(state.batch, state.rank), min(1, state.rank)}, reverse=True):
+        less = evaluated(without_components(state, count), data, model) if count else state
+        if less.energy < state.energy:
+            return replace(less, batch=2 * count)
+    return replace(state, batch=1)
+
+
+def evaluated(state: State, data: Cells, model: Model) -> State:
+    """With the cells, the priors and the free energy that belong to its posterior."""
+    found = evaluated_all(state.rows, state.columns, data)
+    return with_energy(_with_best_priors(replace(state, found=found), model))
+
+
+def without_components(state: State, count: int) -> State:
+    """Without the last components; the others, and the cells, are left as they are."""
+    keep = np.arange(state.rank - count)
+    return replace(
+        state,
+        rows=state.rows.only(keep),
+        columns=state.columns.only(np.append(keep, state.rank)),
+        prior=state.prior[keep],
+    )

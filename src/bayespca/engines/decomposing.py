@@ -1,0 +1,241 @@
+"""`decompose`: run the selected engine, and hand on to another where its answer will not do."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from bayespca.arrays.namespaces import array_namespace, device, is_sparse, numpy_dtype, to_numpy
+from bayespca.arrays.types import Array
+from bayespca.sources.blocks import Source, open_source
+from bayespca.sources.columns import constant_columns
+from bayespca.sources.partitions import Partitions, as_partitions
+from bayespca.spectrum.records import Spectrum
+
+from . import dense, gram, map_reduce, randomized, sparse, streaming
+from .operators import dense_operator, sparse_operator
+from .records import Decomposition, Plan, embedded
+from .selection import Job, select
+
+# Up to this short side a sparse matrix's Gram matrix is formed at once.
+SHORT = 1000
+# Up to this short side the Gram matrix is a way out when a spectrum cannot be cut off.
+LARGE = 10_000
+# Sums of squares beyond these may have lost digits to the limits of floating-point numbers.
+SAFE = (1e-200, 1e200)
+
+
+def decompose(
+    X: Array,
+    *,
+    plan: Plan,
+    center: bool = True,
+    engine: str = "auto",
+    n_needed: int = 0,
+    random_state: int | np.random.Generator | None = None,
+) -> Decomposition:
+    """Singular values and bases of a matrix whose rows are samples.
+
+    Parameters
+    ----------
+    X
+        A NumPy, torch or CuPy array of floating-point numbers, a scipy sparse matrix, a `Source` of
+        blocks, or `Partitions` of a Dask collection.
+    plan
+        What will be made of the spectrum. It decides when a truncated one is long enough, and
+        whether the threshold is too near rounding errors.
+    engine
+        One of `select.ENGINES`, or "auto". An engine whose answer would not be precise, or that
+        cannot see far enough, hands on to the next; the result names the one that ran.
+    n_needed
+        How many singular values the plan is sure to need; all of them for some methods.
+    """
+    task = Task(plan, center, np.random.default_rng(random_state), n_needed)
+    if not _is_blocks(X):
+        constant = constant_columns(X, center=center)
+        if 0 < constant.size < X.shape[1]:
+            return _without(X, constant, task, engine, n_needed)
+    return _decompose(X, task, engine, n_needed)
+
+
+def _without(
+    X: Array, constant: np.ndarray, task: Task, engine: str, n_needed: int
+) -> Decomposition:
+    """The decomposition of the columns that vary, with the others put back as zeros.
+
+    A constant column has no noise. Counted as a feature it would tell that there is none anywhere.
+    """
+    p = X.shape[1]
+    live = np.setdiff1d(np.arange(p), constant)
+    if is_sparse(X):
+        row = X[[0], :].toarray()[0]
+        found = _decompose(X[:, live], task, engine, n_needed)
+    else:
+        xp = array_namespace(X)
+        index = xp.asarray(live, device=device(X))
+        row = X[0, :]
+        found = _decompose(xp.take(X, index, axis=1), task, engine, n_needed)
+    return embedded(found, live, row if task.center else row * 0)
+
+
+def _decompose(X: Array, task: Task, engine: str, n_needed: int) -> Decomposition:
+    """Run the engine, once more at another scale where squares have left the range of numbers."""
+    name = select(_job(X, n_needed)) if engine == "auto" else engine
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        try:
+            found = _RUN[name](X, task)
+        except (ValueError, RuntimeError):  # the latter is what torch raises
+            if _is_blocks(X) or not _needs_rescaling(X):
+                raise
+            found = None
+        if found is not None and (_is_safe(found.spectrum) or not _needs_rescaling(X)):
+            return found
+        factor = 2.0 ** -np.floor(np.log2(_peak(X)))
+        return _rescaled(_RUN[name](X * factor, task), 1.0 / factor)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What every engine is told besides the data."""
+
+    plan: Plan
+    center: bool
+    rng: np.random.Generator
+    n_needed: int = 0
+
+
+def _job(X: Array, n_needed: int) -> Job:
+    if isinstance(X, Source):
+        return Job(0, X.n_features, layout="blocks")
+    if isinstance(X, Partitions):
+        return Job(0, X.n_features, layout="dask")
+    n, p = X.shape
+    layout = "sparse" if is_sparse(X) else "dense"
+    itemsize = numpy_dtype(X.dtype).itemsize
+    return Job(n, p, layout, itemsize, min(n_needed, n, p), available_memory())
+
+
+def available_memory() -> float:
+    """Bytes of memory that are free, or 4 GiB where the system does not tell."""
+    try:
+        return float(os.sysconf("SC_AVPHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return float(4 << 30)
+
+
+# --- engines, and what follows when they fall short --------------------------------------------
+
+
+def _run_dense(X: Array, task: Task) -> Decomposition:
+    X = X.toarray() if is_sparse(X) else X
+    return dense.decompose(X, center=task.center)
+
+
+def _run_gram(X: Array, task: Task) -> Decomposition:
+    if is_sparse(X):
+        return _or_dense(sparse.by_gram(X, center=task.center), X, task)
+    xp = array_namespace(X)
+    found = gram.decompose(X, center=task.center)
+    if X.dtype == xp.float32 and not _precise(found, task, np.float32):
+        found = gram.decompose(X, center=task.center, dtype=xp.float64)
+    return _or_dense(found, X, task)
+
+
+def _or_dense(found: Decomposition, X: Array, task: Task) -> Decomposition:
+    """A Gram matrix's answer, unless rounding has spoilt it and there is memory for a better."""
+    if _precise(found, task, np.float64):
+        return found
+    fits = 3 * 8.0 * X.shape[0] * X.shape[1] <= available_memory()
+    if fits:
+        return _run_dense(X, task)
+    advice = found.status.but(
+        "near-rounding",
+        "The singular values that matter are so small beside the largest one that its rounding "
+        "errors reach them, and there is no memory for a more precise way.",
+        exact=False,
+    )
+    return replace(found, status=advice)
+
+
+def _precise(found: Decomposition, task: Task, dtype: type) -> bool:
+    return gram.is_precise(found.spectrum, task.plan(found.spectrum), np.dtype(dtype))
+
+
+def _run_randomized(X: Array, task: Task) -> Decomposition:
+    make = sparse_operator if is_sparse(X) else dense_operator
+    operator = make(X, center=task.center)
+    # From a sixth of the short side on, the Gram matrix would have cost less.
+    affordable = min(X.shape) // 6 if min(X.shape) <= LARGE else None
+    found = randomized.decompose(operator, plan=task.plan, rng=task.rng, max_basis=affordable)
+    return found or _run_gram(X, task)
+
+
+def _run_sparse(X: Array, task: Task) -> Decomposition:
+    """By iteration if the short side is long, else through its Gram matrix; never made dense."""
+    X = X if is_sparse(X) else sp.csr_array(to_numpy(X))
+    run = _run_randomized if min(X.shape) > SHORT else _run_gram
+    found = run(X, task)
+    return found if found.engine == "dense" else replace(found, engine="sparse")
+
+
+def _run_streaming(X: Array, task: Task) -> Decomposition:
+    X = X if _is_blocks(X) else open_source(to_numpy(X))
+    return streaming.decompose(X, center=task.center, plan=task.plan)
+
+
+def _run_dask(X: Array, task: Task) -> Decomposition:
+    X = X if isinstance(X, Partitions) else as_partitions(to_numpy(X))
+    return map_reduce.decompose(
+        X, center=task.center, plan=task.plan, rng=task.rng, n_needed=task.n_needed
+    )
+
+
+_RUN = {
+    "dense": _run_dense,
+    "gram": _run_gram,
+    "randomized": _run_randomized,
+    "sparse": _run_sparse,
+    "streaming": _run_streaming,
+    "dask": _run_dask,
+}
+
+
+# --- numbers whose squares leave the range -----------------------------------------------------
+
+
+def _is_safe(spectrum: Spectrum) -> bool:
+    return SAFE[0] <= spectrum.sum_of_squares <= SAFE[1]
+
+
+def _needs_rescaling(X: Array) -> bool:
+    if _is_blocks(X):
+        return False
+    peak = _peak(X)
+    return bool(np.isfinite(peak) and peak > 0 and not 1e-90 < peak < 1e90)
+
+
+def _is_blocks(X: Any) -> bool:
+    return isinstance(X, Source | Partitions)
+
+
+def _peak(X: Array) -> float:
+    """The largest magnitude in X; not finite if X holds NaN or infinity."""
+    if is_sparse(X):
+        X = X.data
+    if not X.shape[0]:
+        return 0.0
+    xp = array_namespace(X)
+    return max(abs(float(xp.max(X))), abs(float(xp.min(X))))
+
+
+def _rescaled(found: Decomposition, scale: float) -> Decomposition:
+    """The decomposition of data that are `scale` times as large."""
+    old = found.spectrum
+    spectrum = Spectrum(
+        old.singular_values, old.shape, old.sum_of_squares, old.scale * scale, old.resolution
+    )
+    return replace(found, spectrum=spectrum, mean=found.mean * scale)

@@ -1,0 +1,1 @@
+"""Exact sampling from the posterior of Bishop's model."""

@@ -1,0 +1,273 @@
+"""What is read from draws of the posterior of Bayesian PCA: only what is identified."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.special import logsumexp
+
+from bayespca.arrays.signs import fixed_signs
+from bayespca.arrays.types import FloatArray
+from bayespca.lowrank.variational import Hyper
+from bayespca.spectrum import closed_form
+from bayespca.spectrum.records import Advice
+
+from .alignment import matched, principal_axes, turned
+from .step import LOG_2PI, VARIES, Data, Draws
+
+# Draws, or rows, that are handled at once.
+BLOCK = 256
+# The mean of the data this many standard deviations of its prior away, and this share of the sum of
+# squares that the prior of the noise adds, are worth a sentence.
+FAR_MEAN, LARGE_NOISE_PRIOR = 3.0, 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """The posterior in terms of identified quantities; k components, d features.
+
+    `components` are the leading eigenvectors of the posterior mean of WWᵀ, `components_std` the
+    root mean square distance of the draws' principal axes from them, entry by entry.
+    `signal_variance` are the eigenvalues of WWᵀ, `sample_variance` is that of the data along the
+    components.
+    """
+
+    components: FloatArray
+    components_std: FloatArray
+    signal_variance: FloatArray
+    signal_variance_std: FloatArray
+    noise_variance: float
+    noise_variance_std: float
+    mean: FloatArray
+    mean_std: FloatArray
+    rank_posterior: FloatArray
+    sample_variance: FloatArray
+    total_variance: float
+    quantities: dict[str, FloatArray]
+
+
+def report(draws: Draws, data: Data) -> Report:
+    """Everything that a fit tells; `quantities` are those whose mixing is judged."""
+    values, axes = principal_axes(draws.W)
+    noise = 1 / draws.tau
+    counts = np.count_nonzero(
+        values > detectable(data.n, data.d) * noise[..., None], axis=-1
+    ).ravel()
+    probabilities = np.bincount(counts, minlength=values.shape[-1] + 1) / draws.size
+    k = int(np.argmax(probabilities))
+    components = reference(draws, k)
+    near = matched(axes[..., :k, :], components)
+    distance = near - components
+    mean = draws.mu.mean(axis=(0, 1))
+    M = max(data.n - 1, 1)
+    projected = data.centred @ components.T
+    return Report(
+        components=components,
+        components_std=np.sqrt(np.mean(distance * distance, axis=(0, 1))),
+        signal_variance=values[..., :k].mean(axis=(0, 1)),
+        signal_variance_std=values[..., :k].std(axis=(0, 1)),
+        noise_variance=float(noise.mean()),
+        noise_variance_std=float(noise.std()),
+        mean=mean,
+        mean_std=draws.mu.std(axis=(0, 1)),
+        rank_posterior=probabilities,
+        sample_variance=np.einsum("nk,nk->k", projected, projected) * data.unit**2 / M,
+        total_variance=float(np.vdot(data.centred, data.centred)) * data.unit**2 / M,
+        quantities={
+            "noise_variance": noise,
+            "signal_variance": values[..., :k],
+            "total_signal_variance": values.sum(axis=-1),
+            "mean": (draws.mu - mean) @ components.T,
+            "log_joint": draws.log_joint,
+        },
+    )
+
+
+def detectable(n: int, d: int) -> float:
+    """The signal-to-noise ratio λ/σ² from which on a component counts: κ√(d/(n − 1)).
+
+    κ ≈ 2.5 is that of aistats2014 Proposition 1. Of a component of variance λ in many samples and
+    features the observed strength is x = (1 + λ/σ²)(n − 1 + dσ²/λ) (Baik, Ben Arous, Péché), if
+    λ/σ² > √(d/(n − 1)); this λ is the one whose x is EVB's threshold, so that a component counts
+    here where EVB would keep it.
+    """
+    M = max(n - 1, 1)
+    return closed_form.evb_kappa(d, M) * float(np.sqrt(d / M))
+
+
+def reference(draws: Draws, k: int) -> FloatArray:
+    """The k leading eigenvectors of the posterior mean of WWᵀ, as rows."""
+    second, d = signal_covariance(draws), draws.mu.shape[-1]
+    if not k:
+        return np.empty((0, d))
+    vectors = eigh(second, subset_by_index=(d - k, d - 1))[1]
+    signed: FloatArray = fixed_signs(np.ascontiguousarray(vectors[:, ::-1].T))
+    return signed
+
+
+def signal_variances(draws: Draws) -> FloatArray:
+    """Eigenvalues of WWᵀ of each draw, falling: (chain, draw, q)."""
+    return principal_axes(draws.W)[0]
+
+
+def aligned_axes(draws: Draws, components: FloatArray) -> FloatArray:
+    """Principal axes of each draw (chain, draw, k, d), order and signs as in `components`."""
+    return matched(principal_axes(draws.W)[1][..., : len(components), :], components)
+
+
+def aligned_loadings(
+    draws: Draws, components: FloatArray, signal_variance: FloatArray
+) -> FloatArray:
+    """W of each draw, rotated onto the components: (chain, draw, d, k)."""
+    return turned(draws.W, components.T * np.sqrt(signal_variance))
+
+
+def signal_covariance(draws: Draws) -> FloatArray:
+    """Posterior mean of WWᵀ."""
+    total = np.zeros((draws.mu.shape[-1],) * 2)
+    for W, _, _ in _blocks(draws):
+        total += np.tensordot(W, W, axes=([0, 2], [0, 2]))
+    return total / draws.size
+
+
+def covariance(draws: Draws) -> FloatArray:
+    """Posterior mean of the covariance WWᵀ + τ⁻¹I of a row."""
+    C = signal_covariance(draws)
+    C.flat[:: C.shape[0] + 1] += np.mean(1 / draws.tau)
+    return C
+
+
+# --- rows --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreMap:
+    """Scores of a row t given each draw: gain·(t − mean) + offset, and what is left of variance."""
+
+    gain: FloatArray
+    offset: FloatArray
+    variance: FloatArray
+
+
+def score_map(draws: Draws, components: FloatArray, mean: FloatArray) -> ScoreMap:
+    """The noise-free row f = μ + Wx in the coordinates of the components, R(f − mean).
+
+    ⟨x⟩ = τΣWᵀ(t − μ) with covariance Σ = (I + τWᵀW)⁻¹ (icann1999 Eq. 16 given W, μ, τ). These
+    coordinates do not depend on how the columns of W are rotated.
+    """
+    gains, offsets, variances = [], [], []
+    for W, tau, mu in _blocks(draws):
+        V = np.sqrt(tau)[:, None, None] * W
+        Vt = np.swapaxes(V, 1, 2)
+        seen = components @ V
+        inner = np.linalg.solve(np.eye(V.shape[2]) + Vt @ V, np.swapaxes(seen, 1, 2))
+        gain = np.swapaxes(inner, 1, 2) @ Vt
+        gains.append(gain)
+        offsets.append(np.einsum("skd,sd->sk", components - gain, mu - mean))
+        variances.append(np.einsum("skq,sqk->sk", seen, inner) / tau[:, None])
+    return ScoreMap(*(np.concatenate(parts) for parts in (gains, offsets, variances)))
+
+
+def scores(found: ScoreMap, centred: FloatArray) -> FloatArray:
+    """Posterior mean of the scores of rows from which the mean has been subtracted."""
+    return centred @ found.gain.mean(axis=0).T + found.offset.mean(axis=0)
+
+
+def score_std(found: ScoreMap, centred: FloatArray) -> FloatArray:
+    """Posterior standard deviation of the scores: within draws and between them.
+
+    Between draws the variance is a quadratic form in (t − mean, 1), formed once for all rows.
+    """
+    maps = np.concatenate([found.gain, found.offset[..., None]], axis=2)
+    maps = maps - maps.mean(axis=0)
+    rows = np.column_stack([centred, np.ones(len(centred))])
+    between = np.empty((len(centred), maps.shape[1]))
+    for k in range(maps.shape[1]):
+        form = maps[:, k].T @ maps[:, k] / len(maps)
+        between[:, k] = np.einsum("nd,nd->n", rows @ form, rows)
+    return np.sqrt(found.variance.mean(axis=0) + np.maximum(between, 0))
+
+
+def log_density(draws: Draws, X: FloatArray) -> FloatArray:
+    """log of the mean over draws of N(t | μ, WWᵀ + τ⁻¹I), for each row."""
+    parts = [
+        logsumexp([_log_density(X[i : i + BLOCK], *draw) for draw in _single(draws)], axis=0)
+        for i in range(0, len(X), BLOCK)
+    ]
+    return np.concatenate(parts) - np.log(draws.size)
+
+
+def _log_density(X: FloatArray, W: FloatArray, tau: float, mu: FloatArray) -> FloatArray:
+    """As `gibbs.log_likelihood`, row by row."""
+    V, Y = np.sqrt(tau) * W, np.sqrt(tau) * (X - mu)
+    M = np.eye(V.shape[1]) + V.T @ V
+    m = np.linalg.solve(M, V.T @ Y.T).T
+    off = Y - m @ V.T
+    distance = np.einsum("nd,nd->n", off, off) + np.einsum("nq,nq->n", m, m)
+    log_det = np.linalg.slogdet(M)[1] + X.shape[1] * (LOG_2PI - np.log(tau))
+    return -0.5 * (distance + log_det)
+
+
+def sample(draws: Draws, n: int, rng: np.random.Generator) -> FloatArray:
+    """n rows from the posterior predictive distribution, each from a draw picked at random."""
+    all_W, all_tau, all_mu = _flat(draws)
+    d, q = all_W.shape[1:]
+    rows = np.empty((n, d))
+    for i in range(0, n, BLOCK):
+        picked = rng.integers(draws.size, size=min(BLOCK, n - i))
+        x, noise = rng.normal(size=(picked.size, q)), rng.normal(size=(picked.size, d))
+        rows[i : i + BLOCK] = (
+            all_mu[picked]
+            + np.einsum("ndq,nq->nd", all_W[picked], x)
+            + noise / np.sqrt(all_tau[picked])[:, None]
+        )
+    return rows
+
+
+def _flat(draws: Draws) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """W, τ and μ of all chains, one after another."""
+    W, tau, mu = (a.reshape(draws.size, *a.shape[2:]) for a in (draws.W, draws.tau, draws.mu))
+    return W, tau, mu
+
+
+def _blocks(draws: Draws) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+    W, tau, mu = _flat(draws)
+    for i in range(0, draws.size, BLOCK):
+        yield W[i : i + BLOCK], tau[i : i + BLOCK], mu[i : i + BLOCK]
+
+
+def _single(draws: Draws) -> Iterator[tuple[FloatArray, float, FloatArray]]:
+    for W, tau, mu in zip(*_flat(draws), strict=True):
+        yield W, float(tau), mu
+
+
+# --- the prior and the units of the data ---------------------------------------------------------
+
+
+def prior_advice(data: Data, prior: Hyper) -> tuple[Advice, ...]:
+    """Sentences for data in units for which the prior is not broad."""
+    scaled, found = prior.in_units(data.unit), []
+    far = float(np.sqrt(scaled.beta * np.mean(data.mean**2)))
+    if far > FAR_MEAN:
+        found.append(
+            Advice(
+                "narrow-mean-prior",
+                f"the mean of the data is {far:.1f} standard deviations of its prior away from 0: "
+                "subtract the mean, divide the data by their scale, or lower beta.",
+            )
+        )
+    squares = float(np.vdot(data.centred, data.centred))
+    varies = squares > VARIES**2 * data.n * data.d
+    share = 2 * scaled.b_tau / squares if varies else 0.0
+    if share > LARGE_NOISE_PRIOR:
+        found.append(
+            Advice(
+                "large-noise-prior",
+                f"b_tau counts as much as {100 * share:.2g} % of the data's sum of squares: divide "
+                "the data by their scale, or lower b_tau and b_alpha.",
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""Complete data with noise of its own for each feature."""

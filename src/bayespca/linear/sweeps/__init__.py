@@ -1,0 +1,1 @@
+"""Complete data by iteration: every family and every prior."""

@@ -1,0 +1,1 @@
+"""Bishop's variational PCA of complete data."""

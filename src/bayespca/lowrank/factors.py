@@ -1,0 +1,193 @@
+"""Two factor matrices, whatever the data: their priors, their coordinates, and what these cost.
+
+The likelihood of V ≈ BAᵀ does not see A·R and B·R⁻ᵀ, so R is free to take the free energy to where
+it is lowest. What depends on R are ⟨AᵀA⟩ and ⟨BᵀB⟩ in the priors, and (m − l)·log|R| in the
+entropies of the factors that are integrated out. At the minimum both are diagonal (Hadamard), and
+what remains is one scale for each component. It takes the place of hundreds of sweeps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# NumPy's linear algebra alone: SciPy's has threads of its own, which would compete with these.
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.types import FloatArray
+from bayespca.spectrum.families import Family
+
+LOG_2PI = float(np.log(2 * np.pi))
+# Relative to the largest, a moment too small for coordinates to be whitened by it.
+SINGULAR = 1e-8
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Prior variances of the columns of A and B.
+
+    kind is "learned" (cₐ = c_b, which fixes the scale that the factors share) or "given": c_b² is
+    `variance` and cₐ² is `variance_a`, 1 for the latent variables of probabilistic PCA. An infinite
+    one is flat.
+    """
+
+    kind: str
+    variance: float = 1.0
+    variance_a: float = 1.0
+
+    @property
+    def is_learned(self) -> bool:
+        return self.kind == "learned"
+
+
+@dataclass(frozen=True)
+class Factors:
+    """A (M rows) and B (L rows) of a family under a prior; `least` is the smallest variance that is
+    learned: a component that has come there is gone.
+    """
+
+    shape: tuple[float, float]
+    family: Family
+    prior: Prior
+    least: float
+
+    # --- priors --------------------------------------------------------------------------------
+
+    def priors(self, Sa: FloatArray, Sb: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Given, or c² = (⟨‖a‖²⟩ + ⟨‖b‖²⟩)/(L + M), the same for A and B, from ⟨‖·‖²⟩."""
+        if self.prior.is_learned:
+            learned = np.maximum((Sa + Sb) / sum(self.shape), self.least)
+            return learned, learned
+        return np.full(Sa.size, self.prior.variance_a), np.full(Sb.size, self.prior.variance)
+
+    # --- coordinates ---------------------------------------------------------------------------
+
+    def best_turn(self, Saa: FloatArray, Sbb: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """R and R⁻¹ with the lowest free energy for A·R and B·R⁻ᵀ; None to stay."""
+        H = len(Saa)
+        if not H:
+            return None
+        staying = _staying(Saa, Sbb)
+        if not staying.size:
+            return None
+        block = np.ix_(staying, staying)
+        found = _diagonalising(Saa[block], Sbb[block])
+        is_exact = found is not None and staying.size == H
+        if found is None:
+            found = _separating(Saa[block], Sbb[block])
+        # Those that are about to go are stretched only, which takes them there.
+        Sa, Sb = np.diag(Saa).copy(), np.diag(Sbb).copy()
+        R, back = np.eye(H), np.eye(H)
+        R[block], back[block] = found[0], found[1]
+        Sa[staying], Sb[staying] = found[2], found[3]
+        floor = self.least**2
+        scales = self._best_scales(np.maximum(Sa, floor), np.maximum(Sb, floor))
+        R, back = R * scales, back / scales[:, None]
+        # Rounding errors beside components that are about to go can cost more than the turn gains.
+        if not is_exact and not self._turned_cost(Saa, Sbb, R, back) < self._cost(Saa, Sbb):
+            return None
+        return R, back
+
+    def _best_scales(self, Sa: FloatArray, Sb: FloatArray) -> FloatArray:
+        """f for each component, A·f and B/f: where the slope of the free energy in log f is 0.
+
+        learned: (L + M)(f²Sa − Sb/f²)/(f²Sa + Sb/f²) = m − l,
+        given:   f²Sa/cₐ² − Sb/(f²c_b²) = m − l.
+        """
+        L, M = self.shape
+        l, m = self.family.sizes(L, M)
+        if self.prior.is_learned:
+            ratio = (L + M + m - l) / (L + M - m + l)
+            return np.asarray((ratio * Sb / Sa) ** 0.25)
+        Sa, Sb, half = Sa / self.prior.variance_a, Sb / self.prior.variance, 0.5 * (m - l)
+        root = np.sqrt(half * half + Sa * Sb)
+        # The two forms of the root: the one without cancellation.
+        return np.sqrt((half + root) / Sa if half >= 0 else Sb / (root - half))
+
+    def _turned_cost(
+        self, Saa: FloatArray, Sbb: FloatArray, R: FloatArray, back: FloatArray
+    ) -> float:
+        l, m = self.family.sizes(*self.shape)
+        log_det = float(np.linalg.slogdet(R)[1])
+        return self._cost(R.T @ Saa @ R, back @ Sbb @ back.T) - (m - l) * log_det
+
+    def _cost(self, Saa: FloatArray, Sbb: FloatArray) -> float:
+        """The part of the free energy that depends on the coordinates, priors at their best."""
+        Sa, Sb = np.diag(Saa), np.diag(Sbb)
+        prior_a, prior_b = self.priors(Sa, Sb)
+        L, M = self.shape
+        total = (Sa / prior_a + Sb / prior_b).sum()
+        if self.prior.is_learned:
+            total += M * np.log(prior_a).sum() + L * np.log(prior_b).sum()
+        return 0.5 * float(total)
+
+    # --- free energy ---------------------------------------------------------------------------
+
+    def energy_of_a(self, Sa: FloatArray, prior: FloatArray, log_det: float) -> float:
+        """Of A with Σᵢlog|Σᵢ| = log_det: KL to the prior, or −log of the prior of a point."""
+        return factor_energy(Sa, prior, self.shape[1], log_det, self.family.integrates_a)
+
+    def energy_of_b(self, Sb: FloatArray, prior: FloatArray, log_det: float) -> float:
+        return factor_energy(Sb, prior, self.shape[0], log_det, self.family.integrates_b)
+
+    @property
+    def gone_energy(self) -> float:
+        """What a component that is zero leaves in the free energy of point-estimated factors."""
+        zero = np.zeros(1)
+        prior_a, prior_b = self.priors(zero, zero)
+        total = 0.0
+        if not self.family.integrates_a:
+            total += self.energy_of_a(zero, prior_a, 0.0)
+        if not self.family.integrates_b:
+            total += self.energy_of_b(zero, prior_b, 0.0)
+        return total
+
+
+def factor_energy(
+    squares: FloatArray, prior: FloatArray, n: float, log_det: float, integrated: bool
+) -> float:
+    """½Σ(⟨‖·‖²⟩/c² + n log c²), and for n rows their entropy or what normalises a density.
+
+    0 for a point-estimated factor under a flat prior, of density one.
+    """
+    if np.isinf(prior).any():
+        return -0.5 * (log_det + n * prior.size * (1 + LOG_2PI)) if integrated else 0.0
+    quadratic = float((squares / prior).sum() + n * np.log(prior).sum())
+    if not integrated:
+        return 0.5 * (quadratic + n * prior.size * LOG_2PI)
+    return 0.5 * (quadratic - n * prior.size - log_det)
+
+
+def _staying(Saa: FloatArray, Sbb: FloatArray) -> NDArray[np.intp]:
+    """Components that are not so small beside the largest that a turn would be rounding."""
+    a, b = np.diag(Saa), np.diag(Sbb)
+    return np.flatnonzero((a > SINGULAR * a.max()) & (b > SINGULAR * b.max()))
+
+
+def _separating(
+    Saa: FloatArray, Sbb: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """R with RᵀSaaR diagonal where columns of A are nearly dependent: some of A·R are nearly 0.
+
+    Also R⁻¹, that diagonal, and the one of R⁻¹SbbR⁻ᵀ.
+    """
+    sizes = np.sqrt(np.diag(Saa))
+    _, V = np.linalg.eigh(Saa / np.outer(sizes, sizes))
+    R, back = V / sizes[:, None], V.T * sizes
+    return R, back, np.diag(R.T @ Saa @ R), np.diag(back @ Sbb @ back.T)
+
+
+def _diagonalising(
+    Saa: FloatArray, Sbb: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
+    """R with RᵀSaaR = I and R⁻¹SbbR⁻ᵀ diagonal, R⁻¹, and the two diagonals, largest first."""
+    try:
+        root = np.linalg.cholesky(Saa)
+    except np.linalg.LinAlgError:
+        return None
+    pivots = np.diag(root) ** 2
+    if pivots.min() < SINGULAR * pivots.max():  # a component is about to go
+        return None
+    values, vectors = np.linalg.eigh(root.T @ Sbb @ root)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    return np.linalg.inv(root).T @ vectors, vectors.T @ root.T, np.ones_like(values), values

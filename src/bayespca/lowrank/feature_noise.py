@@ -1,0 +1,39 @@
+"""The best noise of each feature, given the posterior of data that were divided by its root."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayespca.arrays.types import FloatArray
+from bayespca.spectrum.records import Solution, Spectrum
+
+# Relative to the variance of a feature: below it a feature is its components' exact image, and the
+# likelihood grows without bound (a Heywood case).
+LEAST_NOISE = 1e-6
+
+
+def best_noise(
+    psi: FloatArray,
+    squares: FloatArray,
+    *,
+    solution: Solution,
+    spectrum: Spectrum,
+    components: FloatArray,
+) -> FloatArray:
+    """ψ that minimises the free energy at the posterior of A and B, feature by feature.
+
+    The noise is the scale of a feature's loadings too: their prior is that of the rescaled data.
+    So ψⱼ is the mean over ⟨‖xⱼ − A bⱼ‖²⟩ of M samples and ⟨bⱼₕ²⟩/c_bₕ² of the components that
+    have a proper prior. `squares` are Σx² of each feature.
+    """
+    moments, k, M = solution.moments, solution.rank, spectrum.shape[1]
+    along = np.zeros((moments.mean_b.size, psi.size))
+    along[:k] = components**2
+    b2 = moments.mean_b[:, None] ** 2 * along + moments.variance_b[:, None]
+    a2 = moments.mean_a**2 + M * moments.variance_a
+    overlap = (spectrum.singular_values[:k] * solution.shrunk_singular_values) @ along[:k]
+    residuals = squares / psi - 2 * overlap + a2 @ b2
+    proper = np.isfinite(moments.prior_variance_b) & (moments.prior_variance_b > 0)
+    prior = (b2[proper] / moments.prior_variance_b[proper, None]).sum(axis=0)
+    count = np.count_nonzero(proper)
+    return psi * (residuals + prior) / (M + count)

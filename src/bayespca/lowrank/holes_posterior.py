@@ -1,0 +1,418 @@
+"""What is read from the posterior of a PCA when rows have holes: scores, densities, filled cells.
+
+Every function takes rows with NaN for holes; complete rows are a special case. Names and meanings
+are those of `linear.posterior`. Rows may be NumPy arrays or on the device of another library: what
+belongs to rows is then computed there, and stays there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.namespaces import (
+    array_namespace,
+    cast,
+    device,
+    numpy_dtype,
+    to_namespace,
+    to_numpy,
+)
+from bayespca.arrays.packing import packed, unpacked
+from bayespca.arrays.places import at, taken
+from bayespca.arrays.types import Array, FloatArray
+
+from .holes import Block, Holes, new_rows
+from .kernels import given_gram
+from .rows import Columns, latent, suited_blocks
+
+# Of the largest, an eigenvalue of Σwwᵀ over the cells of a row that counts as 0.
+UNDETERMINED = 1e-12
+# The same for σ² over the prior variance of scores, beside directions of length 1.
+LEAST_RIDGE = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Posterior of a PCA with k components in p features.
+
+    Attributes
+    ----------
+    columns
+        Posterior of B and μ, prior of A, noise, for data less `mean` and over `unit`.
+    mean, scale
+        Posterior means of the columns, and what columns are divided by (ones unless scaled); (p,).
+    unit
+        What scaled data are divided by so that their size is about 1.
+    components
+        Orthonormal directions for scaled data: (k, p).
+    basis
+        Scores along them are `basis`·a: (k, k).
+    latent_variance
+        Variance of a before its row is seen: (k,).
+
+    `mean`, `scale` and `components` live where the data did; all else are NumPy arrays.
+    """
+
+    columns: Columns
+    mean: Array
+    scale: Array
+    unit: float
+    components: Array
+    basis: FloatArray
+    latent_variance: FloatArray
+
+    @property
+    def noise_variance(self) -> float:
+        """σ², of scaled data."""
+        return self.columns.noise_variance * self.unit**2
+
+
+def from_columns(
+    columns: Columns,
+    *,
+    location: FloatArray,
+    scale: FloatArray,
+    unit: float,
+    like: Array = None,
+) -> Posterior:
+    """The posterior record of a fit: B = WᵀSQᵀ, so that scores t = SQᵀa have directions W.
+
+    With `like`, what lives where the data did has the place and the type of that array.
+    """
+    H = columns.rank
+    U, S, Qt = np.linalg.svd(columns.b[:, :H], full_matrices=False)
+    signs = np.sign(U[np.abs(U).argmax(axis=0), np.arange(H)]) if H else np.ones(0)
+    signs = np.where(signs == 0, 1.0, signs)
+    mean = location + columns.b[:, H] * unit * scale
+    centred = columns.b.copy()
+    centred[:, H] = 0.0
+    like = np.empty(0) if like is None else like
+    return Posterior(
+        replace(columns, b=centred),
+        to_namespace(mean, like),
+        to_namespace(scale, like),
+        unit,
+        to_namespace((U * signs).T, like),
+        (S * signs)[:, None] * Qt * unit,
+        columns.prior_a,
+    )
+
+
+def from_directions(
+    *,
+    mean: Array,
+    scale: Array,
+    components: Array,
+    ridge: FloatArray,
+    loading_variance: FloatArray,
+    latent_variance: FloatArray,
+    noise_variance: float,
+    integrated: bool = True,
+) -> Posterior:
+    """The record for a posterior that was found on complete data.
+
+    `ridge` is σ² over the prior variance of the scores (k,), `loading_variance` the posterior
+    variance of the entries of the directions (p, k).
+    """
+    k, p = components.shape
+    unit = float(np.sqrt(latent_variance.max())) if k else float(np.sqrt(noise_variance))
+    unit = unit or 1.0
+    b = np.zeros((p, k + 1))
+    b[:, :k] = to_numpy(components).T
+    b_cov = np.zeros((p, k + 1, k + 1))
+    b_cov[:, range(k), range(k)] = loading_variance
+    s2 = max(noise_variance / unit**2, np.finfo(np.float64).tiny)
+    # A flat prior leaves scores undetermined where a row has few cells: this takes the smallest.
+    prior_a = s2 / np.maximum(ridge, LEAST_RIDGE)
+    columns = Columns(b, b_cov, prior_a, s2, integrated)
+    basis = np.eye(k) * unit
+    return Posterior(columns, mean, scale, unit, components, basis, latent_variance / unit**2)
+
+
+# --- places and types --------------------------------------------------------------------------
+
+
+def _typed(posterior: Posterior, values: Array) -> Array:
+    """Results have the type that the training data had."""
+    name = numpy_dtype(posterior.components.dtype).name
+    return cast(values, getattr(array_namespace(values), name))
+
+
+def _placed(posterior: Posterior, values: FloatArray) -> Array:
+    """What has no rows is found on the host, and given where the components are."""
+    return to_namespace(values, posterior.components)
+
+
+def _host(values: Array) -> FloatArray:
+    return np.asarray(to_numpy(values), dtype=np.float64)
+
+
+def _unit(posterior: Posterior) -> FloatArray:
+    """What columns are divided by."""
+    return posterior.unit * _host(posterior.scale)
+
+
+def _rows(posterior: Posterior, X: Array) -> Holes:
+    """New rows in the units of the posterior."""
+    return new_rows(X, location=_host(posterior.mean), unit=_unit(posterior))
+
+
+def _latent(posterior: Posterior, X: Array) -> tuple[Array, Array, NDArray[np.intp]]:
+    """Posterior mean of a for each row, its covariance for each pattern, and the patterns."""
+    data = _rows(posterior, X)
+    a, cov = latent(data, posterior.columns)
+    return data.in_order(a), cov, data.in_order(data.pattern)
+
+
+def _by_block(data: Holes, rank: int, work: Callable[[Block], Array]) -> Array:
+    """What is found for the rows of each block, in the order of X."""
+    found = [work(block) for block in suited_blocks(data, rank)]
+    return data.in_order(array_namespace(data.values).concat(found, axis=0))
+
+
+# --- scores ------------------------------------------------------------------------------------
+
+
+def scores(posterior: Posterior, X: Array) -> Array:
+    """Posterior mean of the scores, from the cells that are there."""
+    a, _, _ = _latent(posterior, X)
+    return _typed(posterior, array_namespace(a).matmul(a, at(a, posterior.basis.T)))
+
+
+def scores_and_std(posterior: Posterior, X: Array) -> tuple[Array, Array]:
+    """Scores, and their posterior standard deviations.
+
+    Var(t) = v + ω(t² + v), v the variance for given directions and ω that of a direction along
+    itself.
+    """
+    a, cov, pattern = _latent(posterior, X)
+    xp, M = array_namespace(a), at(a, posterior.basis)
+    T = xp.matmul(a, M.T)
+    v = taken(xp.sum(xp.matmul(M, cov) * M, axis=-1), pattern)
+    along = _loading_variance(posterior)
+    own = at(a, np.einsum("hj,jh->h", _host(posterior.components) ** 2, along))
+    std = xp.sqrt(v + own * (T * T + v))
+    return _typed(posterior, T), _typed(posterior, std)
+
+
+def latent_std(posterior: Posterior) -> Array:
+    """Standard deviation of each score over the training data; 1 for one that is always 0."""
+    d = latent_variance_of_scores(posterior)
+    return _placed(posterior, np.sqrt(np.where(d > 0, d, 1.0)))
+
+
+def latent_variance_of_scores(posterior: Posterior) -> FloatArray:
+    """Variance of each score before its row is seen."""
+    return np.asarray((posterior.basis**2) @ posterior.latent_variance)
+
+
+def loading_std(posterior: Posterior) -> Array:
+    """Posterior standard deviation of the entries of `components`."""
+    return _placed(posterior, np.sqrt(_loading_variance(posterior)).T)
+
+
+def project(posterior: Posterior, X: Array) -> Array:
+    """Least-squares coordinates along the components, from the cells that are there.
+
+    Where the cells of a row do not determine some direction, its coordinate along that is 0.
+    """
+    data = _rows(posterior, X)
+    W = _host(posterior.components)
+    k = len(W)
+    components = at(data.values, W)
+    outer = at(data.values, packed(W.T[:, :, None] * W.T[:, None, :]))
+    xp = array_namespace(data.values)
+
+    def work(block: Block) -> Array:
+        inverse = _pseudo_inverses(unpacked(xp.matmul(block.mask, outer), k))
+        inverse = taken(inverse, block.pattern)
+        Z = block.values * posterior.unit
+        T = _times(inverse, xp.matmul(Z, components.T))
+        # Squares of singular values have lost digits, which the residuals bring back.
+        rest = (Z - xp.matmul(T, components)) * taken(block.mask, block.pattern)
+        return T + _times(inverse, xp.matmul(rest, components.T))
+
+    if not k:
+        return _typed(posterior, data.values[:, :0])
+    return _typed(posterior, _by_block(data, k, work))
+
+
+def _pseudo_inverses(squares: Array) -> Array:
+    """Inverses of symmetric matrices where they have one."""
+    xp = array_namespace(squares)
+    values, vectors = xp.linalg.eigh(squares)
+    known = values > UNDETERMINED * values[:, -1:]
+    inverse = xp.where(known, 1 / xp.where(known, values, xp.ones_like(values)), 0 * values)
+    return xp.matmul(vectors * inverse[:, None, :], xp.matrix_transpose(vectors))
+
+
+def _times(matrices: Array, rows: Array) -> Array:
+    """One matrix for each row."""
+    return array_namespace(rows).matmul(matrices, rows[:, :, None])[:, :, 0]
+
+
+def reconstruct(posterior: Posterior, T: Array) -> Array:
+    """Rows that have the scores T: mean + scale·TW."""
+    W, scale, mean = (at(T, a) for a in (posterior.components, posterior.scale, posterior.mean))
+    return _typed(posterior, array_namespace(T).matmul(at(T, T), W) * scale + mean)
+
+
+def _loading_variance(posterior: Posterior) -> FloatArray:
+    """Posterior variance of the entries of the directions: (p, k)."""
+    k = posterior.components.shape[0]
+    # A component that maximum likelihood was told of may be zero.
+    back = np.linalg.pinv(posterior.basis / posterior.unit) if k else posterior.basis
+    cov = posterior.columns.b_cov[:, :k, :k]
+    # w = M⁻ᵀ b, because wᵀMa = bᵀa.
+    return np.einsum("ih,jik,kh->jh", back, cov, back)
+
+
+# --- the distribution of a new row -------------------------------------------------------------
+
+
+def predictive_noise(posterior: Posterior) -> FloatArray:
+    """σ² and what the uncertainty of B and μ adds to it, of each scaled feature."""
+    return _noise_at_unit_scale(posterior) * posterior.unit**2
+
+
+def covariance(posterior: Posterior) -> Array:
+    """Covariance of a new row: scale·(B diag(⟨a²⟩) Bᵀ + diag(ψ))·scale."""
+    B, psi, unit = _weights(posterior), _noise_at_unit_scale(posterior), _unit(posterior)
+    inner = B @ B.T + np.diag(psi)
+    return _placed(posterior, inner * unit[:, None] * unit)
+
+
+def precision(posterior: Posterior) -> Array:
+    """Inverse of `covariance`, by the matrix inversion lemma."""
+    B, psi, unit = _weights(posterior), _noise_at_unit_scale(posterior), _unit(posterior)
+    small = np.eye(B.shape[1]) + (B.T / psi) @ B
+    inner = np.diag(1 / psi) - (B / psi[:, None]) @ np.linalg.solve(small, B.T / psi)
+    return _placed(posterior, inner / unit[:, None] / unit)
+
+
+def log_density(posterior: Posterior, X: Array) -> Array:
+    """Log density of the cells that are there in each row.
+
+    Under N(0, BBᵀ + ψ), −2 log p(z) = Σⱼ(zⱼ − bⱼᵀa)²/ψⱼ + ‖a‖² − log|Σ| + Σⱼlog 2πψⱼ over these
+    cells, where a and Σ are mean and covariance of the scores given z. What lies off the components
+    is formed before it is squared, so that rows near them keep their digits.
+    """
+    data = _rows(posterior, X)
+    B, psi = _weights(posterior), _noise_at_unit_scale(posterior)
+    k, xp = B.shape[1], array_namespace(data.values)
+    over = B / psi[:, None]
+    outer, weights, directions, precisions, logs = (
+        at(data.values, values)
+        for values in (
+            packed(over[:, :, None] * B[:, None, :]),
+            over,
+            B.T,
+            1 / psi,
+            np.log(2 * np.pi * psi) + 2 * np.log(data.unit),
+        )
+    )
+
+    def work(block: Block) -> Array:
+        gram, pull = xp.matmul(block.mask, outer).T, xp.matmul(block.values, weights)
+        a, _, log_dets = given_gram(gram, pull, block.starts, np.ones(k), 1.0)
+        rest = (block.values - xp.matmul(a, directions)) * taken(block.mask, block.pattern)
+        distance = xp.matmul(rest * rest, precisions) + xp.sum(a * a, axis=1)
+        return -0.5 * (distance + taken(xp.matmul(block.mask, logs) - log_dets, block.pattern))
+
+    return _typed(posterior, _by_block(data, k, work))
+
+
+def sample(posterior: Posterior, n: int, rng: np.random.Generator) -> Array:
+    """n new rows, drawn from the Gaussian with the predictive mean and covariance."""
+    B, psi = _weights(posterior), _noise_at_unit_scale(posterior)
+    draws = rng.normal(size=(n, B.shape[1] + B.shape[0]))
+    k = B.shape[1]
+    inner = draws[:, :k] @ B.T + draws[:, k:] * np.sqrt(psi)
+    return _placed(posterior, inner * _unit(posterior) + _host(posterior.mean))
+
+
+def _weights(posterior: Posterior) -> FloatArray:
+    """B·diag(⟨a²⟩)^½, at unit scale."""
+    k = posterior.components.shape[0]
+    return posterior.columns.b[:, :k] * np.sqrt(posterior.latent_variance)
+
+
+def _noise_at_unit_scale(posterior: Posterior) -> FloatArray:
+    cov = posterior.columns.b_cov
+    k = posterior.components.shape[0]
+    spread = np.einsum("jhh,h->j", cov[:, :k, :k], posterior.latent_variance) + cov[:, k, k]
+    return np.asarray(posterior.columns.noise_variance + spread)
+
+
+# --- filling holes -----------------------------------------------------------------------------
+
+
+def impute(posterior: Posterior, X: Array, *, noise: bool = True) -> tuple[Array, Array]:
+    """X with its holes filled by their posterior mean, and the standard deviation of each cell.
+
+    Var(ãᵀb̃) = ãᵀCⱼã + bⱼᵀΣᵢbⱼ + tr ΣᵢCⱼ; with `noise` that of a measurement, σ² more. Cells that
+    are there have standard deviation 0.
+    """
+    xp, columns, data = array_namespace(X), posterior.columns, _rows(posterior, X)
+    k = columns.rank
+    i, j = np.triu_indices(k + 1)
+    twice = np.where(i == j, 1.0, 2.0)
+    spread = columns.b_cov[:, i, j] * twice
+    second = (columns.b[:, i] * columns.b[:, j] * twice + spread)[:, j < k]
+    loadings, spread, second, unit, mean = (
+        at(X, values) for values in (columns.b.T, spread.T, second.T, data.unit, data.location)
+    )
+    more = columns.noise_variance if noise else 0.0
+    a, cov = latent(data, columns)
+    filled, std = xp.empty_like(X), xp.empty_like(X)
+    for block in suited_blocks(data, k):
+        ones = _with_ones(a[block.rows, :])
+        variance = taken(xp.matmul(packed(cov[block.which, :, :]), second), block.pattern)
+        squares = taken(ones, i, axis=1) * taken(ones, j, axis=1)
+        variance = variance + xp.matmul(squares, spread) + more
+        size = xp.sqrt(xp.where(variance > 0, variance, 0 * variance)) * unit
+        seen = taken(block.seen, block.pattern)
+        given = taken(X, data.order[block.rows])
+        low = cast(xp.matmul(ones, loadings) * unit + mean, X.dtype)
+        filled[block.rows, :] = xp.where(seen, given, low)
+        std[block.rows, :] = cast(xp.where(seen, 0 * size, size), X.dtype)
+    return data.in_order(filled), data.in_order(std)
+
+
+def sample_imputation(
+    posterior: Posterior,
+    X: Array,
+    rng: np.random.Generator,
+    *,
+    of_columns: np.random.Generator | None = None,
+) -> Array:
+    """X with its holes filled by one draw of scores, loadings, means and noise.
+
+    With `of_columns`, loadings and means are drawn by that, so that other rows can have the same.
+    """
+    xp, columns = array_namespace(X), posterior.columns
+    a, cov, pattern = _latent(posterior, X)
+    a = a + _draws(cov, rng, pattern)
+    b = columns.b + _draws(columns.b_cov, of_columns or rng, np.arange(len(columns.b)))
+    noise = at(X, rng.normal(size=tuple(X.shape)) * np.sqrt(columns.noise_variance))
+    drawn = xp.matmul(_with_ones(a), at(X, b.T)) + noise
+    drawn = drawn * at(X, _unit(posterior)) + at(X, posterior.mean)
+    return xp.where(xp.isnan(X), cast(drawn, X.dtype), X)
+
+
+def _with_ones(a: Array) -> Array:
+    """ã = (a, 1)"""
+    xp = array_namespace(a)
+    return xp.concat([a, xp.ones((a.shape[0], 1), dtype=a.dtype, device=device(a))], axis=1)
+
+
+def _draws(cov: Array, rng: np.random.Generator, which: NDArray[np.intp]) -> Array:
+    """Draws from N(0, cov), one for each of `which`; covariances may be singular."""
+    xp = array_namespace(cov)
+    values, vectors = xp.linalg.eigh(cov)
+    root = vectors * xp.sqrt(xp.where(values > 0, values, 0 * values))[:, None, :]
+    return _times(taken(root, which), at(cov, rng.normal(size=(which.size, cov.shape[-1]))))

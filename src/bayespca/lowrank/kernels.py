@@ -1,0 +1,140 @@
+"""The posterior of rows given that of columns, pattern by pattern: by NumPy, by numba for many, by
+a kernel of its own on NVIDIA's GPUs.
+
+Packed matrices lie in columns, one for each pattern: H(H + 1)/2 × m.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays import cuda
+from bayespca.arrays.namespaces import array_namespace
+from bayespca.arrays.packing import inverses, packed, unpacked
+from bayespca.arrays.places import at, taken
+from bayespca.arrays.types import Array, FloatArray
+
+Starts = NDArray[np.intp]
+
+# Multiplications of a sweep beyond which a compiled kernel is worth the seconds of its compilation,
+# and how many of them NumPy's calls for one small matrix take the time of.
+MANY = 2e7
+CALLS = 2500
+# Rows of a pattern from which on they are worth a product of their own.
+ALIKE = 16
+
+
+class Found(NamedTuple):
+    """Means (n, H), packed covariances (None where a kernel keeps them to itself), packed Σ⟨ããᵀ⟩
+    over the rows of each pattern, log|Σ|.
+    """
+
+    a: Array
+    cov: Array
+    second: Array
+    log_dets: Array
+
+
+Kernel = Callable[[Array, Array, Starts, float, FloatArray, float], Found]
+
+
+def kernel_for(n: int, m: int, H: int) -> Kernel:
+    """What is fastest for n rows with m patterns; it may use `gram` and `pull` for its results."""
+    if m * (H**3 + CALLS) <= MANY or n > ALIKE * m:
+        return by_numpy
+    from .compiled import by_loops
+
+    return by_loops
+
+
+def has_device_kernel(like: Array, n: int, m: int, H: int) -> bool:
+    """Whether n rows with m patterns, where `like` is, are updated by `by_device`."""
+    return n <= ALIKE * m and cuda.is_served(like) and cuda.fits(H)
+
+
+def by_device(
+    gram: Array, pull: Array, starts: Starts, share: float, ridge: FloatArray, s2: float
+) -> Found:
+    """As `by_numpy`, by one kernel, but without covariances; means take the place of `pull`."""
+    a, second, log_dets = cuda.update_rows(gram, pull, starts, share, ridge, s2)
+    return Found(a, None, second, log_dets)
+
+
+def by_numpy(
+    gram: FloatArray,
+    pull: FloatArray,
+    starts: Starts,
+    share: float,
+    ridge: FloatArray,
+    s2: float,
+) -> Found:
+    """Update the rows of some patterns.
+
+    Parameters
+    ----------
+    gram
+        Σⱼ⟨bⱼbⱼᵀ⟩ over the observed columns of each pattern, packed: H(H + 1)/2 × m.
+    pull
+        Σⱼ(xⱼ⟨bⱼ⟩ − ⟨bⱼμⱼ⟩) of each row: (n, H).
+    starts
+        Where the rows of each pattern begin, with n at the end. Every pattern has rows.
+    share
+        What the covariance of each row counts in Σ⟨ããᵀ⟩.
+    ridge
+        σ²/cₐ²: (H,).
+    """
+    H, counts = pull.shape[1], np.diff(starts)
+    a, cov, log_dets = given_gram(gram, pull, starts, ridge, s2)
+    second = _squares(np.concatenate([a, np.ones((len(a), 1))], axis=1), starts)
+    cov = packed(cov)
+    second[:, np.triu_indices(H + 1)[1] < H] += (share * counts)[:, None] * cov
+    return Found(a, cov.T, second.T, log_dets)
+
+
+def over_patterns(packed: Array) -> Array:
+    """The sum of what lies in columns, one for each pattern."""
+    found = cuda.column_sums(packed.T) if cuda.is_served(packed) else None
+    return array_namespace(packed).sum(packed, axis=1) if found is None else found
+
+
+def given_gram(
+    gram: Array, pull: Array, starts: Starts, ridge: FloatArray, s2: float
+) -> tuple[Array, Array, Array]:
+    """Means Σᵢrᵢ/σ² of rows, covariances Σ = σ²(gram + ridge)⁻¹ of patterns, log|Σ|.
+
+    For arrays of any namespace; `starts` and `ridge` are on the host. `gram` and `pull` may be used
+    for the results.
+    """
+    xp = array_namespace(pull)
+    H, m = pull.shape[1], starts.size - 1
+    if has_device_kernel(pull, pull.shape[0], m, H):
+        a, cov, log_dets = cuda.update_rows(gram, pull, starts, 0.0, ridge, s2, summed=False)
+        return a, unpacked(cov.T, H), log_dets
+    precision = (unpacked(gram.T, H) + at(pull, np.diag(ridge))) / s2
+    cov, log_dets = inverses(precision)
+    if pull.shape[0] > ALIKE * m:
+        edges = pairwise(starts.tolist())
+        a = xp.concat([xp.matmul(pull[i:j, :], cov[r, :, :]) for r, (i, j) in enumerate(edges)])
+    else:
+        of_row = cov if pull.shape[0] == m else taken(cov, pattern_of_rows(starts))
+        a = xp.matmul(of_row, pull[:, :, None])[:, :, 0]
+    return a / s2, cov, log_dets
+
+
+def pattern_of_rows(starts: Starts) -> NDArray[np.intp]:
+    """Which pattern each row has."""
+    return np.repeat(np.arange(starts.size - 1), np.diff(starts))
+
+
+def _squares(rows: FloatArray, starts: Starts) -> FloatArray:
+    """Packed Σxxᵀ over the rows of each pattern."""
+    if len(rows) > ALIKE * (starts.size - 1):
+        by_pattern = (rows[i:j] for i, j in pairwise(starts))
+        return packed(np.stack([x.T @ x for x in by_pattern]))
+    k, l = np.triu_indices(rows.shape[1])
+    return np.add.reduceat(rows[:, k] * rows[:, l], starts[:-1], axis=0)

@@ -1,0 +1,191 @@
+"""The posterior of PCA on complete data, and everything that is read from it.
+
+A row of X is mean + scale·(Σₕ tₕ wₕ + ε), with orthonormal directions wₕ, scores tₕ and noise ε of
+variance σ². In terms of the factors of aistats2014 Eq. 15, tₕ = aₕ·(bₕ along wₕ): all that is
+stored are products of their moments, which do not depend on how A and B share their scale.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from bayespca.arrays.namespaces import to_namespace
+from bayespca.arrays.types import Array
+from bayespca.spectrum.records import Solution
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Posterior of a PCA with k components in p features; arrays live where the data did.
+
+    Attributes
+    ----------
+    mean, scale
+        Column means that were removed, and the scales that columns were divided by; (p,).
+    components
+        Directions wₕ: (k, p), orthonormal, for scaled data.
+    shrinkage
+        γ̂/γ of each component: the posterior mean of a score over its projection; (k,).
+    score_variance
+        b²σ_a²: posterior variance of a score given its direction; 0 where A is point-estimated.
+    loading_variance
+        σ_b²/b²: posterior variance of an entry of wₕ; 0 where B is point-estimated.
+    latent_variance
+        ⟨tₕ²⟩ over the samples: variance of a score before its row is seen.
+    noise_variance
+        σ², of scaled data.
+    """
+
+    mean: Array
+    scale: Array
+    components: Array
+    shrinkage: Array
+    score_variance: Array
+    loading_variance: Array
+    latent_variance: Array
+    noise_variance: float
+
+    @property
+    def predictive_noise(self) -> float:
+        """σ² and what the uncertainty of the directions adds to it in a new row."""
+        xp = array_namespace(self.components)
+        return self.noise_variance + float(xp.sum(self.latent_variance * self.loading_variance))
+
+
+def from_solution(
+    solution: Solution, *, components: Array, gamma: np.ndarray, mean: Array, scale: Array, M: float
+) -> Posterior:
+    """The posterior record, from a solution of the spectrum and the directions it keeps."""
+    xp = array_namespace(components)
+    k = solution.rank
+    moments = solution.moments
+    b2 = moments.mean_b[:k] ** 2
+    alive = b2 > 0
+    score_variance = b2 * moments.variance_a[:k]
+
+    def here(values: np.ndarray) -> Array:
+        return to_namespace(values, components)
+
+    return Posterior(
+        mean=xp.astype(mean, components.dtype),
+        scale=scale,
+        components=components,
+        shrinkage=here(solution.shrunk_singular_values / gamma[:k]),
+        score_variance=here(score_variance),
+        loading_variance=here(np.where(alive, moments.variance_b[:k], 0) / np.where(alive, b2, 1)),
+        latent_variance=here(solution.shrunk_singular_values**2 / M + score_variance),
+        noise_variance=solution.noise_variance,
+    )
+
+
+# --- scores ------------------------------------------------------------------------------------
+
+
+def project(posterior: Posterior, X: Array) -> Array:
+    """Coordinates of rows along the components, without shrinkage: ((X − mean)/scale)·Wᵀ."""
+    return array_namespace(X).matmul(_standardised(posterior, X), posterior.components.T)
+
+
+def scores(posterior: Posterior, X: Array) -> Array:
+    """Posterior mean of the scores: the projection, each coordinate shrunk by γ̂/γ."""
+    return project(posterior, X) * posterior.shrinkage
+
+
+def score_std(posterior: Posterior, T: Array) -> Array:
+    """Posterior standard deviation of scores whose posterior mean is T.
+
+    Var(a·b) = ⟨a⟩²σ_b² + ⟨b⟩²σ_a² + σ_a²σ_b², for independent a and b.
+    """
+    v, w = posterior.score_variance, posterior.loading_variance
+    return array_namespace(T).sqrt(v + w * (T * T + v))
+
+
+def scores_and_std(posterior: Posterior, X: Array) -> tuple[Array, Array]:
+    """Scores, and their posterior standard deviations."""
+    T = scores(posterior, X)
+    return T, score_std(posterior, T)
+
+
+def latent_std(posterior: Posterior) -> Array:
+    """Standard deviation of each score over the training data; 1 for one that is always 0."""
+    xp = array_namespace(posterior.components)
+    d = posterior.latent_variance
+    return xp.sqrt(xp.where(d > 0, d, xp.ones_like(d)))
+
+
+def loading_std(posterior: Posterior) -> Array:
+    """Posterior standard deviation of the entries of `components`, the same along each row."""
+    xp = array_namespace(posterior.components)
+    std = xp.sqrt(posterior.loading_variance)
+    return std[:, None] * xp.ones_like(posterior.components)
+
+
+def reconstruct(posterior: Posterior, T: Array) -> Array:
+    """Rows that have the scores T: mean + scale·TW."""
+    xp = array_namespace(T)
+    return xp.matmul(T, posterior.components) * posterior.scale + posterior.mean
+
+
+def _standardised(posterior: Posterior, X: Array) -> Array:
+    return (X - posterior.mean) / posterior.scale
+
+
+# --- the distribution of a new row -------------------------------------------------------------
+
+
+def covariance(posterior: Posterior) -> Array:
+    """Covariance of a new row: scale·(Wᵀ diag(⟨t²⟩) W + σ²I)·scale, σ² as predictive."""
+    W = posterior.components
+    xp = array_namespace(W)
+    p = W.shape[1]
+    inner = xp.matmul(W.T * posterior.latent_variance, W)
+    inner = inner + posterior.predictive_noise * xp.eye(p, dtype=W.dtype, device=W.device)
+    return inner * posterior.scale[:, None] * posterior.scale[None, :]
+
+
+def precision(posterior: Posterior) -> Array:
+    """Inverse of `covariance`, by the matrix inversion lemma: W is orthonormal."""
+    W, s = posterior.components, _noise_floor(posterior)
+    xp = array_namespace(W)
+    p = W.shape[1]
+    share = posterior.latent_variance / (posterior.latent_variance + s)
+    inner = xp.eye(p, dtype=W.dtype, device=W.device) - xp.matmul(W.T * share, W)
+    return inner / s / posterior.scale[:, None] / posterior.scale[None, :]
+
+
+def log_density(posterior: Posterior, X: Array) -> Array:
+    """Log density of each row under a Gaussian with the predictive mean and covariance.
+
+    What lies off the components is formed before it is squared, so that rows near them keep their
+    digits.
+    """
+    xp = array_namespace(X)
+    W, s, d = posterior.components, _noise_floor(posterior), posterior.latent_variance
+    Z = _standardised(posterior, X)
+    T = xp.matmul(Z, W.T)
+    off = Z - xp.matmul(T, W)
+    distance = xp.sum(off * off, axis=1) / s + xp.sum(T * T / (d + s), axis=1)
+    p, k = W.shape[1], W.shape[0]
+    log_det = float(xp.sum(xp.log(d + s))) + (p - k) * float(np.log(s))
+    log_det += 2 * float(xp.sum(xp.log(posterior.scale)))
+    return -0.5 * (distance + (p * float(np.log(2 * np.pi)) + log_det))
+
+
+def sample(posterior: Posterior, n: int, rng: np.random.Generator) -> Array:
+    """n new rows, drawn from the Gaussian with the predictive mean and covariance."""
+    W = posterior.components
+    xp = array_namespace(W)
+    k, p = W.shape
+    draws = xp.asarray(rng.normal(size=(n, k + p)), dtype=W.dtype, device=W.device)
+    T = draws[:, :k] * xp.sqrt(posterior.latent_variance)
+    noise = draws[:, k:] * float(np.sqrt(posterior.predictive_noise))
+    return (xp.matmul(T, W) + noise) * posterior.scale + posterior.mean
+
+
+def _noise_floor(posterior: Posterior) -> float:
+    """The predictive noise, kept off zero: data without noise have no density."""
+    dtype = np.dtype(str(posterior.components.dtype).rpartition(".")[2])
+    return max(posterior.predictive_noise, float(np.finfo(dtype).tiny))

@@ -1,0 +1,350 @@
+"""The posterior of A given that of (B, μ), and what columns need to know of it.
+
+    r(aᵢ) = N(Σᵢ rᵢ/σ², Σᵢ),  Σᵢ = σ²(Σⱼ⟨bⱼbⱼᵀ⟩ + σ²/cₐ²)⁻¹,  rᵢ = Σⱼ(xᵢⱼ⟨bⱼ⟩ − ⟨bⱼμⱼ⟩)
+
+over the observed j of row i (aistats2014 Eq. 13 with a sum over observed cells in place of all).
+Rows are gone through in blocks: products of masks and packed outer products by BLAS, the small
+matrices of each pattern by a kernel. What is n×p is read, never written.
+
+Data may be on the device of another library: what is summed over rows is summed there, in larger
+blocks, and stays there. Columns are then as well on the device as on the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import is_torch_array
+from numpy.typing import NDArray
+
+from bayespca.arrays.namespaces import array_namespace, device, is_numpy_array, to_numpy
+from bayespca.arrays.packing import packed, packed_beside_last, times, unpacked
+from bayespca.arrays.parallel import in_turn
+from bayespca.arrays.places import at, taken
+from bayespca.arrays.types import Array, FloatArray
+
+from .holes import BLOCK, Block, Holes, Sample
+from .kernels import (
+    Found,
+    Kernel,
+    by_device,
+    given_gram,
+    has_device_kernel,
+    kernel_for,
+    over_patterns,
+)
+
+# Memory for what is formed of a block of rows on a device: large enough to keep all of it busy.
+DEVICE_BLOCK_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """What rows need to know of columns.
+
+    Attributes
+    ----------
+    b, b_cov
+        Mean (p, H + 1) and covariance (p, H + 1, H + 1) of the rows of (B, μ).
+    prior_a
+        cₐ² of each component: (H,); infinite for a flat prior.
+    noise_variance
+        σ².
+    integrated
+        Whether A is integrated out; where it is point-estimated its covariance is 0.
+    """
+
+    b: Array
+    b_cov: Array
+    prior_a: FloatArray
+    noise_variance: float
+    integrated: bool = True
+
+    @property
+    def rank(self) -> int:
+        return int(self.prior_a.size)
+
+    @property
+    def second(self) -> Array:
+        """⟨b̃b̃ᵀ⟩ of each column."""
+        return second_moments(self.b, self.b_cov)
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Sums over the rows of A, ã = (a, 1); arrays are where the data are.
+
+    Attributes
+    ----------
+    second
+        Σᵢ⟨ãᵢãᵢᵀ⟩ over the observed rows of each column: (p, H + 1, H + 1).
+    cross
+        Σᵢxᵢⱼ⟨ãᵢ⟩ over the observed rows of each column: (p, H + 1).
+    everything
+        Σᵢ⟨ãᵢãᵢᵀ⟩ over all rows: (H + 1, H + 1).
+    log_det
+        Σᵢ log|Σᵢ|, 0 where A is point-estimated.
+
+    Covariances and log_det count with the share of each row that was asked for.
+    """
+
+    second: Array
+    cross: Array
+    everything: Array
+    log_det: Any
+
+
+def sums_over_rows(
+    data: Sample, columns: Columns, *, share: float, root: FloatArray | None = None
+) -> Sums:
+    """Update A, and sum up what columns need. With `root`, of data whose columns are divided by it.
+
+    `share` is what covariances count: see `Holes.share`.
+    """
+    H = columns.rank
+    task = _task(columns, share=share, root=root)
+    second, cross, everything, log_det = data.total(_summed, task)
+    xp = array_namespace(cross)
+    cross = xp.concat([cross.T, at(cross, data.totals)[:, None]], axis=1)
+    if root is not None:
+        cross /= at(cross, root)[:, None]
+    log_det = share * log_det if columns.integrated else 0.0
+    return Sums(unpacked(second.T, H + 1), cross, unpacked(everything, H + 1), log_det)
+
+
+def latent(data: Holes, columns: Columns) -> tuple[Array, Array]:
+    """Mean of A for each row (n, H), and the covariance of each pattern (m, H, H), 0 for points.
+
+    Both are where the data are, and in their order.
+    """
+    xp, place = array_namespace(data.values), device(data.values)
+    H, m = columns.rank, data.patterns.shape[0]
+    a = xp.empty((data.shape[0], H), dtype=xp.float64, device=place)
+    cov = xp.empty((m, H, H), dtype=xp.float64, device=place)
+    task = _task(columns, share=1.0, root=None)
+    for block, of_rows, of_patterns in _posteriors(_shared(data), task):
+        a[block.rows, :], cov[block.which, :, :] = at(a, of_rows), at(a, of_patterns)
+    return a, cov if columns.integrated else xp.zeros_like(cov)
+
+
+def latent_means(data: Holes, columns: Columns) -> Array:
+    """Mean of A for each row (n, H), without keeping the covariances."""
+    xp, place = array_namespace(data.values), device(data.values)
+    a = xp.empty((data.shape[0], columns.rank), dtype=xp.float64, device=place)
+    task = _task(columns, share=1.0, root=None)
+    for block, of_rows, _ in _posteriors(_shared(data), task):
+        a[block.rows, :] = at(a, of_rows)
+    return a
+
+
+def log_precision_along(data: Sample, columns: Columns, v: FloatArray) -> Any:
+    """Σᵢ log vᵀΣᵢ⁻¹v over all rows: a number, where the data are."""
+    along = at(columns.b, np.append(v, 0.0))
+    squares = times(columns.b_cov, along) @ along + (columns.b @ along) ** 2
+    of_prior = float(v @ (v / columns.prior_a))
+    return data.total(_log_precisions, squares / columns.noise_variance, of_prior)
+
+
+def _log_precisions(data: Holes, of_columns: Array, of_prior: float) -> Any:
+    logs = array_namespace(data.values).log(data.over_columns_there(of_columns) + of_prior)
+    return _over_rows(logs, data.starts, data.shape[0])
+
+
+def _over_rows(of_patterns: Array, starts: NDArray[np.intp], n: int) -> Array:
+    """The sum over n rows of a number that their patterns have."""
+    if of_patterns.shape[0] == n:
+        return array_namespace(of_patterns).sum(of_patterns)
+    return at(of_patterns, np.diff(starts)) @ of_patterns
+
+
+def second_moments(mean: Array, cov: Array) -> Array:
+    """⟨xxᵀ⟩ of each row."""
+    return cov + mean[:, :, None] * mean[:, None, :]
+
+
+# --- block by block ----------------------------------------------------------------------------
+
+
+class _Task(NamedTuple):
+    """What is done to each block: `outer` has packed ⟨bbᵀ⟩ and ⟨bμ⟩ of each column in its columns,
+    `b` is (p, H); both go where the data are. `ridge` is σ²/cₐ², `share` what covariances count.
+    """
+
+    outer: Array
+    b: Array
+    ridge: FloatArray
+    s2: float
+    share: float
+
+
+class _Part(NamedTuple):
+    """Of some rows: packed `Sums.second` in columns, Σᵢ⟨aᵢ⟩xᵢⱼ (H, p), packed `Sums.everything`,
+    Σᵢ log|Σᵢ|.
+    """
+
+    second: Array
+    cross: Array
+    everything: Array
+    log_det: Array
+
+
+def _task(columns: Columns, *, share: float, root: FloatArray | None) -> _Task:
+    H, s2 = columns.rank, columns.noise_variance
+    b, outer = columns.b[:, :H], packed_beside_last(columns.second).T
+    if is_numpy_array(outer):
+        outer = np.ascontiguousarray(outer)
+    if root is not None:
+        b = b / at(b, root)[:, None]
+    weight = share if columns.integrated else 0.0
+    return _Task(outer, b, s2 / columns.prior_a, s2, weight)
+
+
+def _placed(task: _Task, like: Array) -> _Task:
+    return task._replace(outer=at(like, task.outer), b=at(like, task.b))
+
+
+def _summed(data: Holes, task: _Task) -> _Part:
+    """The pass over rows."""
+    return _added(_parts(_shared(data), task))
+
+
+def _shared(data: Holes) -> Holes:
+    """torch's tensors on the CPU as the NumPy arrays that share their memory: kernels are there."""
+    if is_torch_array(data.values) and device(data.values).type == "cpu":
+        return replace(data, values=to_numpy(data.values), patterns=to_numpy(data.patterns))
+    return data
+
+
+def _parts(data: Holes, task: _Task) -> Iterator[_Part]:
+    task = _placed(task, data.values)
+    n, m, H = data.shape[0], data.patterns.shape[0], task.ridge.size
+    if is_numpy_array(data.values):
+        kernel = kernel_for(n, m, H)
+        return in_turn(lambda edge: _part(data.block(*edge), task, kernel), data.edges())
+    if has_device_kernel(data.values, n, m, H):
+        return map(partial(_part, task=task, kernel=by_device), suited_blocks(data, H))
+    return map(partial(_part_by_products, task=task), suited_blocks(data, H))
+
+
+def _posteriors(data: Holes, task: _Task) -> Iterator[tuple[Block, Array, Array]]:
+    """Means of the rows and covariances of the patterns of each block."""
+    task = _placed(task, data.values)
+    if not is_numpy_array(data.values):
+        for block in suited_blocks(data, task.ridge.size):
+            a, cov, _ = _given_block(block, task)
+            yield block, a, cov
+        return
+    kernel = kernel_for(data.shape[0], len(data.patterns), task.ridge.size)
+
+    def work(edge: tuple[int, int]) -> tuple[Block, Array, Array]:
+        block = data.block(*edge)
+        found = _found(block, task, kernel)
+        return block, found.a, unpacked(found.cov.T, task.ridge.size)
+
+    yield from in_turn(work, data.edges())
+
+
+def _added(parts: Iterator[_Part]) -> _Part:
+    """Their sum."""
+    second, cross, everything, log_det = next(parts)
+    for part in parts:
+        second += part.second
+        cross += part.cross
+        everything += part.everything
+        log_det = log_det + part.log_det
+    return _Part(second, cross, everything, log_det)
+
+
+def _part(block: Block, task: _Task, kernel: Kernel) -> _Part:
+    found = _found(block, task, kernel)
+    return _Part(
+        found.second @ block.mask,
+        found.a.T @ block.values,
+        over_patterns(found.second),
+        _over_rows(found.log_dets, block.starts, block.values.shape[0]),
+    )
+
+
+def _found(block: Block, task: _Task, kernel: Kernel) -> Found:
+    gram, pull = _gram_and_pull(block, task)
+    return kernel(gram, pull, block.starts, task.share, task.ridge, task.s2)
+
+
+def _gram_and_pull(block: Block, task: _Task) -> tuple[Array, Array]:
+    """Packed Σⱼ⟨bⱼbⱼᵀ⟩ of each pattern, in columns, and Σⱼ(xᵢⱼ⟨bⱼ⟩ − ⟨bⱼμⱼ⟩) of each row."""
+    H = task.ridge.size
+    if is_numpy_array(block.values):
+        both = task.outer @ block.mask.T
+    else:  # what belongs to a pattern in one piece
+        both = (block.mask @ task.outer.T).T
+    size = both.shape[0] - H
+    drift = both[size:, :].T
+    if block.values.shape[0] > block.seen.shape[0]:
+        drift = taken(drift, block.pattern)
+    pull = block.values @ task.b
+    pull -= drift
+    return both[:size, :], pull
+
+
+def suited_blocks(data: Holes, rank: int) -> Iterator[Block]:
+    """Blocks of the size that suits the place where the data are."""
+    if is_numpy_array(data.values):
+        return data.blocks()
+    n, p = data.shape
+    of_a_row = 2 * p + 4 * (rank + 1) ** 2
+    if has_device_kernel(data.values, n, data.patterns.shape[0], rank):
+        # A mask, and packed matrices before and after.
+        of_a_row = p + (rank + 2) ** 2
+    return data.blocks(max(DEVICE_BLOCK_BYTES // (8 * of_a_row), BLOCK))
+
+
+# --- on a device without kernels ---------------------------------------------------------------
+
+
+def _given_block(block: Block, task: _Task) -> tuple[Array, Array, Array]:
+    gram, pull = _gram_and_pull(block, task)
+    return given_gram(gram, pull, block.starts, task.ridge, task.s2)
+
+
+def _part_by_products(block: Block, task: _Task) -> _Part:
+    """The sums over a block by products alone: array libraries have no sums over groups of rows."""
+    xp = array_namespace(block.values)
+    a, cov, log_dets = _given_block(block, task)
+    counts = at(a, block.counts)
+    ones = xp.concat([a, xp.ones_like(block.values[:, :1])], axis=1)
+    k, l = np.triu_indices(task.ridge.size + 1)
+    squares = (taken(ones, k, axis=1) * taken(ones, l, axis=1)).T
+    spread = task.share * counts * _packed_with_zeros(cov).T
+    return _Part(
+        _by_column(squares, spread, block),
+        xp.matmul(a.T, block.values),
+        xp.sum(squares, axis=1) + xp.sum(spread, axis=1),
+        _over_rows(log_dets, block.starts, block.values.shape[0]),
+    )
+
+
+def _packed_with_zeros(cov: Array) -> Array:
+    """Packed covariances of ã, whose last entry is known."""
+    xp = array_namespace(cov)
+    H = cov.shape[-1]
+    known = np.triu_indices(H + 1)[1] == H
+    place = np.where(known, H * (H + 1) // 2, np.cumsum(~known) - 1)
+    zero = xp.zeros((cov.shape[0], 1), dtype=cov.dtype, device=device(cov))
+    return taken(xp.concat([packed(cov), zero], axis=1), place, axis=1)
+
+
+def _by_column(squares: Array, spread: Array, block: Block) -> Array:
+    """Sums over the observed rows of each column: of what rows have, and of what patterns have."""
+    xp = array_namespace(squares)
+    m, p = block.mask.shape
+    if squares.shape[1] == m:
+        return xp.matmul(squares + spread, block.mask)
+    which = block.pattern
+    if m < p:
+        member = at(squares, which[:, None] == np.arange(m))
+        return xp.matmul(xp.matmul(squares, member) + spread, block.mask)
+    return xp.matmul(squares, taken(block.mask, which)) + xp.matmul(spread, block.mask)

@@ -1,0 +1,236 @@
+"""What Bishop's hierarchical model (icann1999) is made of, whether its data have holes or not.
+
+    t_n = W x_n + μ + ε,  x_n ~ N(0, I),  ε ~ N(0, τ⁻¹I),  μ ~ N(0, β⁻¹I),
+    w_i ~ N(0, α_i⁻¹I),  α_i ~ Γ(a_α, b_α),  τ ~ Γ(a_τ, b_τ)
+
+Q(α) and Q(τ), the terms of the bound (Eq. 10), and the coordinates of the latent space in which the
+bound is highest. How sums over samples are formed is not known here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, psi
+
+from bayespca.arrays.types import FloatArray
+from bayespca.inference.loop import Trace
+from bayespca.spectrum.records import Spectrum, Status
+
+LOG_2PI = float(np.log(2 * np.pi))
+# Squared mean over variance below which a column of W is switched off.
+SWITCHED_OFF = 1e-2
+# Share of the variance of the data that is noise where an iteration starts from normal draws. More
+# would switch off weak columns before it has fallen.
+START_NOISE = 0.1
+
+
+@dataclass(frozen=True)
+class Hyper:
+    """Parameters of the priors; `alpha` fixes all αᵢ (the lecture's model has 1), else None.
+
+    `has_mean` is False for a model without μ.
+    """
+
+    a_alpha: float = 1e-3
+    b_alpha: float = 1e-3
+    a_tau: float = 1e-3
+    b_tau: float = 1e-3
+    beta: float = 1e-3
+    alpha: float | None = None
+    has_mean: bool = True
+
+    def in_units(self, unit: float) -> Hyper:
+        """The same priors for data divided by `unit`."""
+        u2 = unit * unit
+        return replace(
+            self,
+            b_alpha=self.b_alpha / u2,
+            b_tau=self.b_tau / u2,
+            beta=self.beta * u2,
+            alpha=None if self.alpha is None else self.alpha * u2,
+        )
+
+
+@dataclass(frozen=True)
+class Counts:
+    """N samples in d dimensions, and how many cells of them were observed."""
+
+    N: int
+    d: int
+    cells: int
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A finished fit, in the units of the data.
+
+    Attributes
+    ----------
+    weights, weights_cov
+        ⟨W⟩ of the columns that are on, largest first (p, k), and the covariance of each row
+        (p, k, k).
+    weights_everything
+        ⟨W⟩ of all q columns (p, q), for Hinton diagrams.
+    relevance
+        ⟨α⟩ of all q columns, those that are on first.
+    mean, mean_variance
+        ⟨μ⟩ and the variance of each entry (p,).
+    noise_variance
+        1/⟨τ⟩.
+    """
+
+    weights: FloatArray
+    weights_cov: FloatArray
+    weights_everything: FloatArray
+    relevance: FloatArray
+    mean: FloatArray
+    mean_variance: FloatArray
+    noise_variance: float
+    spectrum: Spectrum
+    n_samples: int
+    engine: str
+    free_energy: float
+    trace: Trace
+    converged: bool
+    status: Status
+
+
+# --- Q(α) and Q(τ) -----------------------------------------------------------------------------
+
+
+def shape_alpha(counts: Counts, hyper: Hyper) -> float:
+    """First parameter of Q(αᵢ) (Eq. 19)."""
+    return hyper.a_alpha + 0.5 * counts.d
+
+
+def shape_tau(counts: Counts, hyper: Hyper) -> float:
+    """First parameter of Q(τ) (Eq. 20)."""
+    return hyper.a_tau + 0.5 * counts.cells
+
+
+def relevance(b_alpha: FloatArray, counts: Counts, hyper: Hyper) -> FloatArray:
+    """⟨αᵢ⟩"""
+    if hyper.alpha is not None:
+        return np.full(b_alpha.size, hyper.alpha)
+    return np.asarray(shape_alpha(counts, hyper) / b_alpha)
+
+
+def precision(b_tau: float, counts: Counts, hyper: Hyper) -> float:
+    """⟨τ⟩"""
+    return shape_tau(counts, hyper) / b_tau
+
+
+def is_on(W: FloatArray, variance: FloatArray) -> NDArray[np.bool_]:
+    """Which columns of W are not switched off; `variance` is Σⱼ Var(wⱼᵢ) of each."""
+    mean = np.einsum("kq,kq->q", W, W)
+    return np.asarray((mean > SWITCHED_OFF * variance) & (mean > 0))
+
+
+# --- the bound ---------------------------------------------------------------------------------
+
+
+def bound_of_data(residual: float, b_tau: float, counts: Counts, hyper: Hyper) -> float:
+    """⟨ln P(D|X, W, μ, τ)P(τ)⟩ − ⟨ln Q(τ)⟩, residual = Σ⟨(t − wᵀx − μ)²⟩ over observed cells."""
+    shape = shape_tau(counts, hyper)
+    log_tau = float(psi(shape) - np.log(b_tau))
+    likelihood = 0.5 * (counts.cells * (log_tau - LOG_2PI) - shape / b_tau * residual)
+    return likelihood - gamma_kl(shape, np.array([b_tau]), hyper.a_tau, hyper.b_tau)
+
+
+def bound_of_latent(trace: float, log_det: float, dimensions: int) -> float:
+    """⟨ln P(X)⟩ − ⟨ln Q(X)⟩ from Σ⟨xᵀx⟩, Σ log|Σ_x| and how many entries X has."""
+    return 0.5 * (log_det + dimensions - trace)
+
+
+def bound_of_weights(
+    sizes: FloatArray, log_det: float, b_alpha: FloatArray, counts: Counts, hyper: Hyper
+) -> float:
+    """⟨ln P(W|α)P(α)⟩ − ⟨ln Q(W)Q(α)⟩ from the diagonal of ⟨WᵀW⟩ and Σ log|Σ_w| over rows."""
+    d, q = counts.d, sizes.size
+    alpha = relevance(b_alpha, counts, hyper)
+    entropy = 0.5 * (log_det + d * q)
+    quadratic = -0.5 * float(alpha @ sizes)
+    if hyper.alpha is not None:
+        return 0.5 * d * q * float(np.log(hyper.alpha)) + quadratic + entropy
+    shape = shape_alpha(counts, hyper)
+    log_alpha = float((psi(shape) - np.log(b_alpha)).sum())
+    kl = gamma_kl(shape, b_alpha, hyper.a_alpha, hyper.b_alpha)
+    return 0.5 * d * log_alpha + quadratic + entropy - kl
+
+
+def bound_of_mean(square: float, log_det: float, counts: Counts, hyper: Hyper) -> float:
+    """⟨ln P(μ)⟩ − ⟨ln Q(μ)⟩ from Σ⟨μ²⟩, of μ less its prior mean, and Σ log Var(μ)."""
+    return 0.5 * (log_det + counts.d * (float(np.log(hyper.beta)) + 1) - hyper.beta * square)
+
+
+def gamma_kl(shape: float, rate: FloatArray, prior_shape: float, prior_rate: float) -> float:
+    """Σ KL(Γ(shape, rate) ‖ Γ(prior_shape, prior_rate))"""
+    kl = (
+        (shape - prior_shape) * psi(shape)
+        - gammaln(shape)
+        + gammaln(prior_shape)
+        + prior_shape * (np.log(rate) - np.log(prior_rate))
+        + shape * (prior_rate - rate) / rate
+    )
+    return float(np.sum(kl))
+
+
+# --- coordinates of the latent space -----------------------------------------------------------
+
+
+def best_turn(Sxx: FloatArray, Sww: FloatArray, counts: Counts, hyper: Hyper) -> FloatArray | None:
+    """R with the highest bound for W·R and R⁻¹x, None if it is not higher than as things are.
+
+    Σ⟨xxᵀ⟩ = Sxx becomes white, ⟨WᵀW⟩ = Sww diagonal with its largest entry first, and each column
+    has the scale that is best for it, which is 1 but for the Gamma prior.
+    """
+    root = np.linalg.cholesky(Sxx / counts.N)
+    _, vectors = np.linalg.eigh(root.T @ Sww @ root)
+    R = root @ vectors[:, ::-1]
+    sizes = np.einsum("iq,ij,jq->q", R, Sww, R)
+    R = R * np.sqrt(best_squares(sizes, counts, hyper))
+    as_it_is = turned_bound(None, Sxx, Sww, counts, hyper)
+    return R if turned_bound(R, Sxx, Sww, counts, hyper) >= as_it_is else None
+
+
+def best_squares(sizes: FloatArray, counts: Counts, hyper: Hyper) -> FloatArray:
+    """u = f² of the best scale f of each column, once ⟨xxᵀ⟩/N = I and ⟨WᵀW⟩ = diag(sizes).
+
+    N/u − (N − d) − (2a_α + d)·½us/(b_α + ½us) = 0, a quadratic equation in u; with α fixed
+    N/u − (N − d) − αus = 0.
+    """
+    N, d = counts.N, counts.d
+    if hyper.alpha is not None:
+        A, B, C = hyper.alpha * sizes, np.full(sizes.size, float(d - N)), np.full(sizes.size, N)
+    else:
+        A = 0.5 * sizes * (N + 2 * hyper.a_alpha)
+        B = 0.5 * N * sizes - (N - d) * hyper.b_alpha
+        C = np.full(sizes.size, N * hyper.b_alpha)
+    root = np.sqrt(B * B + 4 * A * C)
+    # The two forms of the root: the one without cancellation.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(B > 0, (B + root) / (2 * A), 2 * C / (root - B)))
+
+
+def turned_bound(
+    R: FloatArray | None, Sxx: FloatArray, Sww: FloatArray, counts: Counts, hyper: Hyper
+) -> float:
+    """The part of the bound that depends on the coordinates,
+
+    −½tr(R⁻¹SxxR⁻ᵀ) − (N − d) log|R| − (a_α + d/2) Σ log(b_α + ½(RᵀSwwR)ᵢᵢ),
+    with −½α·tr(RᵀSwwR) in place of the last where α is fixed.
+    """
+    log_det = 0.0
+    if R is not None:
+        back = np.linalg.inv(R)
+        Sxx, Sww = back @ Sxx @ back.T, R.T @ Sww @ R
+        log_det = float(np.linalg.slogdet(R)[1])
+    sizes = np.diag(Sww)
+    if hyper.alpha is not None:
+        weights = -0.5 * hyper.alpha * float(sizes.sum())
+    else:
+        weights = -shape_alpha(counts, hyper) * float(np.log(hyper.b_alpha + 0.5 * sizes).sum())
+    return -0.5 * float(np.trace(Sxx)) - (counts.N - counts.d) * log_det + weights

@@ -1,0 +1,1 @@
+"""Matrices with holes, all of them in memory or on Dask."""

@@ -1,0 +1,89 @@
+"""Components without a mean, under VB with a given prior: their posterior is not their prior.
+
+All of them are alike, and independent of each other and of those with a mean: one variance vᵢ for
+each row of A and one sⱼ for each row of B,
+
+    1/vᵢ = 1/cₐ² + Σⱼsⱼ/σ²,  1/sⱼ = 1/c_b² + Σᵢvᵢ/σ²
+
+over observed cells, whatever their number. They raise the noise by what they fit of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from bayespca.arrays.types import FloatArray
+from bayespca.lowrank.factors import Factors
+from bayespca.lowrank.holes import Holes, Sample
+
+
+@dataclass(frozen=True, eq=False)
+class Idle:
+    """`count` components: s is `b` (p,), Σᵢvᵢ over the observed rows of each column `a` (p,),
+    Σᵢvᵢ over all rows `total_a`, and Σᵢlog vᵢ `log_a`.
+    """
+
+    count: int
+    b: FloatArray
+    a: FloatArray
+    total_a: float
+    log_a: float
+    factors: Factors
+
+    @property
+    def overlap(self) -> FloatArray:
+        """What they add to Σ⟨(x − b̃ᵀã)²⟩ of each column."""
+        return self.count * self.a * self.b
+
+    @property
+    def energy(self) -> float:
+        """KL to the prior."""
+        prior_a, prior_b = self.factors.priors(np.ones(1), np.ones(1))
+        of_a = self.factors.energy_of_a(np.array([self.total_a]), prior_a, self.log_a)
+        log_b = float(np.log(self.b).sum())
+        of_b = self.factors.energy_of_b(np.array([self.b.sum()]), prior_b, log_b)
+        return self.count * (of_a + of_b)
+
+    def rescaled(self, phi: FloatArray) -> Idle:
+        """For columns divided by √φ."""
+        return replace(self, b=self.b / phi)
+
+
+def start_idle(data: Sample, factors: Factors, noise_variance: float) -> FloatArray:
+    """s for v at its prior."""
+    prior = factors.prior
+    return 1 / (
+        1 / prior.variance + data.share * data.column_counts * prior.variance_a / noise_variance
+    )
+
+
+def update_idle(
+    b: FloatArray, data: Sample, factors: Factors, count: int, noise_variance: float
+) -> Idle:
+    """v, then s, then the best stretch of one against the other."""
+    prior, s2 = factors.prior, noise_variance
+    a, total, log_a = data.total(_over_rows, b / s2, 1 / prior.variance_a, data.share)
+    b = 1 / (1 / prior.variance + a / s2)
+    found = factors.best_turn(np.array([[total]]), np.array([[b.sum()]]))
+    if found is not None:
+        f2 = float(found[0][0, 0]) ** 2
+        a, total, b = a * f2, total * f2, b / f2
+        log_a += data.freedom * float(np.log(f2))
+    return Idle(count, b, a, total, log_a, factors)
+
+
+class _Sums(NamedTuple):
+    """Σᵢvᵢ over the observed rows of each column, Σᵢvᵢ and Σᵢlog vᵢ over all."""
+
+    a: FloatArray
+    total: float
+    log: float
+
+
+def _over_rows(data: Holes, of_columns: FloatArray, of_prior: float, share: float) -> _Sums:
+    v = 1 / (of_prior + data.over_columns(of_columns))
+    weights = share * np.diff(data.starts)
+    return _Sums(data.over_patterns(weights * v), float(weights @ v), float(weights @ np.log(v)))

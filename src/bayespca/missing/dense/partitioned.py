@@ -1,0 +1,201 @@
+"""A matrix with holes on Dask: blocks of rows stay on the workers, what columns need is summed up.
+
+The data are read three times: what each column holds, its spread, and the blocks at unit scale,
+which are kept on the workers. After that a pass over rows is one task for each block, given what
+belongs to columns, and a tree of sums that ends here. Nothing of the size of the rows does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.namespaces import row_blocks
+from bayespca.arrays.types import FloatArray
+from bayespca.lowrank.holes import (
+    EPS,
+    Holes,
+    Shares,
+    Table,
+    Total,
+    added,
+    counts_and_totals,
+    new_rows,
+    units,
+)
+from bayespca.sources.partitions import Partitions, computed, kept, mapped, mapped_parts, reduced
+from bayespca.sources.seen import Few, check_any_value, few, little_known
+
+Block = NDArray[Any]
+Delayed = Any
+
+
+@dataclass(frozen=True, eq=False)
+class DistantHoles(Shares):
+    """Data with holes whose rows are on workers: `blocks` become `Holes` there.
+
+    `lengths` are the rows of each block; all else as in `Holes`.
+    """
+
+    blocks: tuple[Delayed, ...]
+    lengths: tuple[int, ...]
+    location: FloatArray
+    unit: FloatArray
+    centred: bool
+    column_counts: FloatArray
+    totals: FloatArray
+    squares: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return sum(self.lengths), self.location.size
+
+    def total(self, sums: Callable[..., Total], *given: Any) -> Total:
+        """What a function sums up over the rows of a block, of all blocks."""
+        return total_over(self.blocks, sums, *given)
+
+    def matrix(self, rows: Callable[..., Block], *given: Any) -> Partitions:
+        """A matrix that a function makes of the rows of a block, made when it is read."""
+        kind = np.dtype(np.float64)
+        chunks = tuple(mapped_parts(rows, self.blocks, broadcast=given))
+        return Partitions(chunks, self.shape[1], kind, stored=kind, lengths=self.lengths)
+
+
+def total_over(blocks: tuple[Delayed, ...], sums: Callable[..., Total], *given: Any) -> Total:
+    """What a function sums up over a block, of all blocks: a pass and a tree of sums."""
+    found: Total = computed(reduced(mapped_parts(sums, blocks, broadcast=given), added))[0]
+    return found
+
+
+def prepared(X: Partitions, *, center: bool, scale: bool) -> Table:
+    """Sort out a collection with NaN, as `data.observed` does a matrix."""
+    look: _Look = computed(reduced(mapped(X, _look), _followed))[0]
+    n, live = look.n_rows, look.counts > 0
+    check_any_value(look.counts.sum(), n * X.n_features)
+    _check_finite(look, X)
+    counts, totals, low, high = (a[live] for a in (look.counts, look.totals, look.low, look.high))
+    location = totals / counts if center else np.zeros(counts.size)
+    # Differences are rounded in the order of the numbers: the largest is that of an extreme one.
+    largest = np.maximum(np.abs(low - location), np.abs(high - location))
+    constant = (low == high) & (largest <= sum(look.known) * EPS * np.abs(location))
+    varying = np.where(constant, 0.0, 1.0)
+    size = float((largest * varying).max()) or 1.0
+    scaling = (live, location, varying)
+    squares = computed(reduced(mapped(X, _squares, *scaling, size), added))[0]
+    unit = size * units(squares, counts, center=center, scale=scale)
+    tasks = zip(mapped(X, _holes, *scaling, unit, center), look.known, strict=True)
+    blocks = tuple(kept([task for task, rows in tasks if rows]))
+    sums = total_over(blocks, _column_sums)
+    data = DistantHoles(
+        blocks=blocks,
+        lengths=tuple(rows for rows in look.known if rows),
+        location=location,
+        unit=unit,
+        centred=center,
+        column_counts=counts,
+        totals=sums.totals,
+        squares=sums.squares,
+    )
+    status = little_known(look.empty, look.counts, n)
+    return Table(data, n, live, status, np.empty(0, dtype=X.dtype))
+
+
+# --- what columns hold -------------------------------------------------------------------------
+
+
+class _Look(NamedTuple):
+    """Of some blocks: rows, and in each block those with values; rows without; of each column how
+    many values, their sum, the smallest and the largest.
+    """
+
+    n_rows: int
+    known: list[int]
+    empty: Few
+    counts: FloatArray
+    totals: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+def _look(X: Block) -> _Look:
+    is_empty = np.asarray(np.isnan(X).all(axis=1))
+    counts, totals = counts_and_totals(X)
+    return _Look(
+        n_rows=len(X),
+        known=[len(X) - int(is_empty.sum())],
+        empty=few(is_empty),
+        counts=counts,
+        totals=totals,
+        low=np.fmin.reduce(X, axis=0, initial=np.inf, dtype=np.float64),
+        high=np.fmax.reduce(X, axis=0, initial=-np.inf, dtype=np.float64),
+    )
+
+
+def _followed(first: _Look, second: _Look) -> _Look:
+    return _Look(
+        n_rows=first.n_rows + second.n_rows,
+        known=first.known + second.known,
+        empty=first.empty.followed_by(second.empty, first.n_rows),
+        counts=first.counts + second.counts,
+        totals=first.totals + second.totals,
+        low=np.minimum(first.low, second.low),
+        high=np.maximum(first.high, second.high),
+    )
+
+
+def _check_finite(look: _Look, X: Partitions) -> None:
+    wrong = np.flatnonzero((look.counts > 0) & ~np.isfinite(look.high - look.low))
+    if wrong.size and np.isinf([look.low[wrong[0]], look.high[wrong[0]]]).any():
+        j = int(wrong[0])
+        name = f"{j} (counting from 0)" if X.names is None else repr(X.names[j])
+        raise ValueError(
+            f"Input X contains infinity, first in column {name}: remove or fill what is not a "
+            "finite number."
+        )
+
+
+# --- blocks at unit scale ----------------------------------------------------------------------
+
+
+def _squares(
+    X: Block, live: NDArray[np.bool_], location: FloatArray, varying: FloatArray, size: float
+) -> FloatArray:
+    """Σ((x − location)/size)² of each column, 0 for one that does not vary."""
+    total = np.zeros(location.size)
+    for rows in row_blocks(X):
+        block = (X[rows][:, live] - location) / size
+        total += np.nansum(block * block, axis=0)
+    return total * varying
+
+
+def _holes(
+    X: Block,
+    live: NDArray[np.bool_],
+    location: FloatArray,
+    varying: FloatArray,
+    unit: FloatArray,
+    center: bool,
+) -> Holes:
+    """The rows and columns of a block that have values."""
+    inside = X[:, live]
+    inside = inside[~np.isnan(inside).all(axis=1)]
+    data = new_rows(inside, location=location, unit=unit, centred=center)
+    if not varying.all():
+        # What is left of a column that does not vary is rounding, which is no data.
+        data.values[:, varying == 0] = 0.0
+    return data
+
+
+class _Sums(NamedTuple):
+    """Σx and Σx² of each column."""
+
+    totals: FloatArray
+    squares: FloatArray
+
+
+def _column_sums(data: Holes) -> _Sums:
+    return _Sums(data.totals, data.squares)

@@ -1,0 +1,91 @@
+"""Columns of W that are switched off, in Bishop's model with holes.
+
+They have no mean, neither in W nor in X, and no covariance with others. So all of them are alike:
+one variance s_n for each sample and one vⱼ for each row of W,
+
+    1/s_n = 1 + ⟨τ⟩Σⱼvⱼ,  1/vⱼ = ⟨α⟩ + ⟨τ⟩Σ_n s_n
+
+over observed cells, whatever their number. They raise the noise by what they fit of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.optimize
+
+from bayespca.arrays.types import FloatArray
+from bayespca.lowrank import variational as hierarchy
+from bayespca.lowrank.holes import Holes
+from bayespca.lowrank.variational import Counts, Hyper
+
+
+@dataclass(frozen=True, eq=False)
+class Off:
+    """How many columns are off, v (d,), and the second parameter of Q(α)."""
+
+    count: int
+    variance: FloatArray
+    b_alpha: float
+
+
+@dataclass(frozen=True, eq=False)
+class OffLatent:
+    """Σs over the observed rows of each feature (d,), Σs over all rows, and Σ log s."""
+
+    by_feature: FloatArray
+    total: float
+    log_det: float
+
+
+def latent_variance(off: Off, tau: float, data: Holes) -> FloatArray:
+    """s of each pattern of holes: (m,)."""
+    return np.asarray(1 / (1 + tau * data.over_columns(off.variance)))
+
+
+def update_off_latent(off: Off, tau: float, data: Holes) -> OffLatent:
+    """The sums over s."""
+    if not off.count:
+        return OffLatent(np.zeros(data.shape[1]), 0.0, 0.0)
+    counts, s = np.diff(data.starts), latent_variance(off, tau, data)
+    return OffLatent(data.over_patterns(counts * s), float(counts @ s), float(counts @ np.log(s)))
+
+
+def update_off_weights(
+    off: Off, latent: OffLatent, tau: float, counts: Counts, hyper: Hyper
+) -> Off:
+    """v, together with ⟨α⟩ = (a_α + d/2)/(b_α + ½Σvⱼ).
+
+    One after the other they would take hundreds of sweeps.
+    """
+    S = tau * latent.by_feature
+    alpha = _relevance(S, counts, hyper) if hyper.alpha is None else hyper.alpha
+    variance = 1 / (alpha + S)
+    return replace(off, variance=variance, b_alpha=hyper.b_alpha + 0.5 * float(variance.sum()))
+
+
+def _relevance(S: FloatArray, counts: Counts, hyper: Hyper) -> float:
+    """⟨α⟩ for vⱼ = 1/(⟨α⟩ + Sⱼ).
+
+    The root of b_α⟨α⟩ − a_α = ½ΣSⱼ/(⟨α⟩ + Sⱼ), whose left side rises and whose right side falls.
+    """
+    a, b = hyper.a_alpha, hyper.b_alpha
+
+    def excess(log_alpha: float) -> float:
+        alpha = np.exp(log_alpha)
+        return float(b * alpha - a - 0.5 * (S / (alpha + S)).sum())
+
+    least, most = np.log(a / b), np.log((a + 0.5 * counts.d) / b)
+    # Rounding may leave no change of sign where S is nothing beside ⟨α⟩, or all.
+    if excess(least) >= 0 or excess(most) <= 0:
+        return float(np.exp(least if excess(least) >= 0 else most))
+    return float(np.exp(scipy.optimize.brentq(excess, least, most, xtol=1e-14)))
+
+
+def bound_of_one(off: Off, latent: OffLatent, counts: Counts, hyper: Hyper) -> float:
+    """What one of the columns adds to the bound, besides its part in the residual."""
+    size, log_det = np.array([off.variance.sum()]), float(np.log(off.variance).sum())
+    of_x = hierarchy.bound_of_latent(latent.total, latent.log_det, counts.N)
+    b_alpha = np.array([off.b_alpha])
+    return of_x + hierarchy.bound_of_weights(size, log_det, b_alpha, counts, hyper)

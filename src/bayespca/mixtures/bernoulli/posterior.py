@@ -1,0 +1,79 @@
+"""What is read from a fitted mixture of Bernoulli distributions: clusters, densities, draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.types import FloatArray
+
+from .data import BoolArray, Cells
+from .step import LEAST, TINY, Logs, log_joint, normalised
+
+
+@dataclass(frozen=True, eq=False)
+class BernoulliClusters:
+    """K clusters in p features.
+
+    Attributes
+    ----------
+    weights
+        Posterior mean of π: (K,).
+    means, means_std
+        Posterior mean of p_kd and its standard deviation, 0 where p is point-estimated: (K, p).
+
+    Cells of one row in one cluster are independent, also when p is integrated out. So the
+    predictive distribution is the mixture with the posterior means, exactly.
+    """
+
+    weights: FloatArray
+    means: FloatArray
+    means_std: FloatArray
+
+    @property
+    def logs(self) -> Logs:
+        means = np.clip(self.means, LEAST, 1 - LEAST)
+        return Logs(np.log(np.maximum(self.weights, TINY)), np.log(means), np.log1p(-means))
+
+
+def log_density(clusters: BernoulliClusters, ones: BoolArray, seen: BoolArray | None) -> FloatArray:
+    """log p(x) of each row, of the cells that are there."""
+    return np.concatenate([log_norm for _, log_norm in _by_block(clusters, ones, seen)])
+
+
+def responsibilities(
+    clusters: BernoulliClusters, ones: BoolArray, seen: BoolArray | None
+) -> FloatArray:
+    """Probability of each cluster for each row: (n, K)."""
+    return np.concatenate([q for q, _ in _by_block(clusters, ones, seen)])
+
+
+def probabilities(
+    clusters: BernoulliClusters, ones: BoolArray, seen: BoolArray | None
+) -> FloatArray:
+    """Probability that a cell is 1, from the others of its row: Σ_k q_nk p_kd where it is a hole.
+
+    For a cell that is there, this is what its row, itself included, says of another like it.
+    """
+    return responsibilities(clusters, ones, seen) @ clusters.means
+
+
+def sample(
+    clusters: BernoulliClusters, n: int, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """New rows, one cluster after another, and their clusters."""
+    sizes = rng.multinomial(n, clusters.weights / clusters.weights.sum())
+    labels = np.repeat(np.arange(sizes.size), sizes)
+    rows = rng.random((n, clusters.means.shape[1])) < clusters.means[labels]
+    return rows.astype(np.int64), labels
+
+
+def _by_block(
+    clusters: BernoulliClusters, ones: BoolArray, seen: BoolArray | None
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    data, logs = Cells(ones, seen), clusters.logs
+    for rows in data.blocks:
+        yield normalised(log_joint(data.values(rows), data.known(rows), logs))

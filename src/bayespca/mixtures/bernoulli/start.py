@@ -1,0 +1,90 @@
+"""Where mixtures of Bernoulli distributions start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.types import FloatArray
+
+from .data import Cells
+from .step import State, Sums, added, sums_of
+
+
+def kmeans_plus_plus(data: Cells, K: int, rng: np.random.Generator) -> State:
+    """Rows go to the nearest of K rows, drawn one after another with probabilities in proportion to
+    the squared distance from the nearest one so far (Arthur and Vassilvitskii 2007). Holes count as
+    the share of ones in their column.
+    """
+    n = data.shape[0]
+    weights = np.ones(n) if data.weights is None else data.weights
+    centre = int(rng.choice(n, p=weights / weights.sum()))
+    nearest, owner = _squared_distances(data, centre), np.zeros(n, dtype=np.intp)
+    for k in range(1, K):
+        chances = weights * nearest
+        # Fewer different rows than clusters: the rest are drawn from all rows.
+        chances = chances if chances.sum() > 0 else weights
+        centre = int(rng.choice(n, p=chances / chances.sum()))
+        distance = _squared_distances(data, centre)
+        owner[distance < nearest] = k
+        nearest = np.minimum(nearest, distance)
+    return _owned(data, K, owner)
+
+
+def random_from_data(data: Cells, K: int, rng: np.random.Generator) -> State:
+    """Rows go to the nearest of K different rows, drawn at random."""
+    n = data.shape[0]
+    chances = None if data.weights is None else data.weights / data.weights.sum()
+    centres = rng.choice(n, size=K, replace=False, p=chances)
+    distances = np.stack([_squared_distances(data, int(i)) for i in centres])
+    return _owned(data, K, distances.argmin(axis=0))
+
+
+def random(data: Cells, K: int, rng: np.random.Generator) -> State:
+    """Responsibilities are drawn at random."""
+    q = rng.random((data.shape[0], K))
+    return _with_responsibilities(data, lambda rows: q[rows] / q[rows].sum(axis=1, keepdims=True))
+
+
+STARTS: dict[str, Callable[[Cells, int, np.random.Generator], State]] = {
+    "k-means++": kmeans_plus_plus,
+    "random_from_data": random_from_data,
+    "random": random,
+}
+
+
+def with_given(
+    state: State, data: Cells, weights: FloatArray | None, means: FloatArray | None
+) -> State:
+    """With given weights and probabilities in place of those that were found."""
+    sums = state.sums
+    shares = sums.ones / np.maximum(sums.seen, np.finfo(np.float64).tiny)
+    if means is not None:
+        shares = means
+    if weights is not None or means is not None:
+        K = state.n_clusters
+        sizes = data.total * (np.full(K, 1 / K) if weights is None else weights)
+        seen = np.repeat(sizes[:, None], data.shape[1], axis=1)
+        sums = Sums(sizes, seen * shares, seen)
+    return replace(state, sums=sums)
+
+
+def _squared_distances(data: Cells, centre: int) -> FloatArray:
+    """Of all rows from one of them."""
+    return data.squared_distances(data.filled_row(centre))
+
+
+def _owned(data: Cells, K: int, owner: NDArray[np.intp]) -> State:
+    """Each row in one cluster."""
+    return _with_responsibilities(data, lambda rows: np.eye(K)[owner[rows]])
+
+
+def _with_responsibilities(data: Cells, of_rows: Callable[[slice], FloatArray]) -> State:
+    def weighted(rows: slice) -> FloatArray:
+        q = of_rows(rows)
+        return q if data.weights is None else q * data.weights[rows, None]
+
+    return State(added(sums_of(data, rows, weighted(rows)) for rows in data.blocks))

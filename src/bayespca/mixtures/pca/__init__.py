@@ -1,0 +1,1 @@
+"""Clusters, each with a PCA of its own."""

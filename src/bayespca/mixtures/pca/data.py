@@ -1,0 +1,150 @@
+"""Rows that may have holes and count by weights, at unit scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.types import FloatArray
+
+# Numbers in the largest array that goes with a block of rows.
+BLOCK = 1 << 22
+TINY = float(np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows with the same cells missing stand together.
+
+    Attributes
+    ----------
+    values
+        The cells, 0 where there is a hole; (n, p), in float64.
+    seen
+        One row for each pattern of holes: 1 for a cell that is there, 0 for a hole; (P, p).
+    pattern
+        The pattern of each row, in increasing order; (n,).
+    order
+        The place of each row in the data as given.
+    weights
+        How much each row counts; (n,).
+    """
+
+    values: FloatArray
+    seen: FloatArray
+    pattern: NDArray[np.intp]
+    order: NDArray[np.intp]
+    weights: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        n, p = self.values.shape
+        return n, p
+
+    @cached_property
+    def is_complete(self) -> bool:
+        return bool((self.seen == 1).all())
+
+    @cached_property
+    def total(self) -> float:
+        """How much all rows count together."""
+        return float(self.weights.sum())
+
+    @cached_property
+    def n_cells(self) -> float:
+        """Cells that are there, each with the weight of its row."""
+        return float(self.weights @ self.seen.sum(axis=1)[self.pattern])
+
+    def blocks(self, width: int) -> Iterator[tuple[slice, slice]]:
+        """Rows and their patterns, few enough for arrays of `width` numbers for each row."""
+        n = self.shape[0]
+        size = max(64, BLOCK // max(width, 1))
+        for start in range(0, n, size):
+            rows = slice(start, min(start + size, n))
+            yield rows, slice(int(self.pattern[start]), int(self.pattern[rows.stop - 1]) + 1)
+
+    def taken(self, which: NDArray[np.bool_], weights: FloatArray) -> Rows:
+        """Some of the rows, with other weights."""
+        kept, pattern = np.unique(self.pattern[which], return_inverse=True)
+        return Rows(self.values[which], self.seen[kept], pattern, self.order[which], weights[which])
+
+    def in_order(self, values: FloatArray) -> FloatArray:
+        """Something about each row, in the order of the data as given."""
+        out = np.empty_like(values)
+        out[self.order] = values
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """The data of a fit: the rows and columns that tell something, and what they were made from.
+
+    Column j of the rows is (X[:, live[j]] − location[live[j]])/unit.
+    """
+
+    rows: Rows
+    location: FloatArray
+    unit: float
+    live: NDArray[np.intp]
+
+    @cached_property
+    def log_variances(self) -> float:
+        """Σ log 2πv over the columns."""
+        return float(np.log(2 * np.pi * np.maximum(self.variances, TINY)).sum())
+
+    @cached_property
+    def variances(self) -> FloatArray:
+        """Of the columns over all rows, one of which goes to the mean."""
+        rows = self.rows
+        counts = np.maximum(rows.weights @ rows.seen[rows.pattern] - 1, 1.0)
+        return np.asarray(rows.weights @ rows.values**2 / counts)
+
+
+def gathered(X: FloatArray, weights: FloatArray) -> Rows:
+    """Rows sorted by their pattern of holes (NaN)."""
+    n, p = X.shape
+    holes = np.isnan(X)
+    if not holes.any():
+        order = np.arange(n)
+        return Rows(X, np.ones((1, p)), np.zeros(n, np.intp), order, weights)
+    packed = np.packbits(holes, axis=1)
+    _, first, pattern = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(pattern.ravel(), kind="stable")
+    values = np.where(holes, 0.0, X)[order]
+    return Rows(values, 1.0 - holes[first], pattern.ravel()[order], order, weights[order])
+
+
+def prepared(X: NDArray[np.floating], weights: FloatArray | None) -> Data:
+    """Data at unit scale, about their means, without constant columns and rows without a cell.
+
+    Constant columns have no noise. Counted as features they would tell that there is none anywhere.
+    """
+    cells: FloatArray = np.asarray(X, dtype=np.float64)
+    weights = np.ones(len(cells)) if weights is None else weights
+    told = (weights > 0) & ~np.isnan(cells).all(axis=1)
+    cells, weights = cells[told], weights[told]
+    location, spread = _locations(cells, weights)
+    live = np.flatnonzero(spread > 0)
+    if not live.size:
+        live = np.arange(cells.shape[1])
+    unit = float(spread.max()) or 1.0
+    values = (cells[:, live] - location[live]) / unit
+    rms = np.sqrt(np.nanmean(values**2)) or 1.0
+    return Data(gathered(values / rms, weights), location, unit * float(rms), live)
+
+
+def _locations(X: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Weighted means of the columns, and the largest deviation from them; of those seen."""
+    seen = ~np.isnan(X)
+    counts = np.maximum(weights @ seen, np.finfo(np.float64).tiny)
+    first = np.where(seen.any(axis=0), np.where(seen, X, -np.inf).max(axis=0), 0.0)
+    least = np.where(seen.any(axis=0), np.where(seen, X, np.inf).min(axis=0), 0.0)
+    # About a value of the column itself, so that constant columns have exactly no spread.
+    middle = first + weights @ np.where(seen, X - first, 0.0) / counts
+    constant = first == least
+    spread = np.where(constant, 0.0, np.maximum(first - middle, middle - least))
+    return np.where(constant, first, middle), spread

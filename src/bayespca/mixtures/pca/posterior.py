@@ -1,0 +1,169 @@
+"""The posterior of a mixture, and everything that is read from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from bayespca.arrays.types import FloatArray
+from bayespca.lowrank import posterior as read
+from bayespca.lowrank.posterior import Posterior
+
+from .cluster import compared
+from .data import Rows, gathered
+from .gaussian import Gaussian, expected, log_densities
+
+Labels = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class MixturePosterior:
+    """Expected weights and a PCA for each cluster, in the units of the data.
+
+    `unit` is about the size of the data: squares are formed of numbers divided by it.
+    """
+
+    weights: FloatArray
+    clusters: tuple[Posterior, ...]
+    unit: float
+
+    @property
+    def ranks(self) -> NDArray[np.int64]:
+        return np.array([cluster.components.shape[0] for cluster in self.clusters], np.int64)
+
+
+def noise_variances(mixture: MixturePosterior, *, per_feature: bool) -> FloatArray:
+    """Of each cluster, or of each feature of each cluster; 0 for a feature that does not vary."""
+    of_clusters = [cluster.noise_variance for cluster in mixture.clusters]
+    if not per_feature:
+        return np.array(of_clusters)
+    pairs = zip(mixture.clusters, of_clusters, strict=True)
+    return np.array([noise * cluster.scale**2 for cluster, noise in pairs])
+
+
+def log_joint(mixture: MixturePosterior, X: FloatArray) -> FloatArray:
+    """log ⟨πₖ⟩ + log p(xₙ | k) of the cells that are there; (n, K).
+
+    The density is predictive: the uncertainty of the directions adds to the noise.
+    """
+    rows = _rows(mixture, X)
+    out = np.empty((len(X), len(mixture.clusters)))
+    log_unit = rows.seen.sum(axis=1)[rows.pattern] * np.log(mixture.unit)
+    for k, cluster in enumerate(mixture.clusters):
+        densities = log_densities(_scaled(mixture, _predictive(cluster)), rows) - log_unit
+        out[:, k] = rows.in_order(densities)
+    return out + np.log(mixture.weights)
+
+
+def log_density(mixture: MixturePosterior, X: FloatArray) -> FloatArray:
+    """log Σₖ ⟨πₖ⟩·p(xₙ | k)."""
+    return np.asarray(logsumexp(log_joint(mixture, X), axis=1))
+
+
+def probabilities(mixture: MixturePosterior, X: FloatArray) -> FloatArray:
+    """How probable each cluster is for each row."""
+    joint = log_joint(mixture, X)
+    return np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+
+
+def scores(mixture: MixturePosterior, X: FloatArray, k: int) -> FloatArray:
+    """Posterior mean of the scores in cluster k, holes expected from the other cells."""
+    return np.asarray(read.scores(mixture.clusters[k], filled(mixture, X, k)))
+
+
+def local_scores(mixture: MixturePosterior, X: FloatArray, labels: Labels) -> FloatArray:
+    """Scores of each row in its own cluster, with zeros beyond that cluster's rank."""
+    out = np.zeros((len(X), int(mixture.ranks.max(initial=0))))
+    for k in np.unique(labels):
+        inside = labels == k
+        out[inside, : mixture.ranks[k]] = scores(mixture, X[inside], int(k))
+    return out
+
+
+def reconstruct(mixture: MixturePosterior, T: FloatArray, labels: Labels) -> FloatArray:
+    """Rows without noise that have these scores in these clusters."""
+    out = np.empty((len(T), mixture.clusters[0].mean.size))
+    for k in np.unique(labels):
+        inside = labels == k
+        out[inside] = read.reconstruct(mixture.clusters[k], T[inside, : mixture.ranks[k]])
+    return out
+
+
+def filled(mixture: MixturePosterior, X: FloatArray, k: int) -> FloatArray:
+    """Rows with their holes filled as cluster k expects them."""
+    if not np.isnan(X).any():
+        return X
+    rows = _rows(mixture, X)
+    gaussian = _scaled(mixture, compared(mixture.clusters[k]))
+    values = expected(gaussian, rows).values * mixture.unit + _location(mixture)
+    return np.where(np.isnan(X), rows.in_order(values), X)
+
+
+def impute(mixture: MixturePosterior, X: FloatArray) -> FloatArray:
+    """Rows with their holes filled by their mean over all clusters."""
+    share = probabilities(mixture, X)
+    parts = [share[:, [k]] * filled(mixture, X, k) for k in range(share.shape[1])]
+    return np.where(np.isnan(X), np.sum(parts, axis=0), X)
+
+
+def sample(
+    mixture: MixturePosterior, n: int, rng: np.random.Generator
+) -> tuple[FloatArray, Labels]:
+    """n new rows and their clusters, one cluster after the other."""
+    counts = rng.multinomial(n, mixture.weights / mixture.weights.sum())
+    pairs = zip(mixture.clusters, counts, strict=True)
+    X = np.concatenate([read.sample(cluster, int(count), rng) for cluster, count in pairs])
+    return X, np.repeat(np.arange(counts.size), counts)
+
+
+def _predictive(cluster: Posterior) -> Gaussian:
+    noise = max(cluster.predictive_noise, float(np.finfo(np.float64).tiny))
+    spread = cluster.latent_variance
+    return Gaussian(cluster.mean, cluster.scale, cluster.components, spread, noise)
+
+
+def _location(mixture: MixturePosterior) -> FloatArray:
+    """What is taken off before anything is squared."""
+    return np.asarray(mixture.clusters[0].mean)
+
+
+def _rows(mixture: MixturePosterior, X: FloatArray) -> Rows:
+    return gathered((X - _location(mixture)) / mixture.unit, np.ones(len(X)))
+
+
+def _scaled(mixture: MixturePosterior, gaussian: Gaussian) -> Gaussian:
+    """For rows over the unit, the scale of features about 1."""
+    largest = float(gaussian.scale.max())
+    factor = largest / mixture.unit
+    return Gaussian(
+        (gaussian.mean - _location(mixture)) / mixture.unit,
+        gaussian.scale / largest,
+        gaussian.directions,
+        gaussian.spread * factor * factor,
+        gaussian.noise * factor * factor,
+    )
+
+
+def in_units(cluster: Posterior, location: FloatArray, unit: float, live: Labels) -> Posterior:
+    """A cluster at unit scale in the units of the data, with the constant columns put back.
+
+    Where features have scales of their own, these have the units; else the variances have.
+    """
+    mean, scale = location.copy(), np.ones(location.size)
+    mean[live] += cluster.mean * unit
+    scale[live] = cluster.scale
+    components = np.zeros((cluster.components.shape[0], location.size))
+    components[:, live] = cluster.components
+    placed = replace(cluster, mean=mean, scale=scale, components=components)
+    if (cluster.scale != 1).any():
+        scale[live] *= unit
+        return placed
+    return replace(
+        placed,
+        score_variance=cluster.score_variance * unit * unit,
+        latent_variance=cluster.latent_variance * unit * unit,
+        noise_variance=cluster.noise_variance * unit * unit,
+    )

@@ -1,0 +1,36 @@
+"""Which cluster to do without: the one whose rows cost least elsewhere.
+
+Many clusters are easily found, and too many are cured by taking out the one that leaves the lowest
+free energy, time and again. From as few clusters as there shall be in the end, sweeps often lead to
+one that holds several of them, and to several that share one: no sweep leads out of that.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayespca.arrays.types import FloatArray
+
+from .data import Data
+from .step import Model, State, given, log_others, responsibilities, row_costs
+
+# Clusters looked at in full, of those whose rows would be best off elsewhere as these are.
+CANDIDATES = 5
+
+
+def with_one_less(state: State, data: Data, model: Model) -> State | None:
+    """The clusters after a sweep without the one that can best be spared; None if there is one."""
+    if len(state.clusters) == 1:
+        return None
+    costs = row_costs(state, data.rows, model)
+    found = []
+    for k in np.argsort(_losses(state, data, costs), kind="stable")[:CANDIDATES]:
+        others = np.delete(costs, k, axis=1)
+        found.append(given(state.without(int(k)), data, model, responsibilities(others), others))
+    return min(found, key=lambda pair: pair[1].free_energy)[0]
+
+
+def _losses(state: State, data: Data, costs: FloatArray) -> FloatArray:
+    """By how much F rises without each cluster, if the others stay as they are."""
+    fixed = np.array([cluster.fixed_cost for cluster in state.clusters])
+    return data.rows.weights @ log_others(costs) - fixed

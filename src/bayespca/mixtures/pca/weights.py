@@ -1,0 +1,53 @@
+"""How large clusters are: the Dirichlet distribution of their weights, or a point estimate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import digamma, gammaln
+
+from bayespca.arrays.types import FloatArray
+
+
+@dataclass(frozen=True)
+class Dirichlet:
+    """Weights π ~ Dir(α₀, …, α₀), integrated out: given counts N, r(π) = Dir(α₀ + N)."""
+
+    concentration: float
+
+    def expected_logs(self, counts: FloatArray) -> FloatArray:
+        """⟨log πₖ⟩ = ψ(α₀ + Nₖ) − ψ(Kα₀ + N)."""
+        alpha = self.concentration + counts
+        return np.asarray(digamma(alpha) - digamma(alpha.sum()))
+
+    def means(self, counts: FloatArray) -> FloatArray:
+        alpha = self.concentration + counts
+        return alpha / alpha.sum()
+
+    def cost(self, counts: FloatArray) -> float:
+        """KL(π) − Σ Nₖ⟨log πₖ⟩ = log B(α₀, …, α₀) − log B(α₀ + N)."""
+        alpha = self.concentration + counts
+        return _log_beta(np.full_like(alpha, self.concentration)) - _log_beta(alpha)
+
+
+@dataclass(frozen=True)
+class PointWeights:
+    """Maximum likelihood: πₖ = Nₖ/N."""
+
+    def expected_logs(self, counts: FloatArray) -> FloatArray:
+        return np.log(np.maximum(self.means(counts), np.finfo(np.float64).tiny))
+
+    def means(self, counts: FloatArray) -> FloatArray:
+        return counts / counts.sum()
+
+    def cost(self, counts: FloatArray) -> float:
+        """−Σ Nₖ log πₖ"""
+        return -float(counts @ self.expected_logs(counts))
+
+
+Weights = Dirichlet | PointWeights
+
+
+def _log_beta(alpha: FloatArray) -> float:
+    return float(gammaln(alpha).sum() - gammaln(alpha.sum()))

@@ -1,0 +1,6 @@
+"""What rows are read from: memory, files, iterators of blocks, partitions of a Dask collection."""
+
+from .blocks import Source, from_file, open_source
+from .columns import column_scales, rescaled_columns
+
+__all__ = ["Source", "column_scales", "from_file", "open_source", "rescaled_columns"]

@@ -1,0 +1,412 @@
+"""Data that are read block by block: arrays, memory maps, files, tables, iterables of blocks.
+
+`open_source` finds out what it was given and looks at the first rows only. That the numbers are
+complete and finite is checked here, once, in terms of the row and column where they are not.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import array_utils
+from numpy.typing import NDArray
+
+from bayespca.io.array_files import mapped
+from bayespca.io.files import open_file
+from bayespca.io.layout import Layout
+from bayespca.io.records import File, Table, float_type, rows_per_block
+
+Block = NDArray[np.floating[Any]]
+Blocks = Iterator[Block]
+Slice = Callable[[int, int], Any]
+
+BLOCK_BYTES = 32 * 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A matrix that is read in blocks of rows.
+
+    Attributes
+    ----------
+    n_features
+        Number of columns.
+    dtype
+        float32 or float64: that of the first block, and so of the results.
+    names
+        Column names, or None where the data have none.
+    rereadable
+        Whether `blocks()` may be called again.
+    blocks
+        `blocks()` yields two-dimensional arrays of float32 or float64, complete and finite. They
+        may be read-only views of the data, and the memory behind one may be released when the
+        next one is asked for.
+    n_samples
+        Number of rows where it is known before reading, else None.
+    notes
+        What the user may want to know: columns that are not among the features, and why.
+    """
+
+    n_features: int
+    dtype: np.dtype[Any]
+    names: list[str] | None
+    rereadable: bool
+    blocks: Callable[[], Blocks]
+    n_samples: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+def open_source(X: Any, *, block_bytes: int = BLOCK_BYTES) -> Source:
+    """Open anything that can be read in blocks of rows.
+
+    Parameters
+    ----------
+    X
+        A two-dimensional array or memory map (or what slices like one: HDF5, zarr, torch); a
+        pandas, polars or Arrow table; the path of a ``.npy``, Parquet, CSV or TSV file, a list of
+        such paths, or a directory of Parquet files; or an iterable of two-dimensional blocks. An
+        iterator (a generator, say) can be read only once.
+    block_bytes
+        The size of a block, in memory. Iterables come in the blocks that they are made of.
+    """
+    source = _opened(X, block_bytes)
+    if source.n_features < 1:
+        raise ValueError(f"{_described(X)} has no columns.")
+    return replace(source, blocks=lambda: _not_empty(source.blocks(), _described(X)))
+
+
+def _opened(X: Any, block_bytes: int) -> Source:
+    if isinstance(X, str | Path):
+        return _open_path(Path(X), block_bytes)
+    if hasattr(X, "toarray") and hasattr(X, "nnz"):
+        raise TypeError("a sparse matrix cannot be streamed: blocks of dense rows are needed.")
+    if _is_table(X):
+        return _open_table(X, block_bytes)
+    if hasattr(X, "shape") and hasattr(X, "__getitem__"):
+        return _open_array(X, _described(X), block_bytes)
+    if not isinstance(X, Iterable):
+        raise TypeError(
+            f"cannot read rows from {_described(X)}: give an array, a table, a path or an iterable "
+            "of two-dimensional blocks."
+        )
+    if isinstance(X, list | tuple) and X and all(isinstance(item, str | Path) for item in X):
+        return _joined([_open_path(Path(item), block_bytes) for item in X], [str(x) for x in X])
+    return _open_iterable(X)
+
+
+def _described(X: Any) -> str:
+    return str(X) if isinstance(X, str | Path) else f"the {type(X).__name__}"
+
+
+# --- checks ------------------------------------------------------------------------------------
+
+
+def _not_empty(blocks: Blocks, where: str) -> Blocks:
+    n_rows = 0
+    for block in blocks:
+        n_rows += len(block)
+        yield block
+    if not n_rows:
+        raise ValueError(f"{where} holds no rows.")
+
+
+def _checked(blocks: Iterable[Block], where: str, names: list[str] | None) -> Blocks:
+    """The blocks of one array or file, after a look for what is not a finite number."""
+    first_row = 0
+    for block in blocks:
+        _check_finite(block, where, first_row, names)
+        first_row += len(block)
+        yield block
+
+
+def _check_finite(block: Block, where: str, first_row: int, names: list[str] | None) -> None:
+    """A sum is finite where all numbers are; only if it is not, look for the culprit."""
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        flat = block.reshape(-1, order="A") if block.flags.forc else None
+        # Of all ways to sum up, BLAS's inner product is the fastest.
+        total = block.sum() if flat is None else flat @ flat
+    if np.isfinite(total):
+        return
+    wrong = np.argwhere(~np.isfinite(block))
+    if wrong.size:
+        row, column = (int(i) for i in wrong[0])
+        raise ValueError(
+            f"{where} has {float(block[row, column])} in row {first_row + row} (counting from 0), "
+            f"column {_column_name(column, names)}: data that are streamed must be complete and "
+            "finite, so fill or drop such rows first."
+        )
+
+
+def _column_name(column: int, names: list[str] | None) -> str:
+    return repr(names[column]) if names else str(column)
+
+
+def _check_width(block: Block, index: int, n_features: int) -> None:
+    if block.shape[1] != n_features:
+        raise ValueError(
+            f"block {index} has {block.shape[1]} columns, but block 0 has {n_features}: all blocks "
+            "must have the same columns."
+        )
+
+
+# --- blocks of any kind to NumPy ---------------------------------------------------------------
+
+
+def _as_block(block: Any, where: str) -> Block:
+    """A block as a two-dimensional array of float32 or float64, without a copy if it is one."""
+    if hasattr(block, "toarray") and hasattr(block, "nnz"):
+        raise ValueError(f"{where} is sparse: blocks of dense rows are needed.")
+    values = np.asarray(block)
+    if values.ndim != 2:
+        raise ValueError(
+            f"{where} has {values.ndim} dimension{'s' * (values.ndim != 1)}, but must have two: "
+            "rows are samples, columns are features."
+        )
+    if values.dtype.kind not in "fbiu":
+        return _from_objects(values, where, _names_of(block))
+    return values.astype(float_type(values.dtype), copy=False)
+
+
+def _from_objects(values: NDArray[Any], where: str, names: list[str] | None) -> Block:
+    """A table of mixed columns becomes float64, or the first column that cannot is named."""
+    result = np.empty(values.shape)
+    for j, column in enumerate(values.T):
+        if column.dtype.kind != "O" or not all(_is_real(item) for item in column):
+            raise ValueError(
+                f"{where}, column {_column_name(j, names)}: {_sample(column)} is not a number. "
+                "Remove the column or turn it into numbers first."
+            )
+        result[:, j] = [float(item) for item in column]
+    return result
+
+
+def _sample(column: NDArray[Any]) -> str:
+    """The first entry that is not a number, for an error message."""
+    if column.dtype.kind not in "OUS":
+        return f"an entry of type {column.dtype}"
+    return next(repr(item) for item in column.tolist() if not _is_real(item))
+
+
+def _is_real(item: Any) -> bool:
+    try:
+        return not isinstance(item, str | bytes) and isinstance(float(item), float)
+    except (TypeError, ValueError):
+        return False
+
+
+def _is_table(X: Any) -> bool:
+    return hasattr(X, "iloc") or hasattr(X, "column_names") or hasattr(X, "columns")
+
+
+def _names_of(table: Any) -> list[str] | None:
+    names = getattr(table, "column_names", None)  # Arrow
+    if names is None:
+        names = getattr(table, "columns", None)  # pandas, polars
+    return None if names is None or callable(names) else [str(name) for name in names]
+
+
+# --- arrays and tables in memory ---------------------------------------------------------------
+
+
+def _open_array(X: Any, where: str, block_bytes: int) -> Source:
+    if len(X.shape) != 2:
+        raise ValueError(
+            f"{where} has shape {tuple(X.shape)}, but must have two dimensions: rows are samples, "
+            "columns are features."
+        )
+    if isinstance(X, np.ndarray):
+        X = X.view(np.ndarray)
+    return _sliced(lambda i, j: X[i:j], X.shape, where, block_bytes)
+
+
+def _open_table(X: Any, block_bytes: int) -> Source:
+    names = _names_of(X)
+    if hasattr(X, "iloc"):
+        if names is None:
+            raise ValueError("a single column was given: a table of one or more columns is needed.")
+        return _sliced(lambda i, j: X.iloc[i:j], X.shape, "the table", block_bytes, names)
+    return _sliced(lambda i, j: X.slice(i, j - i), X.shape, "the table", block_bytes, names)
+
+
+def _sliced(
+    rows: Slice,
+    shape: tuple[int, int],
+    where: str,
+    block_bytes: int,
+    names: list[str] | None = None,
+) -> Source:
+    """A source from a function that gives the rows i to j."""
+    n, p = shape
+    if not n:
+        raise ValueError(f"{where} holds no rows.")
+    dtype = _as_block(rows(0, 1), where).dtype
+    step = rows_per_block(p, dtype, block_bytes)
+
+    def read() -> Blocks:
+        for i in range(0, n, step):
+            part = rows(i, min(i + step, n))
+            yield _as_block(part, where)
+            _release(part)
+
+    return Source(p, dtype, names, True, lambda: _checked(read(), where, names), n)
+
+
+def _release(part: Any) -> None:
+    """Give back the pages that a part of a memory map took: they would count as our memory.
+
+    Only for maps that share the file's pages: a private one would lose what was written to it.
+    """
+    base = part
+    while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
+        base = base.base
+    if not isinstance(base, np.memmap) or base.mode == "c":
+        return
+    pages = base.base
+    while isinstance(pages, np.ndarray):
+        pages = pages.base
+    if isinstance(pages, mmap.mmap) and hasattr(pages, "madvise"):
+        start = np.frombuffer(pages, np.uint8).__array_interface__["data"][0]
+        low, high = (bound - start for bound in array_utils.byte_bounds(part))
+        low -= low % mmap.PAGESIZE
+        pages.madvise(mmap.MADV_DONTNEED, low, high - low)
+
+
+# --- files -------------------------------------------------------------------------------------
+
+
+def _open_path(path: Path, block_bytes: int) -> Source:
+    if path.is_dir():
+        return _open_directory(path, block_bytes)
+    return from_file(open_file(path), block_bytes=block_bytes)
+
+
+def from_file(file: File, *, block_bytes: int = BLOCK_BYTES) -> Source:
+    """The rows of a file, a block at a time."""
+    path = file.path
+    if path.suffix.lower() == ".npy":
+        return _open_array(mapped(path), str(path), block_bytes)
+    if file.blocks is None:
+        return _from_table(file.read(), path, block_bytes)
+    read, names = file.blocks, file.layout.feature_names
+
+    def blocks() -> Blocks:
+        return _checked((rows.values for rows in read(block_bytes)), str(path), names)
+
+    return Source(
+        len(file.layout.features),
+        file.dtype,
+        names,
+        True,
+        blocks,
+        file.n_samples,
+        columns_told(file.layout),
+    )
+
+
+def _from_table(table: Table, path: Path, block_bytes: int) -> Source:
+    """A file that comes all at once."""
+    if not isinstance(table.values, np.ndarray):
+        raise TypeError(f"{path} holds a sparse matrix, which cannot be read in blocks of rows.")
+    source = _open_array(table.values, str(path), block_bytes)
+    return replace(source, names=table.names)
+
+
+def columns_told(layout: Layout) -> tuple[str, ...]:
+    """What is not obvious about the columns that are read."""
+    found = []
+    if layout.id_column is not None:
+        found.append(f"column {layout.described(layout.id_column)} names the rows")
+    found += [
+        f"column {layout.described(j)} was set aside ({why})" for j, why in layout.aside.items()
+    ]
+    return tuple(found)
+
+
+def _open_directory(path: Path, block_bytes: int) -> Source:
+    files = sorted(
+        file
+        for file in path.iterdir()
+        if file.suffix.lower() in (".parquet", ".pq") and not file.name.startswith((".", "_"))
+    )
+    if not files:
+        raise ValueError(f"{path} is a directory without Parquet files (.parquet, .pq).")
+    return _joined([_open_path(file, block_bytes) for file in files], [str(file) for file in files])
+
+
+def _joined(parts: list[Source], labels: list[str]) -> Source:
+    """Several files with the same columns, one below the other."""
+    first = parts[0]
+    for part, label in zip(parts, labels, strict=True):
+        if part.n_features != first.n_features:
+            raise ValueError(
+                f"{label} has {part.n_features} columns, but {labels[0]} has {first.n_features}: "
+                "files that are read together must have the same columns."
+            )
+        if part.names != first.names:
+            raise ValueError(
+                f"{label} has {_difference(part.names, first.names, labels[0])}: files that are "
+                "read together must have the same columns."
+            )
+    counts = [part.n_samples for part in parts]
+    return Source(
+        first.n_features,
+        np.result_type(*(part.dtype for part in parts)),
+        first.names,
+        all(part.rereadable for part in parts),
+        lambda: chain.from_iterable(part.blocks() for part in parts),
+        None if None in counts else sum(count for count in counts if count),
+        first.notes,
+    )
+
+
+def _difference(names: list[str] | None, others: list[str] | None, other: str) -> str:
+    """What is different between two sets of column names."""
+    if names is None:
+        return f"no column names, but {other} has some"
+    if others is None:
+        return f"column names, but {other} has none"
+    a, b = next(pair for pair in zip(names, others, strict=True) if pair[0] != pair[1])
+    return f"a column {a!r} where {other} has {b!r}"
+
+
+# --- iterables of blocks -----------------------------------------------------------------------
+
+
+def _open_iterable(X: Iterable[Any]) -> Source:
+    iterator = iter(X)
+    is_rereadable = iterator is not X
+    first = next(iterator, None)
+    if first is None:
+        raise ValueError(f"the {type(X).__name__} holds no blocks.")
+    block = _as_block(first, "block 0")
+    names, p = _names_of(first), block.shape[1]
+    pending: list[Iterator[Any]] = [chain([block], iterator)]
+    del first, iterator
+
+    def blocks() -> Blocks:
+        if is_rereadable:
+            return _checked_blocks(X, p, names)
+        if not pending:
+            raise ValueError(
+                f"the {type(X).__name__} has been read and cannot be read again: give a list, an "
+                "array or a file."
+            )
+        return _checked_blocks(pending.pop(), p, names)
+
+    if is_rereadable:
+        pending.clear()
+    return Source(p, block.dtype, names, is_rereadable, blocks)
+
+
+def _checked_blocks(items: Iterable[Any], n_features: int, names: list[str] | None) -> Blocks:
+    for index, item in enumerate(items):
+        block = _as_block(item, f"block {index}")
+        _check_width(block, index, n_features)
+        _check_finite(block, f"block {index}", 0, names)
+        yield block

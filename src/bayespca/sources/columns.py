@@ -1,0 +1,135 @@
+"""Columns: their scales, data divided by them, and which of them do not vary."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from bayespca.arrays.namespaces import array_namespace, device, is_sparse, row_blocks, to_numpy
+from bayespca.arrays.types import Array
+
+from .blocks import Source
+from .deviations import column_deviations, divided
+from .partitions import Partitions
+
+
+def column_scales(X: Any, *, center: bool) -> Array:
+    """Standard deviations of the columns in float64, 1 for those that do not vary.
+
+    Over as many samples as the model counts, so that scaled columns have mean square 1. Without
+    centring they are root mean squares.
+    """
+    if isinstance(X, Source):
+        return _source_scales(X, center=center)
+    if isinstance(X, Partitions):
+        return _partitions_scales(X, center=center)
+    if is_sparse(X):
+        return _sparse_scales(X, center=center)
+    xp = array_namespace(X)
+    parts = [_dense_scales(X[:, columns], center=center) for columns in row_blocks(X, axis=1)]
+    return xp.concat(parts)
+
+
+def rescaled_columns(X: Any, scale: Array) -> Any:
+    """X with its columns divided by `scale`, of the same kind and type."""
+    if isinstance(X, Source):
+        divisor = np.asarray(scale, dtype=X.dtype)
+        return replace(X, blocks=lambda: (block / divisor for block in X.blocks()))
+    if isinstance(X, Partitions):
+        return divided(X, scale)
+    if is_sparse(X):
+        return sp.csr_array(X @ sp.diags_array(1 / scale), dtype=X.dtype)
+    return X / array_namespace(X).astype(scale, X.dtype)
+
+
+def constant_columns(X: Any, *, center: bool) -> np.ndarray:
+    """Indices of the columns that centring leaves without variation; of zeros if not centred.
+
+    Looks closely only at columns that agree in three rows: for most data there are none.
+    """
+    if is_sparse(X):
+        return _constant_sparse_columns(X, center=center)
+    xp = array_namespace(X)
+    n = X.shape[0]
+    first = X[0, :]
+    same = (X[n // 2, :] == first) & (X[n - 1, :] == first)
+    candidates = np.flatnonzero(to_numpy(same if center else same & (first == 0)))
+    if not candidates.size:
+        return candidates
+    index = xp.asarray(candidates, device=device(X))
+    agree = xp.all(xp.take(X, index, axis=1) == xp.take(first, index), axis=0)
+    return np.asarray(candidates[to_numpy(agree)])
+
+
+def _constant_sparse_columns(X: Any, *, center: bool) -> np.ndarray:
+    columns = sp.csc_array(X)
+    filled = np.diff(columns.indptr)
+    constant = filled == 0
+    if center:
+        for j in np.flatnonzero(filled == X.shape[0]):
+            constant[j] = np.ptp(columns.data[columns.indptr[j] : columns.indptr[j + 1]]) == 0
+    return np.flatnonzero(constant)
+
+
+def _dense_scales(X: Array, *, center: bool) -> Array:
+    xp = array_namespace(X)
+    n = X.shape[0]
+    wide = xp.astype(X, xp.float64)
+    # Relative to the largest magnitude, so that squares stay within range.
+    peak = xp.max(xp.abs(wide), axis=0)
+    peak = xp.where(peak > 0, peak, xp.ones_like(peak))
+    wide = wide / peak
+    if center:
+        wide = wide - xp.mean(wide, axis=0)
+    std = xp.sqrt(xp.sum(wide * wide, axis=0) / _count(n, center=center))
+    # A constant column is left with the rounding of its mean.
+    return xp.where(std > 8 * xp.finfo(X.dtype).eps, std * peak, xp.ones_like(std))
+
+
+def _sparse_scales(X: Any, *, center: bool) -> np.ndarray:
+    n = X.shape[0]
+    columns = sp.csc_array(X, dtype=np.float64)
+    mean = np.asarray(columns.mean(axis=0)).ravel() if center else np.zeros(X.shape[1])
+    filled = np.diff(columns.indptr)
+    centred = columns.data - np.repeat(mean, filled)
+    sums = np.add.reduceat(np.append(centred**2, 0.0), columns.indptr[:-1]) * (filled > 0)
+    std = np.sqrt((sums + (n - filled) * mean**2) / _count(n, center=center))
+    return np.where(std > 8 * np.finfo(X.dtype).eps * np.abs(mean), std, 1.0)
+
+
+def _source_scales(source: Source, *, center: bool) -> np.ndarray:
+    """From one pass, blocks merged by their means and sums of squares (Chan et al. 1983)."""
+    if not source.rereadable:
+        raise ValueError(
+            "scale=True reads the data twice, but an iterator can be read only once: give a list "
+            "of blocks, a file or a memory map."
+        )
+    n, mean, sums = 0, np.zeros(source.n_features), np.zeros(source.n_features)
+    for block in source.blocks():
+        rows = block.shape[0]
+        middle = block.mean(axis=0, dtype=np.float64) if center else 0.0
+        sums += ((block - middle) ** 2).sum(axis=0)
+        if center:
+            sums += (middle - mean) ** 2 * (n * rows / (n + rows))
+            mean += (middle - mean) * (rows / (n + rows))
+        n += rows
+    return _deviation_scales(n, mean, sums, source.dtype, center=center)
+
+
+def _partitions_scales(partitions: Partitions, *, center: bool) -> np.ndarray:
+    found = column_deviations(partitions, center=center)
+    return _deviation_scales(found.n, found.mean, found.squares, partitions.dtype, center=center)
+
+
+def _deviation_scales(
+    n: int, mean: np.ndarray, sums: np.ndarray, dtype: np.dtype[Any], *, center: bool
+) -> np.ndarray:
+    std = np.sqrt(sums / _count(n, center=center))
+    return np.where(std > 8 * np.finfo(dtype).eps * np.abs(mean), std, 1.0)
+
+
+def _count(n: int, *, center: bool) -> int:
+    return max(n - 1, 1) if center else n

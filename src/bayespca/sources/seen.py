@@ -1,0 +1,123 @@
+"""Which rows and columns of a matrix with NaN have values, and what to tell of the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.namespaces import array_namespace, to_numpy
+from bayespca.arrays.places import taken
+from bayespca.arrays.types import Array
+from bayespca.spectrum.records import Status
+
+Counts = NDArray[np.int64]
+
+# Places that a sentence names.
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Few:
+    """How many rows or columns there are of a kind, and the places of the first ones."""
+
+    count: int = 0
+    first: tuple[int, ...] = ()
+
+    def followed_by(self, other: Few, offset: int) -> Few:
+        """With those of rows that begin at `offset`."""
+        places = (*self.first, *(place + offset for place in other.first))
+        return Few(self.count + other.count, places[:SHOWN])
+
+    def named(self, what: str) -> str:
+        shown = ", ".join(map(str, self.first)) + (", …" if self.count > len(self.first) else "")
+        return f"{self.count} {what}{'s' * (self.count > 1)} ({shown}, counting from 0)"
+
+
+def few(where: NDArray[np.bool_]) -> Few:
+    """Those at which a condition holds."""
+    places = np.flatnonzero(where)
+    return Few(places.size, tuple(places[:SHOWN].tolist()))
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """How many values each row and each column has."""
+
+    in_rows: Counts
+    in_columns: Counts
+
+    @property
+    def rows(self) -> NDArray[np.bool_]:
+        """Which rows have any value."""
+        return np.asarray(self.in_rows > 0)
+
+    @property
+    def columns(self) -> NDArray[np.bool_]:
+        """Which columns have any value."""
+        return np.asarray(self.in_columns > 0)
+
+    def known(self, X: Array) -> Array:
+        """X without rows and columns that have no value."""
+        for axis, live in ((0, self.rows), (1, self.columns)):
+            if not live.all():
+                X = taken(X, np.flatnonzero(live), axis=axis)
+        return X
+
+    @property
+    def emptiness(self) -> Status:
+        """Advice on rows and columns of which nothing is known."""
+        return emptiness(few(self.in_rows == 0), few(self.in_columns == 0))
+
+    @property
+    def status(self) -> Status:
+        """Advice on rows and columns of which little or nothing is known."""
+        return little_known(few(self.in_rows == 0), self.in_columns, self.in_rows.size)
+
+
+def emptiness(rows: Few, columns: Few) -> Status:
+    """Advice on rows and columns without any value."""
+    status = Status()
+    for what, empty in (("row", rows), ("column", columns)):
+        if empty.count:
+            status = status.but(
+                f"empty-{what}s",
+                f"{empty.named(what)} without any value: the prior answers for "
+                f"{'it' if empty.count == 1 else 'them'}.",
+            )
+    return status
+
+
+def little_known(empty_rows: Few, in_columns: NDArray[Any], n: int) -> Status:
+    """The same, and on columns with a single value, of n rows."""
+    status = emptiness(empty_rows, few(in_columns == 0))
+    single = few(in_columns == 1)
+    if single.count and n > 1:
+        status = status.but(
+            "single-columns",
+            f"{single.named('column')} with a single value: its mean is that value, and its "
+            "loadings are the prior's.",
+        )
+    return status
+
+
+def check_any_value(count: float, cells: int) -> None:
+    """Raise where all cells are holes."""
+    if not count:
+        raise ValueError(f"Input X has no value at all: its {cells} cells are NaN.")
+
+
+def seen(X: Array) -> Seen:
+    """Count the values of a matrix."""
+    xp = array_namespace(X)
+    there = xp.astype(~xp.isnan(X), xp.int64)
+    return Seen(to_numpy(xp.sum(there, axis=1)), to_numpy(xp.sum(there, axis=0)))
+
+
+def seen_in(mask: NDArray[np.bool_] | None, shape: tuple[int, int]) -> Seen:
+    """Count the cells of a mask; None where all are there."""
+    if mask is None:
+        return Seen(np.full(shape[0], shape[1]), np.full(shape[1], shape[0]))
+    return Seen(mask.sum(axis=1), mask.sum(axis=0))
