@@ -1,0 +1,189 @@
+"""What a model is and what it answers, as plain arrays by name.
+
+`make.py` writes them down next to each model file, and the test compares.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+Arrays = dict[str, np.ndarray]
+
+
+def attributes(model: Any, names: Iterable[str]) -> Arrays:
+    return _flat({name: getattr(model, name) for name in names})
+
+
+def parameters(model: Any, names: Iterable[str]) -> Arrays:
+    values = model.get_params(deep=False)
+    return {name: np.array(repr(values[name])) for name in names}
+
+
+def answers(model: Any, inputs: Arrays) -> Arrays:
+    """What methods return for rows X without and H with holes, or for users, items and ratings."""
+    found = _random_numbers(getattr(model, "random_state", None))
+    if "users" in inputs:
+        found |= _ratings(model, inputs["users"], inputs["items"], inputs["ratings"])
+    elif inputs:
+        X, H = (_as_fitted(model, inputs[name]) for name in ("X", "H"))
+        found |= ANSWERS[type(model).__name__](model, X, H)
+    return _flat(found)
+
+
+# --- values ------------------------------------------------------------------------------------
+
+
+def _flat(values: dict[str, Any]) -> Arrays:
+    """Numbers, strings and arrays, those in records, lists and tuples by their path."""
+    found: Arrays = {}
+    for name, value in values.items():
+        inner = _inner(value)
+        if inner is not None:
+            found |= _flat({f"{name}.{key}": item for key, item in inner.items()})
+        elif isinstance(value, bool | int | float | str | np.generic | np.ndarray):
+            array = np.asarray(value)
+            found[name] = array.astype(str) if array.dtype == object else array
+        elif value is not None:
+            raise TypeError(f"{name} is a {type(value).__name__}")
+    return found
+
+
+def _inner(value: Any) -> dict[Any, Any] | None:
+    if isinstance(value, pd.DataFrame):
+        return {"columns": np.array(value.columns, dtype=str), "values": value.to_numpy()}
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, list | tuple):
+        return dict(enumerate(value))
+    return value if isinstance(value, dict) else None
+
+
+def _as_fitted(model: Any, X: np.ndarray) -> Any:
+    names = getattr(model, "feature_names_in_", None)
+    return X if names is None else pd.DataFrame(X, columns=names)
+
+
+# --- answers -----------------------------------------------------------------------------------
+
+
+def _random_numbers(state: Any) -> dict[str, Any]:
+    """Those that come next, as NumPy promises them for all of its versions."""
+    if isinstance(state, np.random.Generator):
+        return {"random": copy.deepcopy(state).bit_generator.random_raw(3)}
+    if isinstance(state, np.random.RandomState):
+        return {"random": copy.deepcopy(state).normal(size=3)}
+    return {}
+
+
+def _pca(model: Any, X: Any, H: Any) -> dict[str, Any]:
+    T = model.transform(X)
+    found = {
+        "transform": T,
+        "transform with std": model.transform(H, return_std=True),
+        "inverse_transform": model.inverse_transform(np.asarray(T)),
+        "project": model.project(X),
+        "denoise": model.denoise(X),
+        "impute": model.impute(H, return_std=True),
+        "score_samples": model.score_samples(H),
+        "score": model.score(X),
+        "get_covariance": model.get_covariance(),
+        "get_precision": model.get_precision(),
+        "get_feature_names_out": model.get_feature_names_out(),
+    }
+    if hasattr(model, "_seen"):
+        more = copy.deepcopy(model).partial_fit(X)
+        found["partial_fit"] = (more.n_samples_, more.mean_, more.get_covariance())
+    return found
+
+
+def _gibbs(model: Any, X: Any, H: Any) -> dict[str, Any]:
+    scores, std = model.transform(X, return_std=True)
+    return {
+        "transform": (scores, std),
+        "inverse_transform": model.inverse_transform(scores),
+        "score_samples": model.score_samples(X),
+        "score": model.score(X),
+        "get_covariance": model.get_covariance(),
+        "aligned_components": model.aligned_components(),
+        "aligned_loadings": model.aligned_loadings(),
+    }
+
+
+def _imputer(model: Any, X: Any, H: Any) -> dict[str, Any]:
+    return {"transform": model.transform(H), "names": model.get_feature_names_out()}
+
+
+def _ratings(model: Any, users: Any, items: Any, ratings: Any) -> dict[str, Any]:
+    pairs = np.stack([users, items], axis=1)
+    return {
+        "predict": model.predict(users, items, return_std=True),
+        "recommend": model.recommend(users[0], 3, return_std="mean"),
+        "similar_items": model.similar_items(items[0], 3),
+        "predict_new": model.predict_new(items, ratings, return_std=True),
+        "score": model.score(pairs, ratings),
+    }
+
+
+def _tucker(model: Any, X: Any, H: Any) -> dict[str, Any]:
+    rows = model.transform(X)
+    return {
+        "transform": rows,
+        "transform with holes": model.transform(H),
+        "inverse_transform": model.inverse_transform(np.asarray(rows)),
+        "impute": model.impute(H, return_std=True),
+        "reconstruct": model.reconstruct(),
+    }
+
+
+def _pca_mixture(model: Any, X: Any, H: Any) -> dict[str, Any]:
+    return {
+        "predict": model.predict(X),
+        "predict_proba": model.predict_proba(H),
+        "score_samples": model.score_samples(H),
+        "score": model.score(X),
+        "transform": model.transform(X),
+        "transform in a cluster": model.transform(X, cluster=0),
+        "denoise": model.denoise(X),
+        "impute": model.impute(H),
+    }
+
+
+def _bernoulli_mixture(model: Any, X: Any, H: Any) -> dict[str, Any]:
+    found = {
+        "predict": model.predict(X),
+        "predict_proba": model.predict_proba(H),
+        "impute": model.impute(H),
+        "score_samples": model.score_samples(H),
+        "score": model.score(X),
+    }
+    return found | ({"bic": model.bic(X), "aic": model.aic(X)} if model.method == "em" else {})
+
+
+def _binary_pca(model: Any, X: Any, H: Any) -> dict[str, Any]:
+    scores, std = model.transform(H, return_std=True)
+    return {
+        "transform": (scores, std),
+        "inverse_transform": model.inverse_transform(scores),
+        "predict_proba": model.predict_proba(X),
+        "impute": model.impute(H),
+        "score_samples": model.score_samples(H),
+        "score": model.score(X),
+    }
+
+
+ANSWERS = {
+    "BayesianPCA": _pca,
+    "BayesianPCAImputer": _imputer,
+    "BayesianTucker": _tucker,
+    "BernoulliMixture": _bernoulli_mixture,
+    "BinaryPCA": _binary_pca,
+    "GibbsPCA": _gibbs,
+    "PCAMixture": _pca_mixture,
+    "VariationalPCA": _pca,
+}

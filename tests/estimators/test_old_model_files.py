@@ -1,0 +1,76 @@
+"""Model files of earlier versions: they load as what they were, and can be saved again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import bayespca
+from bayespca import estimators
+
+from .model_files.contents import answers, attributes, parameters
+
+FOLDER = Path(__file__).parent / "model_files"
+FILES = sorted(FOLDER.glob("*.bpca"))
+
+
+def expected(path):
+    """What was written down when the file was made: arrays by kind and name."""
+    found = {"attribute": {}, "parameter": {}, "input": {}, "answer": {}}
+    with np.load(path.with_suffix(".npz"), allow_pickle=False) as arrays:
+        for key in arrays.files:
+            kind, name = key.split("/", 1)
+            found[kind][name] = arrays[key]
+    return found
+
+
+def assert_equal(found, wanted):
+    assert found.keys() == wanted.keys()
+    for name, array in wanted.items():
+        assert found[name].dtype == array.dtype, name
+        assert np.array_equal(found[name], array, equal_nan=array.dtype.kind == "f"), name
+
+
+def assert_close(found, wanted):
+    """Equal to rounding, which depends on the machine."""
+    assert found.keys() == wanted.keys()
+    for name, array in wanted.items():
+        assert found[name].dtype == array.dtype, name
+        if array.dtype.kind == "f":
+            rtol = 1e-12 if array.dtype == np.float64 else 1e-5
+            size = np.abs(array[np.isfinite(array)]).max(initial=0.0)
+            assert_allclose(found[name], array, rtol=rtol, atol=rtol * size, err_msg=name)
+        else:
+            assert np.array_equal(found[name], array), name
+
+
+def assert_as_written_down(model, wanted):
+    names = dict.fromkeys(key.split(".")[0] for key in wanted["attribute"])
+    assert_equal(attributes(model, names), wanted["attribute"])
+    assert_equal(parameters(model, wanted["parameter"]), wanted["parameter"])
+    assert_close(answers(model, wanted["input"]), wanted["answer"])
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_files_load_as_what_they_were(path, tmp_path):
+    wanted = expected(path)
+    model = bayespca.load(path)
+    assert_as_written_down(model, wanted)
+    model.save(tmp_path / "again.bpca")
+    again = bayespca.load(tmp_path / "again.bpca")
+    assert type(again) is type(model)
+    assert_as_written_down(again, wanted)
+
+
+def test_there_are_files_of_every_estimator():
+    public = (getattr(estimators, name) for name in estimators.__all__)
+    # The base of several estimators can be saved no more than it can be fitted.
+    saveable = {cls for cls in public if hasattr(cls, "save") and hasattr(cls, "fit")}
+    assert {type(bayespca.load(path)) for path in FILES} == saveable
+
+
+def test_nothing_written_down_is_without_its_file():
+    assert {path.stem for path in FILES} == {path.stem for path in FOLDER.glob("*.npz")}
