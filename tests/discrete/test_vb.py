@@ -15,7 +15,8 @@ from bayespca.arrays.packing import packed
 from bayespca.discrete import posterior
 from bayespca.discrete import step as vb
 from bayespca.discrete.data import Cells
-from bayespca.discrete.fit import Options, fit
+from bayespca.discrete.fit import binary_model
+from bayespca.discrete.fit import table as table_of
 from bayespca.discrete.normals import Normals
 from bayespca.discrete.start import random_start, start, with_one_more
 from bayespca.inference import Looping
@@ -41,7 +42,13 @@ def cells(X):
 
 def model_of(X, most):
     n, p = X.shape
-    return vb.Model(Factors((p, n), VB, Prior("learned"), 1e-8), most)
+    return vb.Problem(Factors((p, n), VB, Prior("learned"), 1e-8), most)
+
+
+def fit(X, looping=None, **options):
+    data = table_of(*arrays(X))
+    options.setdefault("n_components", None)
+    return inference.fit(binary_model(data, **options), data, looping or Looping())
 
 
 def swept(X, most, steps):
@@ -90,7 +97,7 @@ def test_the_free_energy_never_rises(seed, holes, strength, most, closed):
     data, model = cells(X), model_of(X, most)
     begin = start(data, model) if closed else random_start(data, model, np.random.default_rng(seed))
     # A rise is a warning, and warnings are errors.
-    run = inference.run(partial(vb.step, data=data, model=model), begin, max_iter=40, tol=1e-9)
+    run = inference.run(partial(vb.step, data=data, problem=model), begin, max_iter=40, tol=1e-9)
     assert np.isfinite(run.free_energy)
     assert run.state.rank <= most
 
@@ -118,7 +125,7 @@ def test_the_bound_of_a_row_is_the_best_and_below_the_truth():
 
 def test_probabilities_are_averages_over_the_posterior():
     X, _ = table(60, 8, 1, 0.2, strength=2.0)
-    found = fit(*arrays(X), Options()).posterior
+    found = fit(X).posterior
     probabilities = posterior.probabilities(found, cells(X))
     rng = np.random.default_rng(0)
     T, std = posterior.scores(found, cells(X))
@@ -137,7 +144,7 @@ def arrays(X):
 @pytest.mark.parametrize("rank", [0, 1, 3])
 def test_the_rank_is_found(rank, holes):
     X, Z = table(300, 40, rank, holes, seed=rank)
-    found = fit(*arrays(X), Options(looping=Looping(max_iter=300, tol=1e-6)))
+    found = fit(X, Looping(max_iter=300, tol=1e-6))
     assert found.posterior.prior.size == rank
     assert found.rank_posterior.argmax() == rank
     assert found.converged
@@ -149,9 +156,9 @@ def test_the_rank_is_found(rank, holes):
 
 def test_random_starts_end_where_the_closed_form_does():
     X, _ = table(300, 30, 2, 0.1, strength=1.5)
-    closed = fit(*arrays(X), Options())
+    closed = fit(X)
     looping = Looping(max_iter=500, tol=1e-8, n_init=2, random_state=0)
-    drawn = fit(*arrays(X), Options(n_components=6, init="random", looping=looping))
+    drawn = fit(X, looping, n_components=6, init="random")
     assert drawn.posterior.prior.size == closed.posterior.prior.size == 2
     assert drawn.free_energy == pytest.approx(closed.free_energy, rel=1e-4)
 
@@ -159,7 +166,7 @@ def test_random_starts_end_where_the_closed_form_does():
 def test_one_more_component_leads_to_the_same_place():
     X, _ = table(300, 30, 2, 0.1, strength=1.5)
     data, model = cells(X), model_of(X, 1)
-    sweep = partial(vb.step, data=data, model=model)
+    sweep = partial(vb.step, data=data, problem=model)
     run = inference.run(sweep, start(data, model), max_iter=300, tol=1e-7)
     more = inference.run(sweep, with_one_more(run.state, data), max_iter=300, tol=1e-7)
     assert run.state.rank == 1
@@ -195,5 +202,5 @@ def test_a_step_that_is_too_long_is_shortened():
     state, _ = vb.step(random_start(data, model, np.random.default_rng(1)), data, model)
     far = replace(state.rows, mean=state.rows.mean + 30.0)
     begin = vb.evaluated(replace(state, rows=far), data, model)
-    run = inference.run(partial(vb.step, data=data, model=model), begin, max_iter=50, tol=1e-7)
+    run = inference.run(partial(vb.step, data=data, problem=model), begin, max_iter=50, tol=1e-7)
     assert run.free_energy < begin.energy

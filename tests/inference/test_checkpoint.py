@@ -37,7 +37,7 @@ def descend(point):
 
 
 def keeper(path, mark="a", every=0.0):
-    return Checkpoint(path, [Point], fingerprint=mark, every=every)
+    return Checkpoint(path, Point, fingerprint=mark, every=every)
 
 
 START = Point(np.linspace(-1, 2, 7))

@@ -290,7 +290,7 @@ def test_a_run_that_was_broken_off_goes_on(tmp_path):
     Y = array_api_strict.asarray(with_holes(120, 8))
     whole, model, data = swept(Y, max_iter=12, tol=0.0)
     half, _, _ = swept(Y, max_iter=5, tol=0.0)
-    kept = Checkpoint(tmp_path / "run", [vb.State], fingerprint="", every=0.0, to_numpy=to_numpy)
+    kept = Checkpoint(tmp_path / "run", vb.State, fingerprint="", every=0.0)
     kept.keep(half)
     found = kept.find()
     assert isinstance(found.state.b, np.ndarray)

@@ -13,6 +13,7 @@ where noise is the same everywhere (`missing.rows`).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,24 +27,25 @@ from .logistic import averages
 from .normals import Normals
 
 
-class Sites(NamedTuple):
-    """Of some cells: ω, τ, and ⟨log p(x | z)⟩; all 0 in holes."""
+@dataclass(frozen=True, eq=False)
+class Sites:
+    """ω, τ and ⟨log p(x | z)⟩ of some cells; all 0 in holes."""
 
     omega: FloatArray
     tau: FloatArray
     log_likelihood: FloatArray
 
     def at(self, which: Any) -> Sites:
-        return Sites(*(values[which] for values in self))
+        return Sites(*(values[which] for values in vars(self).values()))
 
     @property
     def turned(self) -> Sites:
         """Columns as rows, in the same memory."""
-        return Sites(*(values.T for values in self))
+        return Sites(*(values.T for values in vars(self).values()))
 
     def put(self, which: Any, others: Sites) -> None:
         """Put others in some places."""
-        for values, other in zip(self, others, strict=True):
+        for values, other in zip(vars(self).values(), vars(others).values(), strict=True):
             values[which] = other
 
 

@@ -1,15 +1,18 @@
-"""Binary PCA from beginning to end: start, iterate, keep what the posterior needs."""
+"""Binary PCA as a model: its start, its step, the ranks it tries, and what is left of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from bayespca import inference
 from bayespca.arrays.packing import packed
-from bayespca.arrays.types import FloatArray
+from bayespca.inference.loop import Info, Run
+from bayespca.inference.model import Model, Move
+from bayespca.inference.result import Fit, extended
 from bayespca.lowrank.factors import Factors, Prior
 from bayespca.sources.seen import Seen, seen_in
 from bayespca.spectrum.families import VB
@@ -19,96 +22,88 @@ from .data import BoolArray, Cells
 from .normals import Normals
 from .posterior import BinaryPosterior, from_factors
 from .start import random_start, start, with_one_more
-from .step import Model, State, evaluated, step, without_components
+from .step import Problem, State, evaluated, step, without_components
 
 # A learned prior variance that has shrunk to this belongs to a component that is gone.
 GONE = 1e-8
 
 
-@dataclass(frozen=True)
-class Options:
-    """What a user may ask of a fit; names and meanings as in `BinaryPCA`."""
-
-    n_components: int | None = None
-    init: str = "closed"
-    looping: inference.Looping = field(default_factory=inference.Looping)
-
-
 @dataclass(frozen=True, eq=False)
-class Fit:
-    """A finished fit."""
-
-    posterior: BinaryPosterior
-    free_energy: float
-    rank_posterior: FloatArray
-    trace: inference.Trace
-    converged: bool
-    status: Status
-
-
-def fit(ones: BoolArray, seen: BoolArray | None, options: Options) -> Fit:
-    """Fit a table of zeros and ones, `seen` where they are no holes.
+class Table:
+    """The cells that take part, and how many values each row and column of the table has.
 
     Rows and columns without any value take no part: for both the prior answers.
     """
+
+    cells: Cells
+    seen: Seen
+
+
+def table(ones: BoolArray, seen: BoolArray | None) -> Table:
+    """A table of zeros and ones, `seen` where they are no holes."""
     known = seen_in(seen, ones.shape)
-    data = _taking_part(ones, seen, known)
-    n, p = data.shape
-    most = max(min(n, p) - 1, 0)
-    if options.n_components is not None:
-        most = min(options.n_components, n, p)
-    model = Model(Factors((p, n), VB, Prior("learned"), GONE), most)
-    run, energies = _searched(_run(data, model, options), data, model, options)
-    state = run.state
-    columns = _for_all_columns(state, known.columns)
-    return Fit(
-        posterior=from_factors(state.rows, columns, state.prior),
-        free_energy=run.free_energy,
-        rank_posterior=inference.rank_probabilities(energies),
-        trace=run.trace,
-        converged=run.converged,
-        status=known.emptiness,
-    )
-
-
-def _run(data: Cells, model: Model, options: Options) -> inference.Run[State]:
-    def begin(rng: np.random.Generator) -> State:
-        if options.init == "random":
-            return random_start(data, model, rng)
-        return start(data, model)
-
-    # From the closed form there is one start, and nothing random in it.
-    n_init = None if options.init == "random" else 1
-    return options.looping.run(partial(step, data=data, model=model), begin, n_init=n_init)
-
-
-def _searched(
-    run: inference.Run[State], data: Cells, model: Model, options: Options
-) -> tuple[inference.Run[State], dict[int, float]]:
-    """With one component less or more, if that is better."""
-
-    def less(state: State) -> State | None:
-        return evaluated(without_components(state, 1), data, model) if state.rank else None
-
-    def more(state: State) -> State | None:
-        return with_one_more(state, data) if state.rank < model.most else None
-
-    return inference.searched(
-        run,
-        partial(step, data=data, model=model),
-        less=less,
-        more=more,
-        max_iter=options.looping.max_iter,
-        tol=options.looping.tol,
-    )
-
-
-def _taking_part(ones: BoolArray, seen: BoolArray | None, known: Seen) -> Cells:
     if known.rows.all() and known.columns.all():
-        return Cells(ones, seen)
+        return Table(Cells(ones, seen), known)
     assert seen is not None
     part = np.ix_(known.rows, known.columns)
-    return Cells(ones[part], seen[part])
+    return Table(Cells(ones[part], seen[part]), known)
+
+
+@dataclass(frozen=True, eq=False)
+class BinaryFit(Fit[BinaryPosterior]):
+    """A finished fit; `n_samples` counts all rows, those without values too."""
+
+    n_samples: int = 0
+
+
+@dataclass(frozen=True)
+class BinaryModel(Problem, Model[Table, State, BinaryPosterior]):
+    """Logistic PCA that finds its rank; `init` as in `BinaryPCA`."""
+
+    init: str = "closed"
+
+    @property
+    def has_one_start(self) -> bool:
+        return self.init == "closed"
+
+    def start(self, data: Table, rng: np.random.Generator) -> State:
+        if self.has_one_start:
+            return start(data.cells, self)
+        return random_start(data.cells, self, rng)
+
+    def step(self, state: State, data: Table) -> tuple[State, Info]:
+        return step(state, data.cells, self)
+
+    def digests(self, data: Table) -> Sequence[Any]:
+        return [data.cells.ones, data.cells.seen]
+
+    def moves(self, data: Table) -> Sequence[Move[State]]:
+        return [Move(partial(self._less, data=data.cells), partial(self._more, data=data.cells))]
+
+    def _less(self, state: State, data: Cells) -> State | None:
+        return evaluated(without_components(state, 1), data, self) if state.rank else None
+
+    def _more(self, state: State, data: Cells) -> State | None:
+        return with_one_more(state, data) if state.rank < self.most else None
+
+    def posterior(self, state: State, data: Table) -> BinaryPosterior:
+        columns = _for_all_columns(state, data.seen.columns)
+        return from_factors(state.rows, columns, state.prior)
+
+    def status(self, state: State, data: Table) -> Status:
+        return data.seen.emptiness
+
+    def described(
+        self, found: Fit[BinaryPosterior], run: Run[State], data: Table
+    ) -> Fit[BinaryPosterior]:
+        return extended(found, BinaryFit, n_samples=data.seen.in_rows.size)
+
+
+def binary_model(data: Table, *, n_components: int | None, init: str = "closed") -> BinaryModel:
+    """The model of a table, with as many components as its size allows."""
+    n, p = data.cells.shape
+    most = max(min(n, p) - 1, 0) if n_components is None else min(n_components, n, p)
+    return BinaryModel(Factors((p, n), VB, Prior("learned"), GONE), most, init)
 
 
 def _for_all_columns(state: State, live: BoolArray) -> Normals:

@@ -14,7 +14,7 @@ from bayespca.spectrum.solving import solve
 
 from .data import Cells
 from .normals import Normals
-from .step import Model, State, evaluated_all
+from .step import Problem, State, evaluated_all
 
 # Components beyond those that the closed form keeps, and how many it may keep, as a multiple of
 # those that it is sure of and some more.
@@ -24,17 +24,17 @@ TIMES, SOME = 3, 10
 LEAST = 1e-3
 
 
-def start(data: Cells, model: Model) -> State:
+def start(data: Cells, problem: Problem) -> State:
     """Components of (x − x̄)/√(x̄(1 − x̄)), whose noise has variance 1 where z is near its mean."""
     mean, slope = _mean_and_slope(data)
     Y = data.without_holes(data.values - data.shares) / np.sqrt(slope)
-    right, strength = _components(Y, model.most)
+    right, strength = _components(Y, problem.most)
     return _state(data, (right * strength[:, None] / np.sqrt(slope)).T, mean)
 
 
-def random_start(data: Cells, model: Model, rng: np.random.Generator) -> State:
+def random_start(data: Cells, problem: Problem, rng: np.random.Generator) -> State:
     """All components that there may be, from normal draws."""
-    b = rng.normal(size=(data.shape[1], model.most)) / np.sqrt(max(model.most, 1))
+    b = rng.normal(size=(data.shape[1], problem.most)) / np.sqrt(max(problem.most, 1))
     return _state(data, b, _mean_and_slope(data)[0])
 
 

@@ -43,8 +43,8 @@ SETTLING = 1e-4
 
 
 @dataclass(frozen=True)
-class Model:
-    """What is to be fitted: priors of A and B, the number of components at most."""
+class Problem:
+    """What is to be solved: priors of A and B, the number of components at most."""
 
     factors: Factors
     most: int
@@ -72,12 +72,12 @@ class State:
         return int(self.prior.size)
 
 
-def step(state: State, data: Cells, model: Model) -> tuple[State, Info]:
+def step(state: State, data: Cells, problem: Problem) -> tuple[State, Info]:
     """Rows, columns, the best coordinates and priors; when little changes, components that pay."""
-    new = _settled(_with_rows_and_columns(state, data), model)
+    new = _settled(_with_rows_and_columns(state, data), problem)
     new = with_energy(new)
     if state.energy - new.energy < SETTLING * abs(new.energy):
-        new = _without_weakest(new, data, model)
+        new = _without_weakest(new, data, problem)
     return new, Info(new.energy, new.rank, float("nan"))
 
 
@@ -191,7 +191,7 @@ def _joined(parts: list[Normals]) -> Normals:
 # --- coordinates and priors --------------------------------------------------------------------
 
 
-def _settled(state: State, model: Model) -> State:
+def _settled(state: State, problem: Problem) -> State:
     """In the best coordinates with the best priors: (A − m)·R, B·R⁻ᵀ and μ + B·m."""
     H = state.rank
     shift = _best_shift(state)
@@ -200,16 +200,16 @@ def _settled(state: State, model: Model) -> State:
     take_over[H, :H] = shift
     columns = state.columns.changed(take_over)
     Saa, Sbb = _sum_of_second(rows), _sum_of_second(columns)[:H, :H]
-    R, back = model.factors.best_turn(Saa, Sbb) or (np.eye(H), np.eye(H))
+    R, back = problem.factors.best_turn(Saa, Sbb) or (np.eye(H), np.eye(H))
     turn = np.eye(H + 1)
     turn[:H, :H] = back
     rows, columns = rows.changed(R.T), columns.changed(turn)
-    return _with_best_priors(replace(state, rows=rows, columns=columns), model)
+    return _with_best_priors(replace(state, rows=rows, columns=columns), problem)
 
 
-def _with_best_priors(state: State, model: Model) -> State:
+def _with_best_priors(state: State, problem: Problem) -> State:
     squares = state.columns.squares.sum(axis=0)
-    prior, _ = model.factors.priors(state.rows.squares.sum(axis=0), squares[:-1])
+    prior, _ = problem.factors.priors(state.rows.squares.sum(axis=0), squares[:-1])
     spread = max(float(squares[-1]) / len(state.columns.mean), LEAST_SPREAD)
     return replace(state, prior=prior, spread=spread)
 
@@ -238,22 +238,22 @@ def with_energy(state: State) -> State:
     return replace(state, energy=float(energy))
 
 
-def _without_weakest(state: State, data: Cells, model: Model) -> State:
+def _without_weakest(state: State, data: Cells, problem: Problem) -> State:
     """Without the last components if the free energy is lower, computed in full.
 
     Twice as many are tried each time that it was.
     """
     for count in sorted({min(state.batch, state.rank), min(1, state.rank)}, reverse=True):
-        less = evaluated(without_components(state, count), data, model) if count else state
+        less = evaluated(without_components(state, count), data, problem) if count else state
         if less.energy < state.energy:
             return replace(less, batch=2 * count)
     return replace(state, batch=1)
 
 
-def evaluated(state: State, data: Cells, model: Model) -> State:
+def evaluated(state: State, data: Cells, problem: Problem) -> State:
     """With the cells, the priors and the free energy that belong to its posterior."""
     found = evaluated_all(state.rows, state.columns, data)
-    return with_energy(_with_best_priors(replace(state, found=found), model))
+    return with_energy(_with_best_priors(replace(state, found=found), problem))
 
 
 def without_components(state: State, count: int) -> State:

@@ -15,9 +15,10 @@ from sklearn.base import (
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
-from bayespca.discrete import fit as model
 from bayespca.discrete import posterior as read
 from bayespca.discrete.data import Cells
+from bayespca.discrete.fit import binary_model, table
+from bayespca.discrete.posterior import BinaryPosterior
 
 from . import _binary, _validation
 
@@ -113,17 +114,19 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
         If anything goes wrong the estimator is left as it was.
         """
-        options = self._options(callback)
+        cap = self._checked_cap()
         reader = clone(self)
         data = _binary.read(reader, X, reset=True)
         _binary.check_any_value(data)
-        fitted = model.fit(data.ones, data.seen, options)
+        cells = table(data.ones, data.seen)
+        model = binary_model(cells, n_components=cap, init=self.init)
+        fitted = inference.fit(model, cells, _validation.looping(self, callback))
         self._store(fitted, reader, data)
-        if not fitted.converged:
+        if not fitted.converged and fitted.trace is not None:
             _validation.warn_of_early_end(fitted.trace, "the free energy still fell")
         return self
 
-    def _options(self, callback: inference.Callback | None) -> model.Options:
+    def _checked_cap(self) -> int | None:
         _validation.choose("init", self.init, ("closed", "random"))
         _validation.check_looping(self)
         if self.init == "closed" and self.n_init != 1:
@@ -131,13 +134,11 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 f"n_init={self.n_init} asks for several starts, but init='closed' has only one: "
                 "use init='random', or leave n_init at 1."
             )
-        return model.Options(
-            n_components=_validation.checked_n_components(self.n_components, "vb"),
-            init=self.init,
-            looping=_validation.looping(self, callback),
-        )
+        return _validation.checked_n_components(self.n_components, "vb")
 
-    def _store(self, fitted: model.Fit, reader: Any, data: _binary.Binary) -> None:
+    def _store(
+        self, fitted: inference.Fit[BinaryPosterior], reader: Any, data: _binary.Binary
+    ) -> None:
         """Set every fitted attribute at once, when nothing can fail any more."""
         posterior = fitted.posterior
         attributes = {
@@ -151,7 +152,7 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             "free_energy_": fitted.free_energy,
             "trace_": fitted.trace,
             "converged_": fitted.converged,
-            "n_iter_": len(fitted.trace),
+            "n_iter_": fitted.n_iter,
             "status_": fitted.status,
             "posterior_": posterior,
         }

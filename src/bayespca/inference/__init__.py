@@ -1,22 +1,31 @@
 """The one loop and the one `fit` for everything iterative."""
 
 from .checkpoint import Checkpoint, fingerprint
+from .fitting import fit, settle
 from .loop import Callback, FreeEnergyWarning, Info, Keeper, Run, Trace, best_of, run
 from .looping import Looping
+from .model import Model, Move
+from .result import Fit, extended
 from .search import rank_probabilities, searched
 
 __all__ = [
     "Callback",
     "Checkpoint",
+    "Fit",
     "FreeEnergyWarning",
     "Info",
     "Keeper",
     "Looping",
+    "Model",
+    "Move",
     "Run",
     "Trace",
     "best_of",
+    "extended",
     "fingerprint",
+    "fit",
     "rank_probabilities",
     "run",
     "searched",
+    "settle",
 ]

@@ -5,21 +5,20 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from bayespca.arrays.namespaces import to_numpy
 from bayespca.io import archive
 from bayespca.io.archive import FlawError
-from bayespca.io.tree import Decoder, Encoder, Kind, Record, members
+from bayespca.io.tree import Decoder, Encoder, Kind, Record, members, records_in
 
 from .loop import Run, Trace
 
 S = TypeVar("S")
-ToNumPy = Callable[[Any], Any]
 
 ANYTHING = Kind("anything", lambda value: True)
 # Seconds between two times that a run is written.
@@ -33,34 +32,31 @@ class Checkpoint(Generic[S]):
     ----------
     path
         The file. It is replaced in a single step, so that it is whole at any moment.
-    records
-        The classes of frozen dataclasses that the state is made of.
+    state
+        The class of the states, a frozen dataclass; its annotations say which others are in it.
     fingerprint
         Tells the fit from others: that of another one is not taken up.
     every
         Seconds between two times that the run is written; `EVERY` by default.
-    to_numpy
-        Brings arrays to the host. They come back from the file as NumPy's.
+
+    Arrays of other libraries come back from the file as NumPy's.
     """
 
     def __init__(
         self,
         path: str | os.PathLike[str],
-        records: Iterable[type],
+        state: type[S],
         *,
         fingerprint: str,
         every: float | None = None,
-        to_numpy: ToNumPy = np.asarray,
     ) -> None:
         self.path = Path(path)
-        classes = (*records, Run, Trace)
         self._records = {
             cls.__name__: Record(cls, {field.name: ANYTHING for field in fields(cls)})
-            for cls in classes
+            for cls in (*records_in(state), Run, Trace)
         }
         self._fingerprint = fingerprint
         self._every = EVERY if every is None else every
-        self._to_numpy = to_numpy
         self._written = time.monotonic()
 
     def find(self) -> Run[S] | None:
@@ -84,7 +80,7 @@ class Checkpoint(Generic[S]):
         """Write the run, unless that has just been done."""
         if time.monotonic() - self._written < self._every:
             return
-        encoder = Encoder(self._records, self._to_numpy)
+        encoder = Encoder(self._records, to_numpy)
         tree = encoder.encode(run, "run")
         archive.write(self.path, {"checkpoint": self._fingerprint, "run": tree}, encoder.arrays)
         self._written = time.monotonic()

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 
-from .checkpoint import Checkpoint, ToNumPy
-from .loop import Callback, Keeper, Run, Step, best_of, run
+from .checkpoint import Checkpoint
+from .loop import Callback, Run, Step, best_of, run
 
 S = TypeVar("S")
 
@@ -38,38 +38,33 @@ class Looping:
         step: Step[S],
         start: Callable[[np.random.Generator], S],
         *,
-        records: Iterable[type] = (),
-        to_numpy: ToNumPy = np.asarray,
         n_init: int | None = None,
     ) -> Run[S]:
-        """Run from each start, and take the best.
-
-        `records` are what a state is made of; `to_numpy` brings its arrays to the host.
-        """
+        """Run from each start, and take the best."""
         count = self.n_init if n_init is None else n_init
-        generators = np.random.default_rng(self.random_state).spawn(count)
-        keepers: list[Keeper[S] | None] = [self._keeper(i, records, to_numpy) for i in range(count)]
-        runs = [
-            run(
+        runs, keepers = [], []
+        for i, rng in enumerate(np.random.default_rng(self.random_state).spawn(count)):
+            state = start(rng)
+            keeper = self._keeper(i, type(state))
+            found = run(
                 step,
-                start(rng),
+                state,
                 max_iter=self.max_iter,
                 tol=self.tol,
                 callback=self.callback,
                 keeper=keeper,
             )
-            for rng, keeper in zip(generators, keepers, strict=True)
-        ]
-        for keeper in keepers:
-            if isinstance(keeper, Checkpoint):
-                keeper.remove()
+            runs.append(found)
+            keepers.append(keeper)
+        for keeper in filter(None, keepers):
+            keeper.remove()
         return best_of(runs)
 
-    def _keeper(self, index: int, records: Iterable[type], to_numpy: ToNumPy) -> Keeper[S] | None:
+    def _keeper(self, index: int, state: type[S]) -> Checkpoint[S] | None:
         if self.checkpoint is None:
             return None
         path = Path(self.checkpoint)
         path = path.with_name(f"{path.name}.{index + 1}") if index else path
         seed = self.random_state if isinstance(self.random_state, int) else None
         mark = f"{self.mark} {seed} {index}"
-        return Checkpoint(path, records, fingerprint=mark, to_numpy=to_numpy)
+        return Checkpoint(path, state, fingerprint=mark)

@@ -220,7 +220,6 @@ def _fit_per_feature(X: Any, options: Options) -> Fit:
     run = _marked(options, mean, data.matrix).run(
         partial(per_feature.step, data=data, solve=closed),
         lambda rng: per_feature.init(data, closed),
-        records=PER_FEATURE_RECORDS,
         # There is one start, and nothing random in it.
         n_init=1,
     )

@@ -20,7 +20,6 @@ from bayespca.spectrum.solving import borrowed_noise
 from . import posterior as read
 from .data import Cells, cells, empty_slices
 from .posterior import Posterior
-from .records import DenseCore, KroneckerCore, Rows
 from .start import LARGEST_CORE, Guess, guess, random, spectral, with_one_more
 from .step import equations_of, stepping
 from .updates import LEAST_NOISE, VANISHED, Model, State, strengths, without
@@ -114,7 +113,6 @@ def _run(data: Cells, options: Options) -> Solved:
     run = _looping(data, options).run(
         step,
         lambda rng: _start(data, model, options, guessed, noise, rng),
-        records=[State, Rows, KroneckerCore, DenseCore],
         n_init=None if options.init == "random" else 1,
     )
     if model.prunes and any(model.free):

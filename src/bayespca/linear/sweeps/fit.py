@@ -79,7 +79,7 @@ def solve(
         return matrix_wise.start(problem, H, noise, rng, scale=float(mean_square**0.25) or 1.0)
 
     step = partial(matrix_wise.step, problem=problem)
-    run = looping.run(step, start, records=[State], n_init=1 if from_closed else None)
+    run = looping.run(step, start, n_init=1 if from_closed else None)
     moments, directions, gamma = _components(run.state, problem)
     solution = replace(
         closed,

@@ -38,7 +38,6 @@ def fit(
     run = looping.run(
         partial(hierarchical.step, data=data, hyper=inner),
         lambda rng: hierarchical.start(data, inner, q, rng),
-        records=[State],
     )
     return _finished(found, run, data, inner, basis, unit)
 

@@ -139,8 +139,6 @@ def _run(data: Sample, options: Options) -> Solved:
     run = looping.run(
         partial(step, data=data, model=model),
         partial(_start, data, model, options, noise),
-        records=[State],
-        to_numpy=to_numpy,
         # From the closed form there is one start, and nothing random in it.
         n_init=None if options.init == "random" else 1,
     )

@@ -147,7 +147,6 @@ def _run(
     return looping.run(
         partial(step, data=data, model=model),
         begin,
-        records=[State],
         # From the closed form there is one start, and nothing random in it.
         n_init=None if options.init == "random" else 1,
     )

@@ -19,7 +19,6 @@ from bayespca.sources.seen import seen
 from bayespca.spectrum.records import Spectrum, Status
 
 from . import step as hierarchical
-from .off import Off
 from .step import State
 
 
@@ -43,7 +42,6 @@ def fit(
     run = looping.run(
         partial(hierarchical.step, data=data, hyper=hyper.in_units(unit)),
         _starts(data, hyper.in_units(unit), q),
-        records=[State, Off],
     )
     return _finished(run, data, features, hyper, X, known.status)
 

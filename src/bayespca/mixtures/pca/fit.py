@@ -92,7 +92,7 @@ def fit(X: NDArray[np.floating], options: Options, weights: FloatArray | None = 
         return begin(data, model, options.ranks, whole, rng)
 
     looping = _marked(options, data)
-    run = looping.run(sweep, start, records=RECORDS, n_init=_starts(options))
+    run = looping.run(sweep, start, n_init=_starts(options))
     if options.choose:
         less = partial(with_one_less, data=data, model=model)
         run, _ = inference.searched(

@@ -1,0 +1,138 @@
+"""`fit`: the one way from a model and its data to a finished fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from .checkpoint import fingerprint
+from .loop import Run, run
+from .looping import Looping
+from .model import Model
+from .result import Fit
+from .search import rank_probabilities, searched
+
+D = TypeVar("D")
+S = TypeVar("S")
+P = TypeVar("P")
+
+
+@dataclass(frozen=True)
+class Settled(Generic[D, S, P]):
+    """A run that is over, the model and the data it was of, and free energies by rank."""
+
+    run: Run[S]
+    model: Model[D, S, P]
+    data: D
+    energies: dict[int, float]
+
+
+def fit(model: Model[D, S, P], data: D, looping: Looping) -> Fit[P]:
+    """Fit a model from its starts, search over ranks, and keep what is left of it."""
+    settled = settle(model, data, looping)
+    ended, model, data = settled.run, settled.model, settled.data
+    free_energy = model.free_energy(ended, data)
+    energies = settled.energies
+    found = Fit(
+        posterior=model.posterior(ended.state, data),
+        free_energy=free_energy,
+        rank_posterior=rank_probabilities(energies) if energies else np.empty(0),
+        trace=ended.trace.in_units(model.unit(data), free_energy=free_energy),
+        converged=ended.converged,
+        status=model.status(ended.state, data),
+    )
+    return model.described(found, ended, data)
+
+
+def settle(model: Model[D, S, P], data: D, looping: Looping) -> Settled[D, S, P]:
+    """Run a model until nothing leads lower any more."""
+    lender = model.lender()
+    if lender is not None:
+        quiet = replace(looping, callback=None, checkpoint=None)
+        model = model.lent(settle(lender, data, quiet).run.state)
+    model, data = model.suited(data)
+    ended = _run(model, data, _marked(looping, model, data))
+    ended, model = _widened(ended, model, data, looping)
+    ended = _grown(ended, model, data, looping)
+    ended, energies = _searched(ended, model, data, looping)
+    return Settled(_shrunk(ended, model, data, looping), model, data, energies)
+
+
+def _run(model: Model[D, S, P], data: D, looping: Looping) -> Run[S]:
+    return looping.run(
+        partial(_step, model, data),
+        partial(model.start, data),
+        n_init=1 if model.has_one_start else None,
+    )
+
+
+def _step(model: Model[D, S, P], data: D, state: S) -> Any:
+    return model.step(state, data)
+
+
+def _marked(looping: Looping, model: Model[D, S, P], data: D) -> Looping:
+    """With a mark that tells the fit from others, where one is needed."""
+    if looping.checkpoint is None:
+        return looping
+    return replace(looping, mark=fingerprint(repr(model), *model.digests(data)))
+
+
+def _widened(
+    ended: Run[S], model: Model[D, S, P], data: D, looping: Looping
+) -> tuple[Run[S], Model[D, S, P]]:
+    """With more components to start from, as long as all are kept.
+
+    A checkpoint is of the first run: it would be unclear which of several it belongs to.
+    """
+    looping = replace(looping, checkpoint=None)
+    while ended.converged and (wider := model.wider(ended.state)) is not None:
+        more = _run(wider, data, looping)
+        if model.moves(data) and more.free_energy >= ended.free_energy:
+            break
+        ended, model = more, wider
+    return ended, model
+
+
+def _grown(ended: Run[S], model: Model[D, S, P], data: D, looping: Looping) -> Run[S]:
+    """With more components in the state, as long as that leads lower."""
+    while ended.converged and (state := model.grown(ended.state, data)) is not None:
+        more = _resumed(model, data, state, looping)
+        if more.free_energy >= ended.free_energy:
+            break
+        ended = more
+    return ended
+
+
+def _searched(
+    ended: Run[S], model: Model[D, S, P], data: D, looping: Looping
+) -> tuple[Run[S], dict[int, float]]:
+    """With fewer or more components by each of the model's moves, if that leads lower."""
+    energies: dict[int, float] = {}
+    for move in model.moves(data):
+        ended, energies = searched(
+            ended,
+            partial(_step, model, data),
+            less=move.less,
+            more=move.more,
+            max_iter=looping.max_iter,
+            tol=looping.tol,
+        )
+    return ended, energies
+
+
+def _shrunk(ended: Run[S], model: Model[D, S, P], data: D, looping: Looping) -> Run[S]:
+    """Without what there is too little evidence for."""
+    while (found := model.shrunk(ended.state, data)) is not None:
+        state, nats = found
+        less = _resumed(model, data, state, looping)
+        if less.free_energy > ended.free_energy + nats:
+            break
+        ended = less
+    return ended
+
+
+def _resumed(model: Model[D, S, P], data: D, state: S, looping: Looping) -> Run[S]:
+    return run(partial(_step, model, data), state, max_iter=looping.max_iter, tol=looping.tol)
