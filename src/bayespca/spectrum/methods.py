@@ -15,9 +15,22 @@ PriorMaker = Callable[[float, float, float], priors.Prior]
 class Method:
     """A method of Bayesian PCA on complete data.
 
-    `prior` makes the prior from (L, M, c²). `takes_prior` tells whether c² is the user's to give;
-    `learns_noise` whether its free energy has a minimum over the noise that can be used;
-    `chooses_rank` whether thresholding finds the rank, rather than the user or an evidence.
+    Attributes
+    ----------
+    prior
+        Makes the prior from (L, M, c²).
+    takes_prior
+        Whether c² is the user's to give.
+    learns_noise
+        Whether its free energy has a minimum over the noise that can be used.
+    chooses_rank
+        Whether thresholding finds the rank, rather than the user or an evidence.
+    needs_rank
+        Whether the user must give the rank.
+    drops_noise
+        Whether all of the noise falls below the threshold, so that a truncated spectrum will do.
+    iterates
+        Whether sweeps can find its answer too, and so for data with holes.
     """
 
     name: str
@@ -25,6 +38,17 @@ class Method:
     takes_prior: bool = False
     learns_noise: bool = False
     chooses_rank: bool = True
+    needs_rank: bool = False
+    drops_noise: bool = False
+    iterates: bool = True
+
+    def estimates_noise(self, prior_variance: float | None) -> bool:
+        """Whether it finds the noise by itself: a flat prior leaves VB's free energy without a
+        minimum, while maximum likelihood has one.
+        """
+        if not self.chooses_rank:
+            return True
+        return self.learns_noise and not (self.takes_prior and prior_variance is None)
 
 
 def _fixed(family: Family) -> Callable[[float, float], Family]:
@@ -49,18 +73,23 @@ _PB = families.partially_bayesian
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
-        Method("evb", lambda L, M, c2: priors.empirical_vb(L, M), learns_noise=True),
+        Method(
+            "evb",
+            lambda L, M, c2: priors.empirical_vb(L, M),
+            learns_noise=True,
+            drops_noise=True,
+        ),
         Method("epb", _local(_PB)),
-        Method("emap", _local(_MAP)),
-        Method("global-epb", _global(_PB)),
-        Method("global-emap", _global(_MAP)),
+        Method("emap", _local(_MAP), drops_noise=True),
+        Method("global-epb", _global(_PB), iterates=False),
+        Method("global-emap", _global(_MAP), iterates=False),
         Method("vb", _given(_VB), takes_prior=True, learns_noise=True),
         Method("pb", _given(_PB), takes_prior=True),
         Method("pb-a", _given(_PB_A), takes_prior=True),
         Method("pb-b", _given(_PB_B), takes_prior=True),
         Method("map", _given(_MAP), takes_prior=True),
         # Probabilistic PCA integrates the latent variables and has no prior on the loadings.
-        Method("ml", _given(_PB_A), chooses_rank=False),
-        Method("laplace", _given(_PB_A), chooses_rank=False),
+        Method("ml", _given(_PB_A), chooses_rank=False, needs_rank=True),
+        Method("laplace", _given(_PB_A), chooses_rank=False, iterates=False),
     )
 }

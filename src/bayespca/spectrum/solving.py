@@ -108,8 +108,8 @@ def _checked_method(name: str, prior_variance: float | None, max_rank: int | Non
             raise ValueError(f"method {name!r} does not take prior_variance: leave it out.")
         if not prior_variance > 0:
             raise ValueError(f"prior_variance must be positive, got {prior_variance!r}.")
-    if name == "ml" and max_rank is None:
-        raise ValueError("method 'ml' needs the rank: give max_rank.")
+    if method.needs_rank and max_rank is None:
+        raise ValueError(f"method {name!r} needs the rank: give max_rank.")
     return method
 
 
@@ -225,7 +225,7 @@ def _maximum_likelihood(problem: Problem, given: float | None) -> Answer:
     """Probabilistic PCA: a rank given or from Minka's evidence, then Tipping and Bishop's noise."""
     unit, status, free_energy = problem.spectrum, Status(), None
     energies = np.full(problem.gamma.size + 1, np.inf)
-    if problem.method.name == "laplace":
+    if not problem.method.needs_rank:
         log_evidence = rank_rules.minka(unit).log_evidence[: energies.size]
         energies[: log_evidence.size] = -2 * log_evidence
         rank = int(np.argmin(energies))
