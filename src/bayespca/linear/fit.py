@@ -20,7 +20,7 @@ from bayespca.linear.sweeps import fit as iterative
 from bayespca.lowrank.posterior import Posterior, from_solution
 from bayespca.sources.columns import column_scales, rescaled_columns
 from bayespca.sources.partitions import Partitions
-from bayespca.spectrum.records import Advice, Moments, Solution, Spectrum, Status
+from bayespca.spectrum.records import Advice, Moments, Solution, Spectrum, Status, samples
 from bayespca.spectrum.solving import solve
 
 # Weights of singular vectors below this are far below what the iteration has settled to.
@@ -252,11 +252,11 @@ def _feature_moments(X: Any, *, center: bool) -> tuple[per_feature.Moments, np.n
     """Second moments of the data, the mean that was removed, and the number of samples."""
     if isinstance(X, Partitions):
         gram, mean, n = map_reduce.scatter(X, center=center)
-        M = max(n - 1, 1) if center else n
+        M = samples(n, center)
         return per_feature.Moments(np.diag(gram).copy(), gram, None, M), mean, n
     values = X.toarray() if is_sparse(X) else to_numpy(X)
     values = np.asarray(values, dtype=np.float64)
     n = values.shape[0]
-    M = max(n - 1, 1) if center else n
+    M = samples(n, center)
     mean = values.mean(axis=0) if center else np.zeros(values.shape[1])
     return per_feature.moments(values - mean, M=M), mean, n

@@ -131,6 +131,28 @@ class Factors:
         return factor_energy(Sb, prior, self.shape[0], log_det, self.family.integrates_b)
 
     @property
+    def points(self) -> float:
+        """Point-estimated entries of A and B in each component."""
+        L, M = self.shape
+        return (not self.family.integrates_a) * M + (not self.family.integrates_b) * L
+
+    def energy_in_units(self, energy: float, *, rank: int, n_gone: int, unit: float) -> float:
+        """The free energy once A·Bᵀ is in units of which the present one is `unit`.
+
+        A learned prior gives each factor the square root of the unit, a given one leaves all of it
+        to B; a density of point-estimated entries changes with their unit. Components that a
+        learned prior has switched off do not count: what they leave depends on where zero begins.
+        The likelihood's part, the number of cells times log unit, is not in it.
+        """
+        log_unit = float(np.log(unit))
+        if self.prior.is_learned:
+            energy -= n_gone * self.gone_energy
+            return energy + 0.5 * self.points * rank * log_unit
+        if self.family.integrates_b or np.isinf(self.prior.variance):
+            return energy
+        return energy + self.shape[0] * (rank + n_gone) * log_unit
+
+    @property
     def gone_energy(self) -> float:
         """What a component that is zero leaves in the free energy of point-estimated factors."""
         zero = np.zeros(1)

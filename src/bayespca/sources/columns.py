@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from bayespca.arrays.namespaces import array_namespace, device, is_sparse, row_blocks, to_numpy
 from bayespca.arrays.types import Array
+from bayespca.spectrum.records import samples
 
 from .blocks import Source
 from .deviations import column_deviations, divided
@@ -84,7 +85,7 @@ def _dense_scales(X: Array, *, center: bool) -> Array:
     wide = wide / peak
     if center:
         wide = wide - xp.mean(wide, axis=0)
-    std = xp.sqrt(xp.sum(wide * wide, axis=0) / _count(n, center=center))
+    std = xp.sqrt(xp.sum(wide * wide, axis=0) / samples(n, center))
     # A constant column is left with the rounding of its mean.
     return xp.where(std > 8 * xp.finfo(X.dtype).eps, std * peak, xp.ones_like(std))
 
@@ -96,7 +97,7 @@ def _sparse_scales(X: Any, *, center: bool) -> np.ndarray:
     filled = np.diff(columns.indptr)
     centred = columns.data - np.repeat(mean, filled)
     sums = np.add.reduceat(np.append(centred**2, 0.0), columns.indptr[:-1]) * (filled > 0)
-    std = np.sqrt((sums + (n - filled) * mean**2) / _count(n, center=center))
+    std = np.sqrt((sums + (n - filled) * mean**2) / samples(n, center))
     return np.where(std > 8 * np.finfo(X.dtype).eps * np.abs(mean), std, 1.0)
 
 
@@ -127,9 +128,5 @@ def _partitions_scales(partitions: Partitions, *, center: bool) -> np.ndarray:
 def _deviation_scales(
     n: int, mean: np.ndarray, sums: np.ndarray, dtype: np.dtype[Any], *, center: bool
 ) -> np.ndarray:
-    std = np.sqrt(sums / _count(n, center=center))
+    std = np.sqrt(sums / samples(n, center))
     return np.where(std > 8 * np.finfo(dtype).eps * np.abs(mean), std, 1.0)
-
-
-def _count(n: int, *, center: bool) -> int:
-    return max(n - 1, 1) if center else n

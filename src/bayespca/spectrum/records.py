@@ -14,6 +14,11 @@ FloatArray = NDArray[np.float64]
 SLACK = 1e-6
 
 
+def samples(n: int, center: bool) -> int:
+    """M of n rows: a mean that is removed, which is integrated out, costs one of them."""
+    return max(n - 1, 1) if center else n
+
+
 @dataclass(frozen=True, eq=False)
 class Spectrum:
     """What the closed forms need to know of a matrix V of size L×M (features × samples).

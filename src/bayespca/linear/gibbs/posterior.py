@@ -13,7 +13,7 @@ from bayespca.arrays.signs import fixed_signs
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.variational import Hyper
 from bayespca.spectrum import closed_form
-from bayespca.spectrum.records import Advice
+from bayespca.spectrum.records import Advice, samples
 
 from .alignment import matched, principal_axes, turned
 from .step import LOG_2PI, VARIES, Data, Draws
@@ -62,7 +62,7 @@ def report(draws: Draws, data: Data) -> Report:
     near = matched(axes[..., :k, :], components)
     distance = near - components
     mean = draws.mu.mean(axis=(0, 1))
-    M = max(data.n - 1, 1)
+    M = samples(data.n, True)
     projected = data.centred @ components.T
     return Report(
         components=components,
@@ -94,7 +94,7 @@ def detectable(n: int, d: int) -> float:
     λ/σ² > √(d/(n − 1)); this λ is the one whose x is EVB's threshold, so that a component counts
     here where EVB would keep it.
     """
-    M = max(n - 1, 1)
+    M = samples(n, True)
     return closed_form.evb_kappa(d, M) * float(np.sqrt(d / M))
 
 

@@ -87,7 +87,12 @@ def solve(
         noise_variance=run.state.noise_variance * u2,
         shrunk_singular_values=moments.mean_a * moments.mean_b * unit.scale,
         moments=moments.in_units(unit.scale),
-        free_energy=_in_units(run.free_energy, run.state, problem, unit.scale),
+        free_energy=problem.factors.energy_in_units(
+            run.free_energy + L * M * float(np.log(unit.scale)),
+            rank=run.state.rank,
+            n_gone=run.state.n_gone,
+            unit=unit.scale,
+        ),
     )
     return Found(solution, directions, gamma * unit.scale, run)
 
@@ -122,22 +127,3 @@ def _alive(state: State, problem: Problem) -> NDArray[np.bool_]:
         mean = np.einsum("kh,kh->h", factor, factor)
         alive &= (mean > VANISHING * rows * np.diag(cov)) & (mean > 0)
     return alive
-
-
-def _in_units(energy: float, state: State, problem: Problem, unit: float) -> float:
-    """The free energy of data multiplied by `unit`.
-
-    Without what components leave that a learned prior has switched off: it depends on where zero
-    begins.
-    """
-    L, M = problem.shape
-    if problem.prior.is_learned:
-        energy -= state.n_gone * problem.factors.gone_energy
-    energy += L * M * float(np.log(unit))
-    family = problem.family
-    if problem.prior.is_learned:  # both factors have the square root of the unit
-        rows = (not family.integrates_a) * M + (not family.integrates_b) * L
-        return energy + 0.5 * rows * state.rank * float(np.log(unit))
-    if family.integrates_b or np.isinf(problem.prior.variance):
-        return energy
-    return energy + L * (state.rank + state.n_gone) * float(np.log(unit))
