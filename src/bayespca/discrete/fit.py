@@ -17,15 +17,13 @@ from bayespca.lowrank.factors import Factors, Prior
 from bayespca.sources.seen import Seen, seen_in
 from bayespca.spectrum.families import VB
 from bayespca.spectrum.records import Status
+from bayespca.spectrum.tolerances import GONE_OF_BITS
 
 from .data import BoolArray, Cells
 from .normals import Normals
 from .posterior import BinaryPosterior, from_factors
 from .start import random_start, start, with_one_more
 from .step import Problem, State, evaluated, step, without_components
-
-# A learned prior variance that has shrunk to this belongs to a component that is gone.
-GONE = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +101,7 @@ def binary_model(data: Table, *, n_components: int | None, init: str = "closed")
     """The model of a table, with as many components as its size allows."""
     n, p = data.cells.shape
     most = max(min(n, p) - 1, 0) if n_components is None else min(n_components, n, p)
-    return BinaryModel(Factors((p, n), VB, Prior("learned"), GONE), most, init)
+    return BinaryModel(Factors((p, n), VB, Prior("learned"), GONE_OF_BITS), most, init)
 
 
 def _for_all_columns(state: State, live: BoolArray) -> Normals:

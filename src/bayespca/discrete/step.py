@@ -26,6 +26,7 @@ from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Info
 from bayespca.lowrank.factors import Factors
+from bayespca.spectrum.tolerances import CALM, LEAST_SPREAD
 
 from .cells import Regressors, Sites, columns_precision, regressors, rows_from, sites, split
 from .data import Cells
@@ -33,13 +34,8 @@ from .normals import Normals, from_precisions
 
 BoolArray = NDArray[np.bool_]
 
-# The smallest prior variance of the means.
-LEAST_SPREAD = 1e-6
 # How often a step that leads up is halved before it is given up.
 HALVINGS = 6
-# Relative fall of the free energy below which components are tried to do without: before, weak ones
-# may still grow.
-SETTLING = 1e-4
 
 
 @dataclass(frozen=True)
@@ -76,7 +72,7 @@ def step(state: State, data: Cells, problem: Problem) -> tuple[State, Info]:
     """Rows, columns, the best coordinates and priors; when little changes, components that pay."""
     new = _settled(_with_rows_and_columns(state, data), problem)
     new = with_energy(new)
-    if state.energy - new.energy < SETTLING * abs(new.energy):
+    if state.energy - new.energy < CALM * abs(new.energy):
         new = _without_weakest(new, data, problem)
     return new, Info(new.energy, new.rank, float("nan"))
 

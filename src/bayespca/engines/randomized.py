@@ -74,7 +74,8 @@ from bayespca.arrays.namespaces import (
     triangular_inverse,
 )
 from bayespca.arrays.types import Array, FloatArray
-from bayespca.spectrum.records import SLACK, Solution, Spectrum
+from bayespca.spectrum.records import Solution, Spectrum
+from bayespca.spectrum.tolerances import EPS, SLACK_OF_SPECTRUM
 
 from .operators import Operator
 from .records import Decomposition, Plan
@@ -96,7 +97,6 @@ NARROW = 8
 FIRST_LOOK, ACCELERATOR_FIRST_LOOK = 3, (4, 8)
 # Ritz values that must lie below those kept before an answer is believed.
 SPARE = 4
-EPS64 = float(np.finfo(np.float64).eps)
 # How much smaller the eigenvalues of a Gram matrix may be than its largest, over the precision of
 # the numbers: rows that Cholesky's factor makes orthonormal are so to a hundredth at worst.
 WELL = 100.0
@@ -105,7 +105,7 @@ WELL = 100.0
 NEARLY = 0.1
 # Where the energy below the kept components is a smaller part of theirs than this, a difference
 # does not tell it to six digits: then others must find the noise.
-LOST = 2e7 * EPS64
+LOST = 2e7 * EPS
 
 
 def decompose(
@@ -277,7 +277,7 @@ class Problem:
         squares = values**2
         rest = self.energy - np.cumsum(squares)
         room = (self.full_rank - 1 - np.arange(values.size)) * squares
-        return _leading(rest <= room + min(20 * self.eps, 0.5 * SLACK) * self.energy)
+        return _leading(rest <= room + min(20 * self.eps, 0.5 * SLACK_OF_SPECTRUM) * self.energy)
 
     def decomposition(self, spectrum: Spectrum, rows: Array, miss: float) -> Decomposition:
         """The record, with the right vectors in `rows`."""
@@ -313,7 +313,7 @@ def _exhausted(space: Space, problem: Problem) -> Decomposition | None:
     ritz = space.ritz()
     k = int(np.count_nonzero(ritz.values > 4 * space.rounding))
     values, rows = _refining(space, problem, ritz, k)()
-    rounding = 200 * EPS64 + 10 * k * problem.eps**2
+    rounding = 200 * EPS + 10 * k * problem.eps**2
     if problem.energy - float(values[:k] @ values[:k]) > rounding * problem.energy:
         return None
     # A zero tells that all further values are zero.
@@ -782,7 +782,7 @@ def _singular(B: Array, tolerance: float) -> tuple[FloatArray, Array]:
         return np.zeros(0), B
     squares, left = xp.linalg.eigh(B @ B.T)
     known = to_numpy(squares)
-    if known[0] * 0.01 * tolerance <= EPS64 * known[-1]:
+    if known[0] * 0.01 * tolerance <= EPS * known[-1]:
         _, values, right = np.linalg.svd(to_numpy(B), full_matrices=False)
         return values, to_namespace(right, B)
     return np.sqrt(known[::-1]), xp.flip((left / xp.sqrt(squares)).T, axis=0) @ B

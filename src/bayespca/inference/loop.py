@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .rounding import SLACK
+from bayespca.spectrum.tolerances import SLACK_OF_FREE_ENERGY
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def run(
     *,
     max_iter: int,
     tol: float,
-    slack: float = SLACK,
+    slack: float = SLACK_OF_FREE_ENERGY,
     callback: Callback | None = None,
     keeper: Keeper[S] | None = None,
 ) -> Run[S]:

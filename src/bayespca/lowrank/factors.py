@@ -16,10 +16,7 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
 from bayespca.spectrum.families import Family
-
-LOG_2PI = float(np.log(2 * np.pi))
-# Relative to the largest, a moment too small for coordinates to be whitened by it.
-SINGULAR = 1e-8
+from bayespca.spectrum.tolerances import LOG_2PI, SINGULAR
 
 
 @dataclass(frozen=True)

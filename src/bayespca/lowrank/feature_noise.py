@@ -7,10 +7,6 @@ import numpy as np
 from bayespca.arrays.types import FloatArray
 from bayespca.spectrum.records import Solution, Spectrum
 
-# Relative to the variance of a feature: below it a feature is its components' exact image, and the
-# likelihood grows without bound (a Heywood case).
-LEAST_NOISE = 1e-6
-
 
 def best_noise(
     psi: FloatArray,

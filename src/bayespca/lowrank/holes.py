@@ -24,6 +24,7 @@ from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.places import at, taken
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.spectrum.records import Status
+from bayespca.spectrum.tolerances import EPS
 
 from .kernels import pattern_of_rows
 
@@ -35,7 +36,6 @@ LEAST_BLOCK = 128
 BLOCKS = 64
 ROWS = 4096
 
-EPS = float(np.finfo(np.float64).eps)
 
 Total = TypeVar("Total")
 

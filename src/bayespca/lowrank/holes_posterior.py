@@ -24,15 +24,11 @@ from bayespca.arrays.namespaces import (
 from bayespca.arrays.packing import packed, unpacked
 from bayespca.arrays.places import at, taken
 from bayespca.arrays.types import Array, FloatArray
+from bayespca.spectrum.tolerances import LEAST_RIDGE, UNDETERMINED
 
 from .holes import Block, Holes, new_rows
 from .kernels import given_gram
 from .rows import Columns, latent, suited_blocks
-
-# Of the largest, an eigenvalue of Σwwᵀ over the cells of a row that counts as 0.
-UNDETERMINED = 1e-12
-# The same for σ² over the prior variance of scores, beside directions of length 1.
-LEAST_RIDGE = 1e-8
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from array_api_compat import array_namespace
 from bayespca.arrays.namespaces import to_namespace
 from bayespca.arrays.types import Array
 from bayespca.spectrum.records import Solution
+from bayespca.spectrum.tolerances import LOG_2PI
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ def log_density(posterior: Posterior, X: Array) -> Array:
     p, k = W.shape[1], W.shape[0]
     log_det = float(xp.sum(xp.log(d + s))) + (p - k) * float(np.log(s))
     log_det += 2 * float(xp.sum(xp.log(posterior.scale)))
-    return -0.5 * (distance + (p * float(np.log(2 * np.pi)) + log_det))
+    return -0.5 * (distance + (p * LOG_2PI + log_det))
 
 
 def sample(posterior: Posterior, n: int, rng: np.random.Generator) -> Array:

@@ -18,13 +18,7 @@ from scipy.special import gammaln, psi
 from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Trace
 from bayespca.spectrum.records import Spectrum, Status
-
-LOG_2PI = float(np.log(2 * np.pi))
-# Squared mean over variance below which a column of W is switched off.
-SWITCHED_OFF = 1e-2
-# Share of the variance of the data that is noise where an iteration starts from normal draws. More
-# would switch off weak columns before it has fallen.
-START_NOISE = 0.1
+from bayespca.spectrum.tolerances import LOG_2PI, SWITCHED_OFF
 
 
 @dataclass(frozen=True)

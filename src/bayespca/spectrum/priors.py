@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from . import closed_form, free_energy
 from .families import VB, Family
+from .tolerances import LOG_2PI
 
 Array = NDArray[np.float64]
-
-LOG_2PI = float(np.log(2 * np.pi))
 
 
 class Prior(Protocol):

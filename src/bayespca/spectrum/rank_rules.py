@@ -12,6 +12,7 @@ from scipy.special import gammaln
 from .noise import rounding_floor, tail_sums
 from .noise_law import largest_singular_value, marchenko_pastur_median
 from .records import Spectrum
+from .tolerances import LOG_2PI
 
 Array = NDArray[np.float64]
 
@@ -58,7 +59,7 @@ def minka(spectrum: Spectrum) -> Evidence:
         + 0.5 * k * np.log(2 * np.pi / N)
         + np.minimum(log_average_over_bases, 0.0)
     )
-    constants = 0.5 * N * d * (np.log(2 * np.pi) + 1 + 2 * np.log(unit.scale))
+    constants = 0.5 * N * d * (LOG_2PI + 1 + 2 * np.log(unit.scale))
     return Evidence(log_evidence - constants)
 
 

@@ -7,11 +7,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-FloatArray = NDArray[np.float64]
+from .tolerances import SLACK_OF_SPECTRUM
 
-# Singular values computed in float32 carry 1e-7 relative error, so the sum of squares that comes
-# with them may disagree by a little more than that before anything is wrong.
-SLACK = 1e-6
+FloatArray = NDArray[np.float64]
 
 
 def samples(n: int, center: bool) -> int:
@@ -156,7 +154,7 @@ def _sum_of_squares(values: FloatArray) -> float:
 
 def _checked_residual(total: float, known: float, values: FloatArray, n_unknown: int) -> float:
     """The part of ‖V‖² that the known singular values leave over."""
-    if not (np.isfinite(total) and total >= known * (1 - SLACK)):
+    if not (np.isfinite(total) and total >= known * (1 - SLACK_OF_SPECTRUM)):
         raise ValueError(
             f"sum_of_squares must be at least that of the singular values given, {known:.6g}; "
             f"got {total:.6g}."
@@ -164,7 +162,7 @@ def _checked_residual(total: float, known: float, values: FloatArray, n_unknown:
     residual = max(total - known, 0.0)
     smallest = float(values[-1]) if values.size else np.inf
     room = n_unknown * smallest * smallest if n_unknown else 0.0
-    if residual > room + SLACK * total:
+    if residual > room + SLACK_OF_SPECTRUM * total:
         raise ValueError(
             f"sum_of_squares is {total:.6g}, but the {values.size} singular values given and the "
             f"{n_unknown} smaller ones can add up to {known + room:.6g} at most."

@@ -10,8 +10,9 @@ import numpy as np
 from . import noise, rank_rules
 from .methods import METHODS, Method
 from .moments import posterior_moments
-from .priors import LOG_2PI, EmpiricalVB, GivenPrior, NoisePrior, Prior, empirical_vb
+from .priors import EmpiricalVB, GivenPrior, NoisePrior, Prior, empirical_vb
 from .records import FloatArray, Moments, Solution, Spectrum, Status
+from .tolerances import LOG_2PI
 
 # From this share of the rank bound on, EVB's noise estimate is visibly too small or too large.
 NEAR_BOUND = 0.75

@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.namespaces import array_namespace, cast, to_numpy
 from bayespca.arrays.types import Array
-
-# Relative to the largest value: what is left of equal numbers when their mean is taken out.
-ROUNDING = 1e-14
+from bayespca.spectrum.tolerances import ROUNDING_OF_MEAN
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +92,7 @@ def cells(T: Array, *, center: bool) -> Cells:
     count = float(xp.sum(seen)) if seen is not None else float(math.prod(T.shape))
     squares = _sum_of_squares(values)
     unit = math.sqrt(squares / count)
-    if unit < ROUNDING:
+    if unit < ROUNDING_OF_MEAN:
         # Slices that are all the same, but for rounding, have nothing but a mean.
         values, squares, unit = xp.zeros_like(values), 0.0, 1.0
     scaled = None if mean is None else mean / unit

@@ -16,19 +16,17 @@ from bayespca.lowrank.factors import Prior
 from bayespca.spectrum.families import MAP, PB_B, VB, Family
 from bayespca.spectrum.records import Status
 from bayespca.spectrum.solving import borrowed_noise
+from bayespca.spectrum.tolerances import LEAST_BORROWED_OF_TENSORS, LEAST_NOISE_OF_TENSORS, VANISHED
 
 from . import posterior as read
 from .data import Cells, cells, empty_slices
 from .posterior import Posterior
 from .start import LARGEST_CORE, Guess, guess, random, spectral, with_one_more
 from .step import equations_of, stepping
-from .updates import LEAST_NOISE, VANISHED, Model, State, strengths, without
+from .updates import Model, State, strengths, without
 
 # The core is B, the factors are A.
 FAMILIES: dict[str, Family] = {"evb": VB, "epb": PB_B, "emap": MAP, "pb": PB_B}
-# Of the mean square of the data: with less noise than this nothing is left of the digits of
-# point-estimated factors, of which there are several.
-LEAST_BORROWED = 1e-6
 CAPPED = (
     f"With this many holes the core has at most {LARGEST_CORE:,} entries to start with, and the "
     "unfoldings show more components than that: ranks may be too small."
@@ -100,7 +98,7 @@ def _run(data: Cells, options: Options) -> Solved:
         quiet = replace(options.looping, callback=None, checkpoint=None, n_init=1)
         evb = replace(options, method="evb", solver="auto", init="closed", looping=quiet)
         found = _run(data, evb).run.state
-        noise = max(found.noise_variance, LEAST_BORROWED) if borrowed else noise
+        noise = max(found.noise_variance, LEAST_BORROWED_OF_TENSORS) if borrowed else noise
         if is_given:
             # A given prior does not choose ranks.
             options = replace(options, ranks=found.ranks)
@@ -140,7 +138,7 @@ def _start(
     if options.init == "random":
         return random(data, model, guessed.ranks, 0.5 if noise is None else noise, rng)
     noise = guessed.noise_variance if noise is None else noise
-    return spectral(data, model, guessed, max(noise, LEAST_NOISE))
+    return spectral(data, model, guessed, max(noise, LEAST_NOISE_OF_TENSORS))
 
 
 def _searched(
@@ -189,8 +187,8 @@ def _given_noise(data: Cells, options: Options) -> float | None:
     if options.noise_variance == "auto":
         return None
     if options.noise_variance == "0db":
-        return max(0.5 * data.squares / max(data.n_cells, 1.0), LEAST_NOISE)
-    return max(float(options.noise_variance) / data.unit**2, LEAST_NOISE)
+        return max(0.5 * data.squares / max(data.n_cells, 1.0), LEAST_NOISE_OF_TENSORS)
+    return max(float(options.noise_variance) / data.unit**2, LEAST_NOISE_OF_TENSORS)
 
 
 def _status(T: Array, data: Cells) -> Status:

@@ -9,6 +9,7 @@ import numpy as np
 
 from bayespca.arrays.namespaces import array_namespace, to_numpy
 from bayespca.arrays.types import Array, FloatArray
+from bayespca.spectrum.tolerances import START_NOISE
 
 from . import holes
 from .data import Cells
@@ -28,8 +29,6 @@ SPARE = 3
 LARGEST_CORE = 4096
 LARGE_CORE = 512
 MOSTLY_THERE = 0.7
-# Noise to start with where there are holes, of the mean square.
-LITTLE_NOISE = 0.1
 # Sweeps of the search for a rank-one tensor.
 ROUNDS = 10
 
@@ -71,7 +70,7 @@ def guess(data: Cells, asked: tuple[int | None, ...]) -> Guess:
     fills = fills or math.prod(ranks) > LARGEST_CORE
     vectors = tuple(U[:, :rank] for U, rank in zip(bases, ranks, strict=True))
     # Zeros in holes look like noise: too much of it would hide weak components.
-    return Guess(vectors, LITTLE_NOISE, fills, is_capped=ranks != shown)
+    return Guess(vectors, START_NOISE, fills, is_capped=ranks != shown)
 
 
 def spectral(data: Cells, model: Model, guess: Guess, noise: float) -> State:

@@ -30,28 +30,22 @@ from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Info
 from bayespca.lowrank.factors import Factors, Prior, factor_energy
 from bayespca.spectrum.families import VB, Family
+from bayespca.spectrum.tolerances import (
+    CALM,
+    CANCELS,
+    GONE,
+    JITTER,
+    LEAST_NOISE_OF_TENSORS,
+    LEAST_PRIOR,
+    LOG_2PI,
+    VANISHED,
+)
 
 from .data import Cells
 from .modes import outer, size_without, times, unfolded
 from .records import Core, Index, Rows, spread_in_all, spread_of_cells
 
 T = TypeVar("T")
-
-LOG_2PI = float(np.log(2 * np.pi))
-# Relative to the largest of its mode: a component whose prior has shrunk to this is gone.
-GONE = 1e-10
-LEAST_PRIOR = 1e-16
-# Relative to the size of the data: a point estimate this small is on its way to zero.
-VANISHED = 1e-6
-# Of the mean square: with less noise, rounding errors of a factor beside components that are on
-# their way to zero would be larger than it.
-LEAST_NOISE = 1e-10
-# Relative to its diagonal, what makes a matrix positive definite that is not by rounding.
-JITTER = 1e-12
-# Relative fall of the free energy below which components have found their places.
-CALM = 1e-4
-# Residuals smaller than this, relative to the sum of squares, are not taken from a difference.
-CANCELS = 1e-6
 
 
 @dataclass(frozen=True)
@@ -169,7 +163,7 @@ def finished(state: State, equations: Equations, data: Cells, model: Model) -> t
         state = balanced(state)
     if model.learns_noise:
         noise = residual / max(data.n_cells, 1.0)
-        state = replace(state, noise_variance=max(noise, LEAST_NOISE))
+        state = replace(state, noise_variance=max(noise, LEAST_NOISE_OF_TENSORS))
     state = replace(state, energy=free_energy(state, residual, data, model))
     return state, Info(state.energy, math.prod(state.ranks), state.noise_variance)
 

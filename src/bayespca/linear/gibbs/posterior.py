@@ -14,9 +14,10 @@ from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.variational import Hyper
 from bayespca.spectrum import closed_form
 from bayespca.spectrum.records import Advice, samples
+from bayespca.spectrum.tolerances import LOG_2PI, ROUNDING_OF_DEVIATIONS
 
 from .alignment import matched, principal_axes, turned
-from .step import LOG_2PI, VARIES, Data, Draws
+from .step import Data, Draws
 
 # Draws, or rows, that are handled at once.
 BLOCK = 256
@@ -260,7 +261,7 @@ def prior_advice(data: Data, prior: Hyper) -> tuple[Advice, ...]:
             )
         )
     squares = float(np.vdot(data.centred, data.centred))
-    varies = squares > VARIES**2 * data.n * data.d
+    varies = squares > ROUNDING_OF_DEVIATIONS**2 * data.n * data.d
     share = 2 * scaled.b_tau / squares if varies else 0.0
     if share > LARGE_NOISE_PRIOR:
         found.append(

@@ -24,10 +24,8 @@ from scipy.special import gammaln
 from bayespca.arrays.threads import one_blas_thread
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.variational import Hyper
+from bayespca.spectrum.tolerances import LOG_2PI, ROUNDING_OF_DEVIATIONS
 
-LOG_2PI = float(np.log(2 * np.pi))
-# Deviations smaller than this, relative to the largest number, are rounding errors.
-VARIES = 1e-12
 # Rounds of rotations in a sweep. Measured: effective draws per second grow up to about four.
 TURNS = 4
 # Of a slice sampler: a step and the most steps it takes outward. Any values are exact.
@@ -93,7 +91,7 @@ def compress(T: FloatArray) -> Data:
     ones, rows = triangle[:, 0].copy(), triangle[:, 1:].copy()
     spread = float(np.sqrt(np.vdot(rows[1:], rows[1:]) / (n * d)))
     # What does not vary, but for rounding, has no unit of its own.
-    relative = spread if spread > VARIES else 1.0
+    relative = spread if spread > ROUNDING_OF_DEVIATIONS else 1.0
     return Data(ones, rows / relative, n, largest * relative)
 
 

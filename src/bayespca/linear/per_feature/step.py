@@ -16,8 +16,9 @@ import numpy as np
 from bayespca.arrays.types import FloatArray
 from bayespca.engines.gram import Eigen
 from bayespca.inference.loop import Info
-from bayespca.lowrank.feature_noise import LEAST_NOISE, best_noise
+from bayespca.lowrank.feature_noise import best_noise
 from bayespca.spectrum.records import Solution, Spectrum
+from bayespca.spectrum.tolerances import LEAST_NOISE_OF_FEATURES
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def step(state: State, data: Moments, solve: Solve) -> tuple[State, Info]:
 def _solved(data: Moments, solve: Solve, psi: FloatArray) -> State:
     variances = data.squares / data.M
     live = variances > 0
-    psi = np.where(live, np.maximum(psi, LEAST_NOISE * variances), 1.0)
+    psi = np.where(live, np.maximum(psi, LEAST_NOISE_OF_FEATURES * variances), 1.0)
     root = np.sqrt(psi)
     gamma, right = _decomposed(data, root)
     spectrum = Spectrum(gamma, (data.p, data.M), float((data.squares / psi).sum()))

@@ -14,13 +14,12 @@ from bayespca.lowrank.factors import Prior
 from bayespca.spectrum.methods import METHODS
 from bayespca.spectrum.priors import GivenPrior, empirical_vb
 from bayespca.spectrum.records import Moments, Solution, Spectrum
+from bayespca.spectrum.tolerances import VANISHING
 
 from . import step as matrix_wise
 from .step import Problem, State
 
 LEARNS_NOISE = ("evb", "vb", "ml")
-# Squared mean over variance of a component that is on its way to zero.
-VANISHING = 1e-4
 
 
 @dataclass(frozen=True)

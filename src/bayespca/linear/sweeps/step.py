@@ -30,16 +30,7 @@ from bayespca.lowrank.factors import Factors, Prior
 from bayespca.spectrum.families import VB, Family
 from bayespca.spectrum.noise_law import largest_singular_value
 from bayespca.spectrum.records import Moments, Spectrum
-
-LOG_2PI = float(np.log(2 * np.pi))
-# Relative to the size of the data: a component whose prior has shrunk to this is gone. A learned
-# prior takes one that the data do not support there in a few sweeps, and would go on to zero.
-GONE = 1e-10
-# Relative to the size of the data: a point estimate this small is on its way to zero.
-VANISHED = 1e-6
-LEAST_NOISE = 1e-14
-# Relative fall of the free energy below which components have found their places.
-CALM = 1e-4
+from bayespca.spectrum.tolerances import CALM, GONE, LEAST_NOISE_OF_SWEEPS, LOG_2PI, VANISHED
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,7 +332,7 @@ def _gains_without(state: State, problem: Problem) -> FloatArray:
 
 def _best_noise(state: State, problem: Problem) -> float:
     L, M = problem.shape
-    return max(residual(state, problem) / (L * M), LEAST_NOISE)
+    return max(residual(state, problem) / (L * M), LEAST_NOISE_OF_SWEEPS)
 
 
 def _kept(state: State, keep: NDArray[np.intp]) -> State:

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Info
-from bayespca.inference.rounding import ROUNDING, is_rounding
+from bayespca.inference.rounding import is_rounding
 from bayespca.lowrank import variational as hierarchy
-from bayespca.lowrank.variational import START_NOISE, Counts, Hyper
+from bayespca.lowrank.variational import Counts, Hyper
+from bayespca.spectrum.tolerances import ROUNDING, START_NOISE
 
 
 @dataclass(frozen=True, eq=False)

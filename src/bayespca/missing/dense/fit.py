@@ -21,15 +21,21 @@ from bayespca.sources.partitions import Partitions, watched
 from bayespca.sources.seen import seen
 from bayespca.spectrum.families import MAP, PB_A, PB_B, VB
 from bayespca.spectrum.methods import METHODS
-from bayespca.spectrum.priors import LOG_2PI, GivenPrior, Prior
+from bayespca.spectrum.priors import GivenPrior, Prior
 from bayespca.spectrum.records import Spectrum, Status
 from bayespca.spectrum.solving import borrowed_noise, solve
+from bayespca.spectrum.tolerances import (
+    GONE,
+    LEAST_BORROWED,
+    LEAST_NOISE_OF_ML,
+    LEAST_NOISE_WITH_HOLES,
+    LOG_2PI,
+    WIDE,
+)
 
 from .partitioned import prepared
 from .start import fill, random_start, start, start_with_all, with_one_more
 from .step import (
-    LEAST_NOISE,
-    LEAST_NOISE_ML,
     Model,
     State,
     has_mean,
@@ -38,14 +44,6 @@ from .step import (
     with_more,
     without_component,
 )
-
-# Prior variance, in units of the data, that leaves a component alone.
-WIDE = 1e12
-# Of the mean square of the data: with less noise than this nothing is left of the digits of a
-# point-estimated factor.
-LEAST_BORROWED = 1e-9
-# Relative to the size of the data: a component whose learned prior has shrunk to this is gone.
-GONE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -245,7 +243,7 @@ def _given_noise(data: Sample, options: Options) -> float | None:
         return None
     if options.noise_variance == "0db":
         cells = float((data.column_counts - data.centred).sum())
-        return max(0.5 * float(data.squares.sum()) / max(cells, 1.0), LEAST_NOISE)
+        return max(0.5 * float(data.squares.sum()) / max(cells, 1.0), LEAST_NOISE_WITH_HOLES)
     return float(options.noise_variance) / _unit(data, options) ** 2
 
 
@@ -259,7 +257,7 @@ def _model(data: Sample, options: Options, most: int, noise: float | None) -> Mo
     c2 = _prior_variance(data, options)
     prior = METHODS[options.method].prior(*shape, np.inf if c2 is None else c2)
     factors = Factors(shape, prior.family, _prior(prior), GONE)
-    least = LEAST_NOISE_ML if options.method == "ml" else LEAST_NOISE
+    least = LEAST_NOISE_OF_ML if options.method == "ml" else LEAST_NOISE_WITH_HOLES
     return Model(
         factors,
         most,

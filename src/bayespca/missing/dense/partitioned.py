@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from bayespca.arrays.namespaces import row_blocks
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.holes import (
-    EPS,
     Holes,
     Shares,
     Table,
@@ -29,6 +28,7 @@ from bayespca.lowrank.holes import (
 )
 from bayespca.sources.partitions import Partitions, computed, kept, mapped, mapped_parts, reduced
 from bayespca.sources.seen import Few, check_any_value, few, little_known
+from bayespca.spectrum.tolerances import EPS
 
 Block = NDArray[Any]
 Delayed = Any

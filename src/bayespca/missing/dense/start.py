@@ -17,9 +17,10 @@ from bayespca.engines.records import Decomposition, Plan
 from bayespca.lowrank.holes import Holes, Sample
 from bayespca.lowrank.rows import Columns, latent_means, suited_blocks
 from bayespca.spectrum.solving import solve
+from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES
 
 from .idle import start_idle
-from .step import LEAST_NOISE, Model, State, columns_of
+from .step import Model, State, columns_of
 
 Solve = Plan
 
@@ -174,7 +175,7 @@ def start_with_all(
 ) -> State:
     """All components that a method might keep, at their full strength, from which they shrink."""
     right, spread, noise = all_kept(filled, data, plan, most=model.most, engine=engine)
-    return _state(data, model, right, spread, max(noise, LEAST_NOISE), per_feature)
+    return _state(data, model, right, spread, max(noise, LEAST_NOISE_WITH_HOLES), per_feature)
 
 
 def all_kept(

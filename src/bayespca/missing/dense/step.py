@@ -39,18 +39,9 @@ from bayespca.lowrank.holes import Sample
 from bayespca.lowrank.kernels import given_gram
 from bayespca.lowrank.rows import Columns, Sums, log_precision_along, second_moments, sums_over_rows
 from bayespca.spectrum.families import VB
+from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES, LOG_2PI, VANISHED, VANISHING
 
 from .idle import Idle, update_idle
-
-LOG_2PI = float(np.log(2 * np.pi))
-# Of the mean square of the data: noise below it is rounding.
-LEAST_NOISE = 1e-12
-# The same for maximum likelihood, which has no bound where there are fewer cells than parameters.
-LEAST_NOISE_ML = 1e-6
-# Relative to the size of the data: a point estimate this small is on its way to zero.
-VANISHED = 1e-6
-# Squared mean over variance of a component that is on its way to zero.
-VANISHING = 1e-4
 
 
 @dataclass(frozen=True)
@@ -63,7 +54,7 @@ class Model:
 
     factors: Factors
     most: int
-    least_noise: float | None = LEAST_NOISE
+    least_noise: float | None = LEAST_NOISE_WITH_HOLES
     keeps_all: bool = False
 
     @property

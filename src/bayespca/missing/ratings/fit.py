@@ -13,6 +13,7 @@ from bayespca.lowrank.factors import Factors, Prior
 from bayespca.spectrum.methods import METHODS
 from bayespca.spectrum.records import Status
 from bayespca.spectrum.solving import borrowed_noise
+from bayespca.spectrum.tolerances import GONE
 
 from .data import Ratings
 from .partitioned import DistantRatings
@@ -24,8 +25,6 @@ Cells = Ratings | DistantRatings
 
 # Components to start with where their number is to be found, and twice that where all are kept.
 FIRST = 16
-# Relative to the size of the data: a component whose learned prior has shrunk to this is gone.
-GONE = 1e-10
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import scipy.sparse.linalg
 
 from bayespca.arrays.packing import packed, unpacked
 from bayespca.arrays.types import FloatArray
+from bayespca.spectrum.tolerances import START_NOISE
 
 from .cells import chunks
 from .data import Ratings
@@ -21,8 +22,6 @@ Cells = Ratings | DistantRatings
 
 # Ratings that a mean is shrunk by.
 SHRINKAGE = 5.0
-# Noise to begin with, of the variance: more of it would switch off components before it has fallen.
-START_NOISE = 0.1
 
 
 def start(data: Cells, model: Model, rank: int) -> State:

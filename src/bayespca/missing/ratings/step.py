@@ -24,15 +24,12 @@ from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Info
 from bayespca.lowrank.factors import Factors
 from bayespca.spectrum.families import VB
+from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES, VANISHED
 
 from .cells import sum_of_products, weighted_sum
 from .data import Ratings, Side
 from .kernels import Found, Regressors, updated
 
-# Of the mean square of the data: noise below it is rounding.
-LEAST_NOISE = 1e-12
-# Relative to the size of the data: a point estimate this small is on its way to zero.
-VANISHED = 1e-6
 # Nats that a component hardly ever costs for a row or a column.
 COSTLY = 5.0
 
@@ -253,7 +250,7 @@ class Settled:
     def noise_variance(self) -> float:
         if self.fixed_noise is not None:
             return self.fixed_noise
-        return max(self.residual / self.n_cells, LEAST_NOISE)
+        return max(self.residual / self.n_cells, LEAST_NOISE_WITH_HOLES)
 
     def free_energy(self, model: Model) -> float:
         """½N log 2πσ² + ⟨residual⟩/2σ² + the energies of both factors with their biases."""

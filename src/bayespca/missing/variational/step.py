@@ -25,14 +25,15 @@ from numpy.typing import NDArray
 from bayespca.arrays.packing import inverses
 from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Info
-from bayespca.inference.rounding import ROUNDING, is_rounding
+from bayespca.inference.rounding import is_rounding
 from bayespca.lowrank import variational as hierarchy
 from bayespca.lowrank.holes import Holes
 from bayespca.lowrank.rows import Columns, Sums, sums_over_rows
 from bayespca.lowrank.rows import latent as latent_of
-from bayespca.lowrank.variational import START_NOISE, Counts, Hyper
+from bayespca.lowrank.variational import Counts, Hyper
 from bayespca.missing.dense.start import all_kept, fill
 from bayespca.spectrum.solving import solve
+from bayespca.spectrum.tolerances import LEAST_NOISE_AT_START, ROUNDING, START_NOISE
 
 from .off import (
     Off,
@@ -43,8 +44,6 @@ from .off import (
     update_off_weights,
 )
 
-# Of the mean square of the data, where the iteration starts.
-LEAST_NOISE = 1e-8
 # Relative rise of the bound below which it is seen whether one more column would grow.
 NEARLY = 1e-6
 # Squared mean over variance of a column below which it is worth to try a sweep without it.
@@ -107,7 +106,7 @@ def start(data: Holes, hyper: Hyper, q: int) -> State:
         # A fixed α keeps more columns than a learned one.
         plan = partial(solve, method="vb", prior_variance=1 / hyper.alpha)
         right, spread, noise = all_kept(filled, data, plan, most=q)
-        noise = max(noise, LEAST_NOISE)
+        noise = max(noise, LEAST_NOISE_AT_START)
     size = np.sqrt(np.maximum(spread, 1e-6))
     return _started((right * size[:, None]).T, noise, data, hyper, q)
 

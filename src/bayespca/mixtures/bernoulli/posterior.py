@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
+from bayespca.spectrum.tolerances import LEAST_PROBABILITY, TINY
 
 from .data import BoolArray, Cells
-from .step import LEAST, TINY, Logs, log_joint, normalised
+from .step import Logs, log_joint, normalised
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +36,7 @@ class BernoulliClusters:
 
     @property
     def logs(self) -> Logs:
-        means = np.clip(self.means, LEAST, 1 - LEAST)
+        means = np.clip(self.means, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
         return Logs(np.log(np.maximum(self.weights, TINY)), np.log(means), np.log1p(-means))
 
 

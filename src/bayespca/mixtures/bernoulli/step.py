@@ -22,15 +22,12 @@ from scipy.special import betaln, gammaln, psi
 from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Info
+from bayespca.spectrum.tolerances import LEAST_PROBABILITY, TINY
 
 from .data import Cells
 
-# The nearest that a probability found by maximum likelihood comes to 0 and 1: what was never seen
-# is improbable, not impossible.
-LEAST = 1e-9
 # Clusters with fewer rows are tried to do without after each sweep; others at the end.
 EMPTY = 0.5
-TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +103,7 @@ class MaximumLikelihood:
 
     def averages(self, sums: Sums) -> tuple[FloatArray, FloatArray, FloatArray]:
         means = np.where(sums.seen > 0, sums.ones / np.maximum(sums.seen, TINY), 0.5)
-        means = np.clip(means, LEAST, 1 - LEAST)
+        means = np.clip(means, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
         return sums.sizes / sums.sizes.sum(), means, np.zeros_like(means)
 
 

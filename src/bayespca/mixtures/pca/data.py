@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
+from bayespca.spectrum.tolerances import TINY
 
 # Numbers in the largest array that goes with a block of rows.
 BLOCK = 1 << 22
-TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from bayespca import inference
 from bayespca.arrays.types import FloatArray
-from bayespca.lowrank.feature_noise import LEAST_NOISE
 from bayespca.lowrank.posterior import Posterior
 from bayespca.spectrum.records import Status
+from bayespca.spectrum.tolerances import LEAST_NOISE_OF_FEATURES, NO_NOISE
 
 from .cluster import Cluster
 from .data import Data, prepared
@@ -25,9 +25,8 @@ from .weights import Dirichlet, PointWeights, Weights
 
 Sweep = Callable[[State], tuple[State, inference.Info]]
 
-# At unit scale, where the mean square is 1: the noise of data that have none; and the least that
-# clusters and holes can do with, whose densities need digits.
-ROUNDING = 1e-30
+# At unit scale, where the mean square is 1: the least noise that clusters and holes can do with,
+# whose densities need digits.
 SHARE = 1e-3
 # Nats by which a cluster of a row or two must be better than none.
 EVIDENT = 10.0
@@ -75,14 +74,15 @@ def fit(X: NDArray[np.floating], options: Options, weights: FloatArray | None = 
     """Fit rows that may have holes (NaN) and count by weights.
 
     A cluster that collapses on a point, or on rows that are there several times, would have no
-    noise and a boundless density. So clusters have at least `LEAST_NOISE` of the noise that a
-    single PCA leaves, or of the variance of each feature where these have noise of their own.
+    noise and a boundless density. So clusters have at least `LEAST_NOISE_OF_FEATURES` of the
+    noise that a single PCA leaves, or of the variance of each feature where these have noise of
+    their own.
     """
     data = prepared(X, weights)
     model = Model(options.method, options.weights, _floor(data, options))
     whole = one_cluster(data, model, max(options.ranks, key=lambda rank: rank or 0))
     if not options.per_feature and len(options.ranks) > 1:
-        model = replace(model, least_noise=LEAST_NOISE * max(whole.noise, SHARE))
+        model = replace(model, least_noise=LEAST_NOISE_OF_FEATURES * max(whole.noise, SHARE))
     sweep = partial(step, data=data, model=model)
 
     def start(rng: np.random.Generator) -> State:
@@ -127,8 +127,8 @@ def _without_starved(
 def _floor(data: Data, options: Options) -> float | FloatArray:
     """The least noise of a single PCA."""
     if options.per_feature:
-        return np.maximum(LEAST_NOISE * data.variances, ROUNDING)
-    return ROUNDING if data.rows.is_complete else LEAST_NOISE * SHARE
+        return np.maximum(LEAST_NOISE_OF_FEATURES * data.variances, NO_NOISE)
+    return NO_NOISE if data.rows.is_complete else LEAST_NOISE_OF_FEATURES * SHARE
 
 
 def _starts(options: Options) -> int:

@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
+from bayespca.spectrum.tolerances import LOG_2PI
 
 from .data import Rows
-
-LOG_2PI = float(np.log(2 * np.pi))
 
 
 @dataclass(frozen=True, eq=False)
