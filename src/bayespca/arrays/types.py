@@ -1,8 +1,11 @@
-"""The types of arrays, in one place."""
+"""The types of arrays, in one place.
+
+An annotation may say how many axes an array has: model files are checked against it (`io.kinds`).
+"""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,3 +14,18 @@ from numpy.typing import NDArray
 # with the others, so that this one says what is meant, and checks nothing.
 Array: TypeAlias = Any
 FloatArray: TypeAlias = NDArray[np.float64]
+
+# The same with a number of axes: of any namespace, then NumPy's.
+ArrayVector: TypeAlias = Annotated[Array, 1]
+ArrayMatrix: TypeAlias = Annotated[Array, 2]
+ArrayMatrices: TypeAlias = Annotated[Array, 3]
+Vector: TypeAlias = Annotated[FloatArray, 1]
+Matrix: TypeAlias = Annotated[FloatArray, 2]
+Matrices: TypeAlias = Annotated[FloatArray, 3]
+Stacks: TypeAlias = Annotated[FloatArray, 4]
+
+Counts: TypeAlias = Annotated[NDArray[np.int64], 1]
+# Strings, as objects.
+Names: TypeAlias = Annotated[NDArray[np.object_], 1]
+# Numbers or strings.
+Identifiers: TypeAlias = Annotated[NDArray[Any], 1]

@@ -16,6 +16,7 @@ from bayespca import inference, linear, missing
 from bayespca.arrays.namespaces import to_namespace
 from bayespca.engines import streaming
 from bayespca.engines.selection import ENGINES
+from bayespca.lowrank.records import PCAFit
 from bayespca.sources.partitions import IncompleteBlock
 from bayespca.spectrum.methods import METHODS
 
@@ -216,7 +217,7 @@ class BayesianPCA(PosteriorReader):
         self._report(fitted, time.perf_counter() - start)
         return self
 
-    def _fitted(self, data: Any, options: linear.Options) -> linear.Fit | missing.Fit:
+    def _fitted(self, data: Any, options: linear.Options) -> PCAFit:
         """Complete data by closed form. That there are holes is seen when its sums are not finite.
 
         Scaling and noise of each feature need all numbers before that.
@@ -233,7 +234,7 @@ class BayesianPCA(PosteriorReader):
                 raise
         return self._fitted_with_holes(data, options)
 
-    def _fitted_with_holes(self, data: Any, options: linear.Options) -> missing.Fit:
+    def _fitted_with_holes(self, data: Any, options: linear.Options) -> PCAFit:
         _validation.check_for_holes(self, data)
         return missing.fit(
             data,
@@ -300,7 +301,7 @@ class BayesianPCA(PosteriorReader):
             random_state=seed,
         )
 
-    def _store(self, fitted: linear.Fit | missing.Fit, reader: Any) -> None:
+    def _store(self, fitted: PCAFit, reader: Any) -> None:
         """Set every fitted attribute at once, when nothing can fail any more."""
         posterior, like = fitted.posterior, fitted.posterior.components
         k = int(like.shape[0])
@@ -339,7 +340,7 @@ class BayesianPCA(PosteriorReader):
             self.__dict__.pop(name, None)
         self.__dict__.update(attributes, **_validation.features_of(reader))
 
-    def _report(self, fitted: linear.Fit | missing.Fit, seconds: float) -> None:
+    def _report(self, fitted: PCAFit, seconds: float) -> None:
         if not fitted.converged and fitted.trace is not None:
             _validation.warn_of_early_end(fitted.trace, "the free energy still fell")
         for advice in fitted.status.advice:

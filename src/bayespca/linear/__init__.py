@@ -3,6 +3,6 @@
 from bayespca.lowrank import posterior
 from bayespca.lowrank.posterior import Posterior
 
-from .fit import Fit, Options, fit, from_decomposition
+from .fit import Options, fit, from_decomposition
 
-__all__ = ["Fit", "Options", "Posterior", "fit", "from_decomposition", "posterior"]
+__all__ = ["Options", "Posterior", "fit", "from_decomposition", "posterior"]

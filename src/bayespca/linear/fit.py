@@ -17,7 +17,8 @@ from bayespca.engines.decomposing import decompose
 from bayespca.engines.records import Decomposition, Plan
 from bayespca.linear.per_feature import step as per_feature
 from bayespca.linear.sweeps import fit as iterative
-from bayespca.lowrank.posterior import Posterior, from_solution
+from bayespca.lowrank.posterior import from_solution
+from bayespca.lowrank.records import PCAFit
 from bayespca.sources.columns import column_scales, rescaled_columns
 from bayespca.sources.partitions import Partitions
 from bayespca.spectrum.records import Advice, Moments, Solution, Spectrum, Status, samples
@@ -80,50 +81,7 @@ class Options:
         return 0 if self.method in ("evb", "emap") else np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True)
-class Fit:
-    """A finished fit: the posterior, and where it came from.
-
-    `free_energy` is that of the data as given, before scaling; `noise_variance` that of the scaled
-    data, an array where each feature has its own.
-    """
-
-    posterior: Posterior
-    solution: Solution
-    spectrum: Spectrum
-    n_samples: int
-    free_energy: float
-    noise_variance: float | np.ndarray
-    engine: str
-    status: Status
-    miss_probability: float = 0.0
-    trace: inference.Trace | None = None
-    converged: bool = True
-
-    @property
-    def singular_values(self) -> np.ndarray:
-        """Those that are known, in the units of the (scaled) data."""
-        return self.spectrum.singular_values * self.spectrum.scale
-
-    @property
-    def shrunk_singular_values(self) -> np.ndarray:
-        return self.solution.shrunk_singular_values
-
-    @property
-    def threshold(self) -> float:
-        return self.solution.threshold
-
-    @property
-    def rank_posterior(self) -> np.ndarray:
-        return self.solution.rank_posterior
-
-    @property
-    def n_iter(self) -> int:
-        """Steps taken; the closed form is one."""
-        return 1 if self.trace is None else len(self.trace)
-
-
-def fit(X: Any, options: Options) -> Fit:
+def fit(X: Any, options: Options) -> PCAFit:
     """Fit an array, a sparse matrix, a source of blocks or partitions of a Dask collection."""
     if options.noise == "per-feature":
         return _fit_per_feature(X, options)
@@ -141,7 +99,7 @@ def fit(X: Any, options: Options) -> Fit:
     return from_decomposition(found, options, scale)
 
 
-def from_decomposition(found: Decomposition, options: Options, scale: Array = None) -> Fit:
+def from_decomposition(found: Decomposition, options: Options, scale: Array = None) -> PCAFit:
     """The fit of data that have been decomposed already."""
     solution = options.plan(found.spectrum)
     components = fixed_signs(found.right(solution.rank))
@@ -149,7 +107,7 @@ def from_decomposition(found: Decomposition, options: Options, scale: Array = No
     return _finished(found, solution, components, gamma, scale)
 
 
-def _iterated(found: Decomposition, options: Options, scale: Array) -> Fit:
+def _iterated(found: Decomposition, options: Options, scale: Array) -> PCAFit:
     """The fit by sweeps, which need the singular values alone, and all of them."""
     closed = options.plan(found.spectrum)
     result = iterative.solve(
@@ -184,7 +142,7 @@ def _marked(options: Options, *data: np.ndarray) -> inference.Looping:
 
 def _finished(
     found: Decomposition, solution: Solution, components: Array, gamma: np.ndarray, scale: Array
-) -> Fit:
+) -> PCAFit:
     """The fit that a solution leads to."""
     xp = array_namespace(components)
     if scale is None:
@@ -199,10 +157,12 @@ def _finished(
         scale=scale,
         M=M,
     )
-    return Fit(
+    return PCAFit(
         posterior=posterior,
-        solution=solution,
         spectrum=found.spectrum,
+        shrunk_singular_values=solution.shrunk_singular_values,
+        rank_posterior=solution.rank_posterior,
+        threshold=solution.threshold,
         n_samples=found.n_samples,
         free_energy=solution.free_energy + M * float(xp.sum(xp.log(scale))),
         noise_variance=solution.noise_variance,
@@ -212,7 +172,7 @@ def _finished(
     )
 
 
-def _fit_per_feature(X: Any, options: Options) -> Fit:
+def _fit_per_feature(X: Any, options: Options) -> PCAFit:
     """Alternate between the closed form with unit noise and the noise of each feature."""
     data, mean, n = _feature_moments(X, center=options.center)
     M = data.M
@@ -234,10 +194,12 @@ def _fit_per_feature(X: Any, options: Options) -> Fit:
         scale=to_namespace(np.sqrt(state.psi), like),
         M=M,
     )
-    return Fit(
+    return PCAFit(
         posterior=posterior,
-        solution=state.solution,
         spectrum=state.spectrum,
+        shrunk_singular_values=state.solution.shrunk_singular_values,
+        rank_posterior=state.solution.rank_posterior,
+        threshold=state.solution.threshold,
         n_samples=n,
         free_energy=float(run.trace.free_energy[-1]),
         noise_variance=np.where(data.squares > 0, state.psi, 0.0),

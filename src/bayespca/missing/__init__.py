@@ -3,6 +3,6 @@
 from bayespca.lowrank import holes_posterior as posterior
 from bayespca.lowrank.holes_posterior import Posterior
 
-from .dense.fit import Fit, Options, fit
+from .dense.fit import Options, fit
 
-__all__ = ["Fit", "Options", "Posterior", "fit", "posterior"]
+__all__ = ["Options", "Posterior", "fit", "posterior"]

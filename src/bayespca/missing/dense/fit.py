@@ -16,13 +16,14 @@ from bayespca.lowrank.factors import Factors
 from bayespca.lowrank.factors import Prior as FactorPrior
 from bayespca.lowrank.holes import Holes, Sample, Table, observed
 from bayespca.lowrank.holes_posterior import Posterior
+from bayespca.lowrank.records import PCAFit
 from bayespca.lowrank.rows import Columns
 from bayespca.sources.partitions import Partitions, watched
 from bayespca.sources.seen import seen
 from bayespca.spectrum.families import MAP, PB_A, PB_B, VB
 from bayespca.spectrum.methods import METHODS
 from bayespca.spectrum.priors import GivenPrior, Prior
-from bayespca.spectrum.records import Spectrum, Status
+from bayespca.spectrum.records import Spectrum
 from bayespca.spectrum.solving import borrowed_noise, solve
 from bayespca.spectrum.tolerances import (
     GONE,
@@ -47,34 +48,6 @@ from .step import (
 
 
 @dataclass(frozen=True)
-class Fit:
-    """A finished fit of data with holes; names as in `linear.Fit`."""
-
-    posterior: Posterior
-    spectrum: Spectrum
-    shrunk_singular_values: FloatArray
-    rank_posterior: FloatArray
-    n_samples: int
-    free_energy: float
-    noise_variance: float | FloatArray
-    trace: inference.Trace
-    converged: bool
-    status: Status
-    engine: str = "holes"
-    # Which components there are is decided by the free energy alone: there is no threshold.
-    threshold: float = float("nan")
-    miss_probability: float = 0.0
-
-    @property
-    def singular_values(self) -> FloatArray:
-        return self.spectrum.singular_values
-
-    @property
-    def n_iter(self) -> int:
-        return len(self.trace)
-
-
-@dataclass(frozen=True)
 class Options:
     """What a user may ask of a fit; names and meanings as in `BayesianPCA`."""
 
@@ -90,7 +63,7 @@ class Options:
     looping: inference.Looping = field(default_factory=inference.Looping)
 
 
-def fit(X: Array, options: Options) -> Fit:
+def fit(X: Array, options: Options) -> PCAFit:
     """Fit a matrix of floats with NaN in its holes, where it is: in memory, on a device, on Dask.
 
     Rows and columns without any value take no part: the former have the prior's scores, the latter
@@ -288,7 +261,7 @@ def _finished(
     solved: Solved,
     table: Table,
     options: Options,
-) -> Fit:
+) -> PCAFit:
     run, model = solved.run, solved.model
     data, n, live, status = table.data, table.n_samples, table.live, table.status
     p, state = live.size, run.state
@@ -305,7 +278,7 @@ def _finished(
     variances = read.latent_variance_of_scores(posterior)
     gamma = np.sqrt(M * (variances + posterior.noise_variance))
     free_energy = _free_energy(run, data, model, options)
-    return Fit(
+    return PCAFit(
         posterior=posterior,
         spectrum=spectrum_as_if_complete(gamma, (p, M), posterior.noise_variance),
         shrunk_singular_values=np.sqrt(M * variances),

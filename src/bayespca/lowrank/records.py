@@ -1,0 +1,126 @@
+"""What is left of a fitted PCA, whether its data had holes or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from bayespca.arrays.types import FloatArray, Matrix, Vector
+from bayespca.inference.result import Fit
+from bayespca.spectrum.records import Spectrum
+
+from . import holes_posterior, posterior
+
+PCAPosterior: TypeAlias = posterior.Posterior | holes_posterior.Posterior
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PCAFit(Fit[PCAPosterior]):
+    """A finished PCA of n rows.
+
+    `free_energy` is that of the data as given, before scaling; `noise_variance` that of the scaled
+    data, an array where each feature has its own.
+
+    Attributes
+    ----------
+    spectrum
+        The singular values that are known; with holes, those that complete data would show.
+    shrunk_singular_values
+        Those of the posterior mean of the low-rank matrix.
+    noise_variance
+        Estimated or given.
+    threshold
+        Singular values above it are kept; NaN where free energies decide.
+    n_samples
+        Rows of the data.
+    engine
+        The one that ran; "holes" for data with holes.
+    miss_probability
+        Bound on the probability that a randomized engine missed a component.
+    """
+
+    spectrum: Spectrum
+    shrunk_singular_values: Vector
+    noise_variance: float | Vector
+    n_samples: int
+    threshold: float = float("nan")
+    engine: str = "holes"
+    miss_probability: float = 0.0
+
+    @property
+    def singular_values(self) -> FloatArray:
+        """Those that are known, in the units of the (scaled) data."""
+        return self.spectrum.singular_values * self.spectrum.scale
+
+    @property
+    def n_components(self) -> int:
+        return int(self.posterior.components.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        return int(self.posterior.components.shape[1])
+
+    def check(self) -> None:
+        """Raise ValueError unless the parts belong together."""
+        k, p = self.n_components, self.n_features
+        noises = np.shape(self.noise_variance)
+        if self.shrunk_singular_values.shape != (k,) or noises not in ((), (p,)):
+            raise ValueError(
+                f"its arrays are not of the sizes that {k} components in {p} features have"
+            )
+        if not self.rank_posterior.size > k:
+            raise ValueError("its components have no place among its ranks")
+        _check_spectrum(self)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class VariationalFit(Fit[holes_posterior.Posterior]):
+    """A finished fit of Bishop's model to n rows.
+
+    Attributes
+    ----------
+    spectrum
+        The singular values that are known; with holes, those that complete data would show.
+    weights
+        ⟨W⟩ of all q columns (p, q), those that are on first.
+    alpha
+        ⟨α⟩ of these columns.
+    noise_variance
+        1/⟨τ⟩.
+    n_samples
+        Rows of the data.
+    engine
+        The one that found the singular values; "holes" for data with holes.
+    """
+
+    spectrum: Spectrum
+    weights: Matrix
+    alpha: Vector
+    noise_variance: float
+    n_samples: int
+    engine: str = "holes"
+
+    @property
+    def n_components(self) -> int:
+        """Columns that are not switched off."""
+        return int(self.posterior.components.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        return int(self.posterior.components.shape[1])
+
+    def check(self) -> None:
+        """Raise ValueError unless the parts belong together."""
+        k, q = self.n_components, self.alpha.size
+        if self.weights.shape != (self.n_features, q) or k > q:
+            raise ValueError("its weights are not of the size that its components have")
+        _check_spectrum(self)
+
+
+def _check_spectrum(fit: PCAFit | VariationalFit) -> None:
+    k, spectrum = fit.n_components, fit.spectrum
+    size, (features, samples) = spectrum.singular_values.size, spectrum.shape
+    if k > size or features > fit.n_features or samples > fit.n_samples:
+        raise ValueError("its spectrum does not belong to its components")
