@@ -12,7 +12,7 @@ from timing import heading, line, once, paired
 
 from bayespca.arrays.threads import one_blas_thread
 from bayespca.estimators import _distant_ratings, _ratings
-from bayespca.lowrank.holes import observed
+from bayespca.lowrank.observing import observed
 from bayespca.missing import ratings
 from bayespca.missing.dense import partitioned as holes
 from bayespca.missing.ratings import step as sweeps

@@ -75,7 +75,7 @@ def one_sweep() -> None:
     """100,000×300 with 30 % holes: a sweep against its floating-point work at the rate of BLAS, and
     the memory of a fit.
     """
-    from bayespca.lowrank.holes import observed
+    from bayespca.lowrank.observing import observed
 
     n, p, H = 100_000, 300, 20
     heading(f"{n:,}×{p}, 30 % missing, {H} components: one sweep, and the memory of a fit")

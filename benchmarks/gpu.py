@@ -185,7 +185,7 @@ def with_holes(n: int, p: int, rank: int, dtype: Any) -> None:
     """One sweep against its matrix products: those of masks and values with packed moments."""
     import torch
 
-    from bayespca.lowrank.holes import observed
+    from bayespca.lowrank.observing import observed
 
     heading(
         f"{n:,}×{p} {str(dtype).removeprefix('torch.')}, 30 % missing: one sweep, {rank} components"

@@ -14,8 +14,10 @@ from bayespca.arrays import parallel
 from bayespca.arrays.threads import one_blas_thread
 from bayespca.lowrank import holes as data_module
 from bayespca.lowrank import kernels
+from bayespca.lowrank import patterns as patterns_module
 from bayespca.lowrank.compiled import by_loops
-from bayespca.lowrank.holes import _hashes, observed, patterns_of, sorted_by_pattern
+from bayespca.lowrank.observing import observed, sorted_by_pattern
+from bayespca.lowrank.patterns import _hashes, patterns_of
 from bayespca.lowrank.rows import Columns, latent, sums_over_rows
 
 from .patterns import SHAPES, fresh, one_by_one, problem
@@ -189,7 +191,7 @@ def test_patterns_are_the_different_rows(p):
 def test_hashes_that_collide_do_no_harm(monkeypatch):
     seen = np.random.default_rng(0).random((50, 9)) < 0.5
     assert len(np.unique(_hashes(np.packbits(seen, axis=1)))) == len(np.unique(seen, axis=0))
-    monkeypatch.setattr(data_module, "_hashes", lambda bits: np.zeros(len(bits)))
+    monkeypatch.setattr(patterns_module, "_hashes", lambda bits: np.zeros(len(bits)))
     first, which = patterns_of(seen)
     np.testing.assert_array_equal(seen[first][which], seen)
     assert len(first) == len(np.unique(seen, axis=0))

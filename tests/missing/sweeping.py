@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from bayespca import inference
-from bayespca.lowrank.holes import observed
+from bayespca.lowrank.observing import observed
 from bayespca.lowrank.rows import latent
 from bayespca.missing.dense.fit import Options, _run
 from bayespca.missing.dense.step import columns_of

@@ -14,7 +14,7 @@ from bayespca.arrays.packing import inverses, packed, packed_beside_last, times,
 from bayespca.inference import Checkpoint
 from bayespca.lowrank import holes_posterior as read
 from bayespca.lowrank import rows
-from bayespca.lowrank.holes import observed
+from bayespca.lowrank.observing import observed
 from bayespca.missing.dense import step as vb
 
 from .sweeping import swept

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bayespca import inference
 from bayespca.linear.variational import fit as complete
 from bayespca.lowrank import variational as hierarchy
-from bayespca.lowrank.holes import observed
+from bayespca.lowrank.observing import observed
 from bayespca.lowrank.rows import latent
 from bayespca.lowrank.variational import Hyper
 from bayespca.missing.variational import fit as variational

@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import bayespca
 from bayespca import BayesianPCA
 from bayespca.estimators import RankWarning
-from bayespca.lowrank.holes import observed
+from bayespca.lowrank.observing import observed
 from bayespca.sources.partitions import ClusterError
 
 dask = pytest.importorskip("dask")

@@ -11,7 +11,8 @@ import pytest
 from bayespca import BayesianPCA, inference, missing
 from bayespca.arrays import parallel
 from bayespca.arrays.packing import unpacked
-from bayespca.lowrank.holes import Table, observed
+from bayespca.lowrank.holes import Table
+from bayespca.lowrank.observing import observed
 from bayespca.missing import ratings
 from bayespca.missing.dense import step as vb
 from bayespca.missing.dense.fit import _finished, _run

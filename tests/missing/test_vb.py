@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bayespca import BayesianPCA, inference
-from bayespca.lowrank.holes import observed
+from bayespca.lowrank.observing import observed
 from bayespca.missing.dense import step as vb
 from bayespca.missing.dense.fit import Options, _model, _most, _searched
 from bayespca.missing.dense.start import fill, start

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.missing.dense.partitioned import total_over
 from bayespca.missing.ratings.data import Side
 from bayespca.missing.ratings.partitioned import DistantRatings, UserCells, scaled
 from bayespca.sources.partitions import (
@@ -19,6 +18,7 @@ from bayespca.sources.partitions import (
     mapped_parts,
     reduced,
 )
+from bayespca.sources.sums import total_over
 
 from . import _identifiers, _ratings
 

@@ -26,8 +26,9 @@ from bayespca.arrays.places import at, taken
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.spectrum.tolerances import LEAST_RIDGE, UNDETERMINED
 
-from .holes import Block, Holes, new_rows
-from .kernels import given_gram
+from .density import low_rank_normal
+from .holes import Block, Holes
+from .observing import new_rows
 from .rows import Columns, latent, suited_blocks
 
 
@@ -291,35 +292,14 @@ def precision(posterior: Posterior) -> Array:
 
 
 def log_density(posterior: Posterior, X: Array) -> Array:
-    """Log density of the cells that are there in each row.
-
-    Under N(0, BBᵀ + ψ), −2 log p(z) = Σⱼ(zⱼ − bⱼᵀa)²/ψⱼ + ‖a‖² − log|Σ| + Σⱼlog 2πψⱼ over these
-    cells, where a and Σ are mean and covariance of the scores given z. What lies off the components
-    is formed before it is squared, so that rows near them keep their digits.
-    """
-    data = _rows(posterior, X)
-    B, psi = _weights(posterior), _noise_at_unit_scale(posterior)
-    k, xp = B.shape[1], array_namespace(data.values)
-    over = B / psi[:, None]
-    outer, weights, directions, precisions, logs = (
-        at(data.values, values)
-        for values in (
-            packed(over[:, :, None] * B[:, None, :]),
-            over,
-            B.T,
-            1 / psi,
-            np.log(2 * np.pi * psi) + 2 * np.log(data.unit),
-        )
-    )
+    """Log density of the cells that are there in each row, under the predictive Gaussian."""
+    data, B = _rows(posterior, X), _weights(posterior)
+    normal = low_rank_normal(B, _noise_at_unit_scale(posterior), scale=data.unit, like=data.values)
 
     def work(block: Block) -> Array:
-        gram, pull = xp.matmul(block.mask, outer).T, xp.matmul(block.values, weights)
-        a, _, log_dets = given_gram(gram, pull, block.starts, np.ones(k), 1.0)
-        rest = (block.values - xp.matmul(a, directions)) * taken(block.mask, block.pattern)
-        distance = xp.matmul(rest * rest, precisions) + xp.sum(a * a, axis=1)
-        return -0.5 * (distance + taken(xp.matmul(block.mask, logs) - log_dets, block.pattern))
+        return normal.log_densities(block.values, block.mask, block.starts)
 
-    return _typed(posterior, _by_block(data, k, work))
+    return _typed(posterior, _by_block(data, B.shape[1], work))
 
 
 def sample(posterior: Posterior, n: int, rng: np.random.Generator) -> Array:

@@ -19,6 +19,8 @@ from bayespca.arrays.packing import inverses, packed, unpacked
 from bayespca.arrays.places import at, taken
 from bayespca.arrays.types import Array, FloatArray
 
+from .patterns import pattern_of_rows
+
 Starts = NDArray[np.intp]
 
 # Multiplications of a sweep beyond which a compiled kernel is worth the seconds of its compilation,
@@ -124,11 +126,6 @@ def given_gram(
         of_row = cov if pull.shape[0] == m else taken(cov, pattern_of_rows(starts))
         a = xp.matmul(of_row, pull[:, :, None])[:, :, 0]
     return a / s2, cov, log_dets
-
-
-def pattern_of_rows(starts: Starts) -> NDArray[np.intp]:
-    """Which pattern each row has."""
-    return np.repeat(np.arange(starts.size - 1), np.diff(starts))
 
 
 def _squares(rows: FloatArray, starts: Starts) -> FloatArray:

@@ -15,7 +15,8 @@ from array_api_compat import array_namespace
 from bayespca.arrays.namespaces import to_namespace
 from bayespca.arrays.types import Array
 from bayespca.spectrum.records import Solution
-from bayespca.spectrum.tolerances import LOG_2PI
+
+from .density import log_density_of_complete
 
 
 @dataclass(frozen=True)
@@ -158,21 +159,14 @@ def precision(posterior: Posterior) -> Array:
 
 
 def log_density(posterior: Posterior, X: Array) -> Array:
-    """Log density of each row under a Gaussian with the predictive mean and covariance.
-
-    What lies off the components is formed before it is squared, so that rows near them keep their
-    digits.
-    """
-    xp = array_namespace(X)
-    W, s, d = posterior.components, _noise_floor(posterior), posterior.latent_variance
-    Z = _standardised(posterior, X)
-    T = xp.matmul(Z, W.T)
-    off = Z - xp.matmul(T, W)
-    distance = xp.sum(off * off, axis=1) / s + xp.sum(T * T / (d + s), axis=1)
-    p, k = W.shape[1], W.shape[0]
-    log_det = float(xp.sum(xp.log(d + s))) + (p - k) * float(np.log(s))
-    log_det += 2 * float(xp.sum(xp.log(posterior.scale)))
-    return -0.5 * (distance + (p * LOG_2PI + log_det))
+    """Log density of each row under a Gaussian with the predictive mean and covariance."""
+    return log_density_of_complete(
+        _standardised(posterior, X),
+        posterior.components,
+        spread=posterior.latent_variance,
+        noise=_noise_floor(posterior),
+        scale=posterior.scale,
+    )
 
 
 def sample(posterior: Posterior, n: int, rng: np.random.Generator) -> Array:

@@ -14,8 +14,9 @@ from bayespca.arrays.types import Array, FloatArray
 from bayespca.lowrank import holes_posterior as read
 from bayespca.lowrank.factors import Factors
 from bayespca.lowrank.factors import Prior as FactorPrior
-from bayespca.lowrank.holes import Holes, Sample, Table, observed
+from bayespca.lowrank.holes import Holes, Sample, Table
 from bayespca.lowrank.holes_posterior import Posterior
+from bayespca.lowrank.observing import observed
 from bayespca.lowrank.records import PCAFit
 from bayespca.lowrank.rows import Columns
 from bayespca.sources.partitions import Partitions, watched

@@ -16,18 +16,11 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.namespaces import row_blocks
 from bayespca.arrays.types import FloatArray
-from bayespca.lowrank.holes import (
-    Holes,
-    Shares,
-    Table,
-    Total,
-    added,
-    counts_and_totals,
-    new_rows,
-    units,
-)
+from bayespca.lowrank.holes import Holes, Shares, Table, Total
+from bayespca.lowrank.observing import counts_and_totals, new_rows, units
 from bayespca.sources.partitions import Partitions, computed, kept, mapped, mapped_parts, reduced
 from bayespca.sources.seen import Few, check_any_value, few, little_known
+from bayespca.sources.sums import added, total_over
 from bayespca.spectrum.tolerances import EPS
 
 Block = NDArray[Any]
@@ -63,12 +56,6 @@ class DistantHoles(Shares):
         kind = np.dtype(np.float64)
         chunks = tuple(mapped_parts(rows, self.blocks, broadcast=given))
         return Partitions(chunks, self.shape[1], kind, stored=kind, lengths=self.lengths)
-
-
-def total_over(blocks: tuple[Delayed, ...], sums: Callable[..., Total], *given: Any) -> Total:
-    """What a function sums up over a block, of all blocks: a pass and a tree of sums."""
-    found: Total = computed(reduced(mapped_parts(sums, blocks, broadcast=given), added))[0]
-    return found
 
 
 def prepared(X: Partitions, *, center: bool, scale: bool) -> Table:

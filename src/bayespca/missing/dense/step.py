@@ -37,6 +37,7 @@ from bayespca.inference.rounding import is_rounding
 from bayespca.lowrank.factors import Factors
 from bayespca.lowrank.holes import Sample
 from bayespca.lowrank.kernels import given_gram
+from bayespca.lowrank.moments import FactorMoments
 from bayespca.lowrank.rows import Columns, Sums, log_precision_along, second_moments, sums_over_rows
 from bayespca.spectrum.families import VB
 from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES, LOG_2PI, VANISHED, VANISHING
@@ -211,14 +212,16 @@ def _settled(
         counts=data.column_counts,
         squares=squares,
         residuals=squares + misfit + (0.0 if idle is None else idle.overlap),
-        Sa=Sa,
-        Sb=Sb,
-        prior_a=prior_a,
-        prior_b=prior_b,
-        log_det_a=float(log_det_a) + data.freedom * log_det,
-        log_det_b=float(log_det_b) - p * log_det * family.integrates_b,
+        moments=FactorMoments(
+            Sa=Sa,
+            Sb=Sb,
+            prior_a=prior_a,
+            prior_b=prior_b,
+            log_det_a=float(log_det_a) + data.freedom * log_det,
+            log_det_b=float(log_det_b) - p * log_det * family.integrates_b,
+            n_gone=state.n_gone if model.factors.prior.is_learned else model.most - H,
+        ),
         noise_variance=state.noise_variance,
-        n_gone=state.n_gone if model.factors.prior.is_learned else model.most - H,
         idle=idle,
     )
     state = replace(state, b=b, b_cov=b_cov, prior_a=prior_a, prior_b=prior_b)
@@ -262,8 +265,8 @@ class _Turn:
 class Parts:
     """What the free energy is made of.
 
-    Of each column: counts are the observed cells, squares is Σx², residuals Σ⟨(x − b̃ᵀã)²⟩. Sa and
-    Sb are ⟨‖·‖²⟩ of the columns of A and B.
+    Of each column: counts are the observed cells, squares is Σx², residuals Σ⟨(x − b̃ᵀã)²⟩. Where B
+    is point-estimated, `moments.log_det_b` is that of μ.
     """
 
     factors: Factors
@@ -271,14 +274,8 @@ class Parts:
     counts: FloatArray
     squares: FloatArray
     residuals: FloatArray
-    Sa: FloatArray
-    Sb: FloatArray
-    prior_a: FloatArray
-    prior_b: FloatArray
-    log_det_a: float
-    log_det_b: float
+    moments: FactorMoments
     noise_variance: float
-    n_gone: int
     idle: Idle | None
 
     @property
@@ -288,16 +285,28 @@ class Parts:
         The flat prior of μⱼ has density √nⱼ, so that complete data have the free energy of M rows
         without a mean.
         """
-        s2, N, p = self.noise_variance, float(self.counts.sum()), self.counts.size
-        likelihood = 0.5 * (N * np.log(2 * np.pi * s2) + float(self.residuals.sum()) / s2)
-        of_a = self.factors.energy_of_a(self.Sa, self.prior_a, self.log_det_a)
-        joint = self.factors.family.integrates_b
-        of_b = self.factors.energy_of_b(self.Sb, self.prior_b, self.log_det_b if joint else 0.0)
-        of_mean = 0.0 if joint else -0.5 * self.log_det_b
+        energy = self.moments.free_energy(
+            self.factors,
+            residual=float(self.residuals.sum()),
+            n_cells=float(self.counts.sum()),
+            noise_variance=self.noise_variance,
+        )
+        return float(energy + self._energy_of_mean + self._energy_of_others)
+
+    @property
+    def _energy_of_mean(self) -> float:
+        energy = 0.0 if self.factors.family.integrates_b else -0.5 * self.moments.log_det_b
         if self.has_mean:
-            of_mean -= 0.5 * (p * (1 + LOG_2PI) + np.log(np.maximum(self.counts, 1)).sum())
-        left = self.n_gone * self.factors.gone_energy if self.idle is None else self.idle.energy
-        return float(likelihood + of_a + of_b + of_mean + left)
+            p = self.counts.size
+            energy -= 0.5 * (p * (1 + LOG_2PI) + np.log(np.maximum(self.counts, 1)).sum())
+        return energy
+
+    @property
+    def _energy_of_others(self) -> float:
+        """The components that are idle, or gone."""
+        if self.idle is not None:
+            return self.idle.energy
+        return self.moments.n_gone * self.factors.gone_energy
 
     def at_best_noise(self, least: float | None) -> Parts:
         """With the noise where the free energy is lowest, unless it is given."""
@@ -337,8 +346,12 @@ def _with_best_psi(state: State, parts: Parts, model: Model) -> tuple[State, Par
         parts,
         squares=parts.squares / phi,
         residuals=parts.residuals / phi,
-        Sb=(loadings / phi[:, None]).sum(axis=0),
-        log_det_b=parts.log_det_b - _integrated_entries(parts, H) * float(np.log(phi).sum()),
+        moments=replace(
+            parts.moments,
+            Sb=(loadings / phi[:, None]).sum(axis=0),
+            log_det_b=parts.moments.log_det_b
+            - _integrated_entries(parts, H) * float(np.log(phi).sum()),
+        ),
         idle=None if parts.idle is None else parts.idle.rescaled(phi),
     )
     there = at(state.b, phi)
@@ -373,17 +386,18 @@ def _with_components_that_pay(
         return _without_weakest(state, parts, turn, before, model)
     if model.has_idle or model.keeps_all:
         return state, parts
-    size = float(parts.squares.sum())
-    gone = np.flatnonzero(parts.Sa * parts.Sb <= VANISHED**2 * size)
+    size, moments = float(parts.squares.sum()), parts.moments
+    gone = np.flatnonzero(moments.Sa * moments.Sb <= VANISHED**2 * size)
     if parts.factors.prior.is_learned:
-        gone = np.union1d(gone, np.flatnonzero(parts.prior_a <= parts.factors.least))
+        gone = np.union1d(gone, np.flatnonzero(moments.prior_a <= parts.factors.least))
     present = np.ones(state.rank + 1)
     settled = state
     for h in gone[::-1]:
         parts = _parts_without(parts, h, present, settled, turn, before)
-        parts = replace(parts, n_gone=parts.n_gone + 1)
+        moments = replace(parts.moments, n_gone=parts.moments.n_gone + 1)
+        parts = replace(parts, moments=moments)
         state, present[h] = without_component(state, h), 0.0
-    return replace(state, n_gone=parts.n_gone), parts
+    return replace(state, n_gone=parts.moments.n_gone), parts
 
 
 def _without_weakest(
@@ -421,12 +435,7 @@ def _parts_without(
     return replace(
         parts,
         residuals=parts.residuals - lost,
-        Sa=np.delete(parts.Sa, h),
-        Sb=np.delete(parts.Sb, h),
-        prior_a=np.delete(parts.prior_a, h),
-        prior_b=np.delete(parts.prior_b, h),
-        log_det_a=parts.log_det_a + data.share * float(in_a),
-        log_det_b=parts.log_det_b + float(in_b),
+        moments=parts.moments.without(h, along_a=data.share * float(in_a), along_b=float(in_b)),
     )
 
 

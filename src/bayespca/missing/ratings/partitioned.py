@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from bayespca import inference
 from bayespca.arrays.packing import unpacked
 from bayespca.arrays.types import FloatArray
-from bayespca.missing.dense.partitioned import total_over
 from bayespca.sources.partitions import computed, kept, mapped_parts
+from bayespca.sources.sums import total_over
 
 from .cells import chunks
 from .data import Side

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from bayespca import inference
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank import variational as hierarchy
-from bayespca.lowrank.holes import Holes, observed
+from bayespca.lowrank.holes import Holes
+from bayespca.lowrank.observing import observed
 from bayespca.lowrank.variational import Fit, Hyper
 from bayespca.missing.dense.fit import spectrum_as_if_complete
 from bayespca.sources.seen import seen

@@ -1,0 +1,89 @@
+"""Normal densities whose covariance is low-rank plus noise, of whole rows and of rows with holes.
+
+Under N(0, LLᵀ + diag ψ), with sums over the cells of a row that are there,
+
+    G = I + Σⱼ lⱼlⱼᵀ/ψⱼ,    a = G⁻¹Σⱼ lⱼzⱼ/ψⱼ,
+    −2 log p(z) = Σⱼ(zⱼ − lⱼᵀa)²/ψⱼ + ‖a‖² + log|G| + Σⱼ log 2πψⱼ,
+
+where a and G⁻¹ are mean and covariance of the scores given z. G depends on the pattern of holes
+alone. What lies off the components is formed before it is squared, so that rows near them keep
+their digits. `scale` is what columns were divided by: densities are those of scale·z.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayespca.arrays.namespaces import array_namespace
+from bayespca.arrays.packing import packed
+from bayespca.arrays.places import at, taken
+from bayespca.arrays.types import Array, FloatArray
+from bayespca.spectrum.tolerances import LOG_2PI
+
+from .kernels import given_gram
+from .patterns import Places, pattern_of_rows
+
+
+def log_density_of_complete(
+    Z: Array, directions: Array, *, spread: Array, noise: float, scale: Array
+) -> Array:
+    """log N(z; 0, Wᵀ diag(spread) W + noise·I) of each row, less Σ log scale.
+
+    The `directions` W are orthonormal rows, so that nothing has to be inverted.
+    """
+    xp = array_namespace(Z)
+    k, p = directions.shape
+    T = xp.matmul(Z, directions.T)
+    off = Z - xp.matmul(T, directions)
+    distance = xp.sum(off * off, axis=1) / noise + xp.sum(T * T / (spread + noise), axis=1)
+    log_det = float(xp.sum(xp.log(spread + noise))) + (p - k) * float(np.log(noise))
+    log_det += 2 * float(xp.sum(xp.log(scale)))
+    return -0.5 * (distance + (p * LOG_2PI + log_det))
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankNormal:
+    """N(0, LLᵀ + diag ψ) for rows with holes; made by `low_rank_normal`, arrays are where rows are.
+
+    `outer` are packed lⱼlⱼᵀ/ψⱼ, `pull` is L/ψ, `loadings` Lᵀ, `precisions` 1/ψ, and `logs` are
+    log 2πψ, those of the scale included.
+
+    Rows are given by their values, 0 in holes, (n, p), and those with the same holes are together:
+    `mask` is 1.0 where a pattern has cells (m, p), its rows begin at one of `starts` (m + 1,).
+    """
+
+    outer: Array
+    pull: Array
+    loadings: Array
+    precisions: Array
+    logs: Array
+
+    @property
+    def rank(self) -> int:
+        return int(self.loadings.shape[0])
+
+    def scores(self, values: Array, mask: Array, starts: Places) -> tuple[Array, Array, Array]:
+        """a of each row (n, k), and of each pattern G⁻¹ (m, k, k) and log|G⁻¹| (m,)."""
+        xp = array_namespace(values)
+        gram, pull = xp.matmul(mask, self.outer).T, xp.matmul(values, self.pull)
+        return given_gram(gram, pull, starts, np.ones(self.rank), 1.0)
+
+    def log_densities(self, values: Array, mask: Array, starts: Places) -> Array:
+        """Log density of the cells that are there, for each row."""
+        xp, pattern = array_namespace(values), pattern_of_rows(starts)
+        a, _, log_dets = self.scores(values, mask, starts)
+        rest = (values - xp.matmul(a, self.loadings)) * taken(mask, pattern)
+        distance = xp.matmul(rest * rest, self.precisions) + xp.sum(a * a, axis=1)
+        return -0.5 * (distance + taken(xp.matmul(mask, self.logs) - log_dets, pattern))
+
+
+def low_rank_normal(
+    loadings: FloatArray, noises: FloatArray, *, scale: FloatArray, like: Array
+) -> LowRankNormal:
+    """From L (p, k) and ψ (p,), for rows that are where `like` is."""
+    over = loadings / noises[:, None]
+    outer = packed(over[:, :, None] * loadings[:, None, :])
+    logs = np.log(2 * np.pi * noises) + 2 * np.log(scale)
+    return LowRankNormal(*(at(like, a) for a in (outer, over, loadings.T, 1 / noises, logs)))

@@ -1,0 +1,135 @@
+"""From a matrix with NaN to `Holes`: location and size of columns, and which rows are alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.namespaces import (
+    array_namespace,
+    cast,
+    device,
+    is_numpy_array,
+    row_blocks,
+    to_numpy,
+)
+from bayespca.arrays.places import at, taken
+from bayespca.arrays.types import Array, FloatArray
+from bayespca.spectrum.tolerances import EPS
+
+from .holes import Holes, floats, squares_of_columns
+from .patterns import arranged
+
+
+def observed(X: Array, *, center: bool, scale: bool) -> Holes:
+    """Sort out a matrix with NaN: where columns lie, how large they are, which rows are alike.
+
+    All columns have one unit unless they are scaled, so that a single noise variance keeps its
+    meaning; a column that does not vary keeps the common one.
+    """
+    seen = _seen(X)
+    counts, totals = counts_and_totals(X)
+    location = totals / np.maximum(counts, 1) if center else np.zeros(counts.size)
+    data = _sorted(X, seen, location, np.ones(counts.size), centred=center)
+    largest = _largest(data.values)
+    for j in np.flatnonzero(largest <= len(data.order) * EPS * np.abs(location)):
+        if _is_constant(to_numpy(X[:, int(j)])):
+            # What is left of it is rounding, which is not to be taken for data.
+            data.values[:, int(j)] = largest[j] = 0.0
+    # Squares of what is divided by the largest neither overflow nor vanish.
+    size = float(largest.max()) or 1.0
+    unit = size * units(squares_of_columns(data.values, size), counts, center=center, scale=scale)
+    values = data.values
+    values /= at(values, unit)
+    return replace(data, unit=unit)
+
+
+def units(squares: FloatArray, counts: FloatArray, *, center: bool, scale: bool) -> FloatArray:
+    """What columns are divided by, from Σ(x − location)² of each."""
+    unit = np.full(counts.size, np.sqrt(squares.sum() / max(counts.sum(), 1)) or 1.0)
+    if not scale:
+        return unit
+    std = np.sqrt(squares / np.maximum(counts - center, 1))
+    return np.where(std > 0, std, unit)
+
+
+def new_rows(X: Array, *, location: Array, unit: Array, centred: bool = True) -> Holes:
+    """Rows with NaN, in units that are given."""
+    return _sorted(X, _seen(X), to_numpy(location), to_numpy(unit), centred=centred)
+
+
+def sorted_by_pattern(
+    values: Array,
+    seen: Array,
+    location: FloatArray,
+    unit: FloatArray,
+    *,
+    centred: bool = True,
+) -> Holes:
+    """The record of values with zeros in their holes."""
+    order, starts, first = arranged(to_numpy(seen))
+    if first.size < order.size:  # else there is nothing to be gained by sorting
+        values, seen = taken(values, order), taken(seen, first)
+    return Holes(values, seen, starts, order, location, unit, centred)
+
+
+def _seen(X: Array) -> Array:
+    """True where observed: NaN alone is not equal to itself."""
+    return X == X  # noqa: PLR0124
+
+
+def counts_and_totals(X: Array) -> tuple[FloatArray, FloatArray]:
+    """Observed cells of each column, and Σx over them."""
+    xp, p = array_namespace(X), X.shape[1]
+    counts, totals = np.zeros(p), np.zeros(p)
+    for rows in row_blocks(X):
+        known = _seen(X[rows, :])
+        counts += to_numpy(xp.sum(floats(known), axis=0))
+        cells = xp.astype(X[rows, :], xp.float64, copy=True)
+        totals += to_numpy(xp.sum(_without_holes(cells, known), axis=0))
+    return counts, totals
+
+
+def _sorted(
+    X: Array, seen: Array, location: FloatArray, unit: FloatArray, *, centred: bool
+) -> Holes:
+    """(X − location)/unit, written where its rows belong: there is no second copy of it."""
+    xp = array_namespace(X)
+    # Which rows are alike is found out on the host: what is observed is brought there once.
+    order, starts, first = arranged(to_numpy(seen))
+    some_alike = first.size < order.size
+    less, over = at(X, location), at(X, unit)
+    values = xp.empty(X.shape, dtype=xp.float64, device=device(X))
+    for rows in row_blocks(X):
+        cells, known = X[rows, :], seen[rows, :]
+        if some_alike:
+            cells, known = taken(X, order[rows]), taken(seen, order[rows])
+        values[rows, :] = _without_holes((cast(cells, xp.float64) - less) / over, known)
+    patterns = taken(seen, first) if some_alike else seen
+    return Holes(values, patterns, starts, order, location, unit, centred)
+
+
+def _without_holes(cells: Array, seen: Array) -> Array:
+    """Cells with 0 where nothing was observed, in the memory of the cells where that can be."""
+    if not is_numpy_array(cells):
+        xp = array_namespace(cells)
+        return xp.where(seen, cells, xp.zeros_like(cells))
+    # Five times as fast as np.where, which stumbles over random masks.
+    np.putmask(cells, ~seen, 0.0)
+    return cells
+
+
+def _largest(values: Array) -> FloatArray:
+    """The largest size of a number in each column."""
+    xp = array_namespace(values)
+    blocks = (xp.max(xp.abs(values[rows, :]), axis=0) for rows in row_blocks(values))
+    return np.max([to_numpy(block) for block in blocks], axis=0)
+
+
+def _is_constant(x: NDArray[Any]) -> bool:
+    """Whether all that is observed of a column is the same."""
+    known = x[~np.isnan(x)]
+    return bool((known == known[:1]).all())

@@ -1,0 +1,47 @@
+"""Which rows have the same holes, and an order in which these are together."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Places = NDArray[np.intp]
+
+
+def arranged(
+    seen: NDArray[np.bool_],
+) -> tuple[Places, Places, Places]:
+    """An order in which rows with the same pattern are together, where the rows of each pattern
+    begin in it, and a row that has each pattern. Rows that are all different stay as they are.
+    """
+    first, which = patterns_of(seen)
+    if first.size == len(seen):
+        everything = np.arange(len(seen) + 1)
+        return everything[:-1], everything, everything[:-1]
+    starts = np.concatenate([[0], np.cumsum(np.bincount(which, minlength=first.size))])
+    return np.argsort(which, kind="stable"), starts, first
+
+
+def patterns_of(seen: NDArray[np.bool_]) -> tuple[Places, Places]:
+    """A row that has each of the different rows of a mask, and which of these each row is."""
+    bits = np.packbits(seen, axis=1)
+    _, first, which = np.unique(_hashes(bits), return_index=True, return_inverse=True)
+    if first.size < len(bits) and not np.array_equal(bits, bits[first[which]]):
+        # Two patterns with one hash.
+        rows = np.ascontiguousarray(bits).view(np.dtype((np.void, bits.shape[1]))).ravel()
+        _, first, which = np.unique(rows, return_index=True, return_inverse=True)
+    return first, which.ravel()
+
+
+def _hashes(bits: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """A number for each row of bytes that differs where rows do, but for an accident."""
+    padded = np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8)))
+    words = np.ascontiguousarray(padded).view(np.uint64)
+    odd = np.random.default_rng(0).integers(2**63, size=words.shape[1], dtype=np.uint64) * 2 + 1
+    mixed = (words ^ (words >> np.uint64(29))) * odd.astype(np.uint64)
+    return np.asarray((mixed ^ (mixed >> np.uint64(32))).sum(axis=1, dtype=np.uint64))
+
+
+def pattern_of_rows(starts: Places) -> Places:
+    """Which pattern each row has."""
+    return np.repeat(np.arange(starts.size - 1), np.diff(starts))
