@@ -13,11 +13,9 @@ from timing import heading, line, once, paired
 from bayespca.arrays.threads import one_blas_thread
 from bayespca.estimators import _distant_ratings, _ratings
 from bayespca.lowrank.observing import observed
-from bayespca.missing import ratings
 from bayespca.missing.dense import partitioned as holes
-from bayespca.missing.ratings import step as sweeps
-from bayespca.missing.ratings.fit import _model
-from bayespca.missing.ratings.start import random_start
+from bayespca.missing.ratings.data import sorted_both_ways
+from bayespca.missing.ratings.fit import ratings_model
 from bayespca.sources.partitions import partitioned
 
 WORKERS = 2
@@ -79,18 +77,16 @@ def one_sweep_over_ratings(client: Any) -> None:
     there = found[0]
     print(f"    bringing the ratings of each user together: {seconds:.1f} s")
     cells = _ratings.from_columns(frame["user"], frame["item"], frame["rating"], None)
-    here = ratings.sorted_both_ways(
-        cells.rows, cells.columns, cells.values, cells.shape, center=True
-    )
-    model = _model(here, ratings.Options())
-    state = random_start(here, model, H, np.random.default_rng(1))
+    here = sorted_both_ways(cells.rows, cells.columns, cells.values, cells.shape, center=True)
+    model = ratings_model(here, n_components=H, init="random")
+    state = model.start(here, np.random.default_rng(1))
     distant, local = paired(
-        lambda: sweeps.step(state, there, model),
-        alone(lambda: sweeps.step(state, here, model)),
+        lambda: model.step(state, there),
+        alone(lambda: model.step(state, here)),
         repeats=3,
     )
     report(distant, local)
-    passes(client, lambda: sweeps.step(state, there, model))
+    passes(client, lambda: model.step(state, there))
     K = H + 1
     packed = K * (K + 1) // 2
     print(

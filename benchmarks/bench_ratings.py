@@ -102,10 +102,9 @@ def five_folds(cells: Cells, recommenders: dict[str, Recommender]) -> None:
 
 def ten_million() -> None:
     """One sweep at rank 10 over 70,000×10,000, against one of cmfrec: alternating least squares."""
-    from bayespca.missing import ratings
-    from bayespca.missing.ratings import Options, start
-    from bayespca.missing.ratings import step as sweeps
-    from bayespca.missing.ratings.fit import _model
+    from bayespca.missing.ratings.data import sorted_both_ways
+    from bayespca.missing.ratings.fit import ratings_model
+    from bayespca.spectrum.methods import METHODS
 
     rng, (n, m, rank) = np.random.default_rng(0), (70_000, 10_000, 10)
     cells = np.unique(rng.integers(0, n * m, 10_100_000))[:10_000_000]
@@ -113,13 +112,13 @@ def ten_million() -> None:
     A, B = rng.normal(size=(n, rank)), rng.normal(size=(m, rank))
     x = np.einsum("ch,ch->c", A[i], B[j]) + rng.normal(size=i.size)
     heading(f"{i.size:,} ratings, {n:,}×{m:,}, rank {rank}: CPU time of a sweep")
-    data = ratings.sorted_both_ways(i, j, x, (n, m), center=True)
+    data = sorted_both_ways(i, j, x, (n, m), center=True)
     for method in ("evb", "epb", "emap"):
-        model = _model(data, Options(method, noise_variance=1.0))
-        state, _ = sweeps.step(start.start(data, model, rank), data, model)
+        model = ratings_model(data, METHODS[method], n_components=rank, noise_variance=1.0)
+        state, _ = model.step(model.start(data, rng), data)
         begin = time.process_time()
         for _ in range(3):
-            state, _ = sweeps.step(state, data, model)
+            state, _ = model.step(state, data)
         print(f"    {method}: {(time.process_time() - begin) / 3:.2f} s")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     line("peak memory, data included", f"{peak:.1f} GB", "≤ 3")

@@ -16,9 +16,10 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from bayespca import MatrixFactorization, load
-from bayespca.estimators import _identifiers
-from bayespca.missing import ratings
+from bayespca import MatrixFactorization, inference, load
+from bayespca.estimators import _identifiers, _validation
+from bayespca.missing.ratings.data import sorted_both_ways
+from bayespca.missing.ratings.fit import ratings_model
 
 METHODS = ["evb", "epb", "emap"]
 
@@ -82,19 +83,15 @@ def test_factors_and_biases_make_the_predictions(method, biases, dtype):
 
 
 def test_it_is_the_model_of_ratings(fitted):
-    data = ratings.sorted_both_ways(
-        I.astype(np.int32), J.astype(np.int32), X[I, J], X.shape, center=True
-    )
-    options = ratings.Options(looping=fitted_looping())
-    direct = ratings.fit(data, options)
+    data = sorted_both_ways(I.astype(np.int32), J.astype(np.int32), X[I, J], X.shape, center=True)
+    direct = inference.fit(ratings_model(data), data, fitted_looping())
     assert fitted.free_energy_ == pytest.approx(direct.free_energy, rel=1e-12)
     assert fitted.noise_variance_ == pytest.approx(direct.noise_variance, rel=1e-12)
     assert fitted.n_iter_ == len(fitted.trace_) == len(direct.trace)
 
 
 def fitted_looping():
-    model = MatrixFactorization()
-    return model._options(None).looping
+    return _validation.looping(MatrixFactorization(), None)
 
 
 def test_epb_takes_the_noise_of_evb(fitted):

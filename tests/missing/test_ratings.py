@@ -13,14 +13,17 @@ from bayespca.arrays import parallel
 from bayespca.arrays.packing import unpacked
 from bayespca.lowrank.holes import Table
 from bayespca.lowrank.observing import observed
-from bayespca.missing import ratings
 from bayespca.missing.dense import step as vb
 from bayespca.missing.dense.fit import _finished, _run
 from bayespca.missing.ratings import kernels
+from bayespca.missing.ratings import posterior as read
 from bayespca.missing.ratings import step as sweeps
-from bayespca.missing.ratings.fit import _model
+from bayespca.missing.ratings.data import sorted_both_ways
+from bayespca.missing.ratings.fit import ratings_model
+from bayespca.missing.ratings.kernels import RowsTask
 from bayespca.missing.ratings.start import random_start, start
 from bayespca.spectrum import Status
+from bayespca.spectrum.methods import METHODS as BY_NAME
 from oracles.ratings import free_energy
 
 METHODS = ["evb", "epb", "emap"]
@@ -37,13 +40,17 @@ def rated(n=30, m=20, rank=2, share=0.3, *, noise=0.5, seed=0):
 
 
 def sorted_cells(X, i, j, *, center=True):
-    return ratings.sorted_both_ways(i, j, X[i, j], X.shape, center=center)
+    return sorted_both_ways(i, j, X[i, j], X.shape, center=center)
+
+
+def fitted(data, method="evb", *, looping=None, **options):
+    model = ratings_model(data, BY_NAME[method], **options)
+    return inference.fit(model, data, looping or inference.Looping())
 
 
 def swept(data, method="evb", *, biases=True, noise=0.1, tol=1e-13):
-    options = ratings.Options(method, biases=biases, noise_variance=noise)
-    model = _model(data, options)
-    step = partial(sweeps.step, data=data, model=model)
+    model = ratings_model(data, BY_NAME[method], biases=biases, noise_variance=noise)
+    step = partial(sweeps.step, data=data, problem=model)
     return inference.run(step, start(data, model, 3), max_iter=3000, tol=tol), model
 
 
@@ -68,9 +75,10 @@ def defined_energy(state, data, model, *, rows=None):
 
 
 def rows_of(state, data, model):
-    given = sweeps.regressors(state.b, state.b_cov, state.location, biases=model.biases)
+    given = kernels.regressors(state.b, state.b_cov, state.location, biases=model.biases)
     integrated = model.factors.family.integrates_a
-    return kernels.by_numpy(data.by_rows, given, state.prior_a, state.noise_variance, integrated)
+    task = RowsTask(given, state.prior_a, state.noise_variance, integrated)
+    return kernels.by_numpy(data.by_rows, task)
 
 
 @pytest.mark.parametrize("biases", [True, False])
@@ -124,9 +132,9 @@ def test_the_free_energy_never_rises(method, biases, seed):
     n, m = rng.integers(3, 40, 2)
     X, i, j = rated(n, m, 2, rng.choice([0.1, 0.5]), seed=seed)
     data = sorted_cells(X, i, j, center=biases)
-    model = _model(data, ratings.Options(method, biases=biases, noise_variance=0.2))
+    model = ratings_model(data, BY_NAME[method], biases=biases, noise_variance=0.2)
     for begin in (start(data, model, 2), random_start(data, model, 2, rng)):
-        step = partial(sweeps.step, data=data, model=model)
+        step = partial(sweeps.step, data=data, problem=model)
         run = inference.run(step, begin, max_iter=100, tol=1e-9)
         energies = run.trace.free_energy
         assert (np.diff(energies) <= 1e-9 * np.abs(energies[1:])).all()
@@ -142,10 +150,10 @@ def test_compiled_loops_are_numpys(K, integrated):
     rng = np.random.default_rng(0)
     mean = rng.normal(size=(25, K))
     cov = np.repeat(0.1 * np.eye(K)[None], 25, axis=0)[:, *np.triu_indices(K)]
-    given = sweeps.regressors(mean, cov, 0.3, biases=K > 1)
-    prior = rng.uniform(0.5, 2, K)
-    expected = kernels.by_numpy(side, given, prior, 0.4, integrated)
-    found = by_loops(side.starts, side.other, side.values, given, prior, 0.4, integrated)
+    given = kernels.regressors(mean, cov, 0.3, biases=K > 1)
+    task = RowsTask(given, rng.uniform(0.5, 2, K), 0.4, integrated)
+    expected = kernels.by_numpy(side, task)
+    found = by_loops(side, task)
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11)
 
@@ -157,12 +165,12 @@ def test_the_number_of_threads_changes_nothing(monkeypatch, threads):
     X, i, j = rated(300, 50)
     side = sorted_cells(X, i, j).by_rows
     rng = np.random.default_rng(0)
-    given = sweeps.regressors(rng.normal(size=(50, 6)), np.zeros((0, 21)), 0.0, biases=True)
-    task = (side.starts, side.other, side.values, given, np.ones(6), 0.5, True)
+    given = kernels.regressors(rng.normal(size=(50, 6)), np.zeros((0, 21)), 0.0, biases=True)
+    task = RowsTask(given, np.ones(6), 0.5, True)
     monkeypatch.setattr(parallel, "blas_threads", lambda: 1)
-    alone = by_loops(*task)
+    alone = by_loops(side, task)
     monkeypatch.setattr(parallel, "blas_threads", lambda: threads)
-    for found, expected in zip(by_loops(*task), alone, strict=True):
+    for found, expected in zip(by_loops(side, task), alone, strict=True):
         np.testing.assert_array_equal(found, expected)
 
 
@@ -172,14 +180,12 @@ def test_all_cells_and_no_biases_are_the_closed_form(method):
     i, j = (k.astype(np.int32) for k in np.nonzero(np.ones_like(X)))
     closed = BayesianPCA(method, center=False).fit(X)
     noise = None if method == "evb" else closed.noise_variance_
-    found = ratings.fit(
-        sorted_cells(X, i, j, center=False),
-        ratings.Options(method, biases=False, noise_variance=noise, looping=TIGHT),
-    )
+    data = sorted_cells(X, i, j, center=False)
+    found = fitted(data, method, biases=False, noise_variance=noise, looping=TIGHT)
     assert found.posterior.rank == closed.n_components_
     assert found.noise_variance == pytest.approx(closed.noise_variance_, rel=1e-6)
     assert found.free_energy == pytest.approx(closed.free_energy_, rel=1e-9)
-    low = ratings.posterior.predict(found.posterior, i, j).reshape(X.shape)
+    low = read.predict(found.posterior, i, j).reshape(X.shape)
     np.testing.assert_allclose(low, closed.denoise(X), atol=1e-6)
 
 
@@ -205,15 +211,13 @@ def test_without_biases_it_is_the_model_with_dense_masks(method):
     to_the_end = inference.Looping(max_iter=400, tol=0.0)
     dense = beyond_the_end(Y, missing.Options(method, center=False, looping=to_the_end))
     noise = None if method == "evb" else dense.noise_variance
-    found = ratings.fit(
-        sorted_cells(X, i, j, center=False),
-        ratings.Options(method, biases=False, noise_variance=noise, looping=to_the_end),
-    )
+    data = sorted_cells(X, i, j, center=False)
+    found = fitted(data, method, biases=False, noise_variance=noise, looping=to_the_end)
     assert found.posterior.rank == len(dense.posterior.components)
     assert found.free_energy == pytest.approx(dense.free_energy, rel=1e-10)
     assert found.noise_variance == pytest.approx(dense.noise_variance, rel=1e-8)
     everywhere = np.nonzero(np.isnan(Y))
-    mean, std = ratings.posterior.predict_and_std(found.posterior, *everywhere)
+    mean, std = read.predict_and_std(found.posterior, *everywhere)
     filled, spread = missing.posterior.impute(dense.posterior, Y)
     # Point estimates are still on their way when the last digit of the free energy has settled.
     tol = 1e-8 if method == "evb" else 1e-6
@@ -223,8 +227,8 @@ def test_without_biases_it_is_the_model_with_dense_masks(method):
 
 def test_units_and_offsets_do_not_matter():
     X, i, j = rated(80, 60)
-    plain = ratings.fit(sorted_cells(X, i, j), ratings.Options())
-    other = ratings.fit(sorted_cells(1e4 * X + 1e3, i, j), ratings.Options())
+    plain = fitted(sorted_cells(X, i, j))
+    other = fitted(sorted_cells(1e4 * X + 1e3, i, j))
     assert other.posterior.rank == plain.posterior.rank == 2
     assert other.noise_variance == pytest.approx(1e8 * plain.noise_variance, rel=1e-6)
     shift = i.size * np.log(1e4)
@@ -237,10 +241,10 @@ def test_nothing_but_noise_has_no_components(biases):
     rng = np.random.default_rng(0)
     i, j = (k.astype(np.int32) for k in np.nonzero(rng.random((400, 300)) < 0.05))
     X = rng.normal(size=(400, 300))
-    found = ratings.fit(sorted_cells(X, i, j, center=biases), ratings.Options(biases=biases))
+    found = fitted(sorted_cells(X, i, j, center=biases), biases=biases)
     assert found.posterior.rank == 0
     assert found.noise_variance == pytest.approx(1.0, rel=0.05)
-    mean, std = ratings.posterior.predict_and_std(found.posterior, i[:5], j[:5])
+    mean, std = read.predict_and_std(found.posterior, i[:5], j[:5])
     np.testing.assert_allclose(mean, 0, atol=0.3)
     np.testing.assert_allclose(std, 1, atol=0.1)
 
@@ -250,13 +254,12 @@ def test_a_factor_too_large_for_the_cache_is_gone_through_in_pieces():
 
     rng, (n, m, K) = np.random.default_rng(0), (30, 60_000, 3)
     i, j = (k.astype(np.int32) for k in np.nonzero(rng.random((n, m)) < 0.001))
-    side = ratings.sorted_both_ways(i, j, rng.normal(size=i.size), (n, m), center=True).by_rows
+    side = sorted_both_ways(i, j, rng.normal(size=i.size), (n, m), center=True).by_rows
     assert m * 8 * (K * (K + 1) // 2 + 2 * K) > 3 * compiled.CACHED
-    given = sweeps.regressors(rng.normal(size=(m, K)), np.zeros((0, 6)), 0.0, biases=True)
-    found = compiled.by_loops(
-        side.starts, side.other, side.values, given, np.ones(K), 0.5, integrated=True
-    )
-    expected = kernels.by_numpy(side, given, np.ones(K), 0.5, integrated=True)
+    given = kernels.regressors(rng.normal(size=(m, K)), np.zeros((0, 6)), 0.0, biases=True)
+    task = RowsTask(given, np.ones(K), 0.5, integrated=True)
+    found = compiled.by_loops(side, task)
+    expected = kernels.by_numpy(side, task)
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11)
 
@@ -265,37 +268,37 @@ def test_a_factor_too_large_for_the_cache_is_gone_through_in_pieces():
 def test_intervals_hold_and_the_rank_is_found(init):
     rng = np.random.default_rng(1)
     X, i, j = rated(300, 200, 3, share=0.15, noise=1.0, seed=3)
-    options = ratings.Options(init=init, looping=inference.Looping(random_state=0, n_init=2))
-    found = ratings.fit(sorted_cells(X, i, j), options)
+    looping = inference.Looping(random_state=0, n_init=2)
+    found = fitted(sorted_cells(X, i, j), init=init, looping=looping)
     assert found.posterior.rank == 3
     assert found.noise_variance == pytest.approx(1.0, rel=0.1)
     there = np.zeros(X.shape, dtype=bool)
     there[i, j] = True
     ti, tj = np.nonzero(~there)
     some = rng.choice(ti.size, 20_000, replace=False)
-    mean, std = ratings.posterior.predict_and_std(found.posterior, ti[some], tj[some])
+    mean, std = read.predict_and_std(found.posterior, ti[some], tj[some])
     covered = np.mean(np.abs(mean - X[ti[some], tj[some]]) < 1.645 * std)
     assert covered == pytest.approx(0.90, abs=0.02)
 
 
 def test_rows_that_were_never_seen_have_the_priors_answer():
     X, i, j = rated(100, 60)
-    found = ratings.fit(sorted_cells(X, i, j), ratings.Options()).posterior
+    found = fitted(sorted_cells(X, i, j)).posterior
     new, old = np.array([-1]), np.array([0])
-    mean, std = ratings.posterior.predict_and_std(found, new, new)
+    mean, std = read.predict_and_std(found, new, new)
     unit = found.unit
     expected = found.rows.prior[:-1] @ found.columns.prior[:-1]
     expected += found.rows.prior[-1] + found.columns.prior[-1] + found.noise_variance
     assert std[0] == pytest.approx(np.sqrt(expected) * unit, rel=1e-9)
     assert mean[0] == pytest.approx(found.mean * unit + found.location, rel=1e-12)
-    assert std[0] > ratings.posterior.predict_and_std(found, old, old)[1][0]
+    assert std[0] > read.predict_and_std(found, old, old)[1][0]
 
 
 def test_folding_a_row_in_is_what_the_fit_did_with_it():
     X, i, j = rated(100, 60)
     data = sorted_cells(X, i, j)
-    found = ratings.fit(data, ratings.Options(looping=TIGHT)).posterior
-    again = ratings.posterior.fold_in(found, data.by_rows)
+    found = fitted(data, looping=TIGHT).posterior
+    again = read.fold_in(found, data.by_rows)
     np.testing.assert_allclose(again.mean, found.rows.mean, atol=1e-9)
     np.testing.assert_allclose(again.cov, found.rows.cov, atol=1e-9)
 
@@ -308,13 +311,13 @@ def test_artificial_cf_has_rank_five_from_every_start(seed):
     cells = rng.choice(2000 * 5000, 100_000, replace=False)
     i, j = (cells // 5000).astype(np.int32), (cells % 5000).astype(np.int32)
     x = np.einsum("ch,ch->c", A[i], B[j]) + rng.normal(size=i.size)
-    data = ratings.sorted_both_ways(i, j, x, (2000, 5000), center=False)
+    data = sorted_both_ways(i, j, x, (2000, 5000), center=False)
     looping = inference.Looping(tol=1e-6, random_state=seed)
-    found = ratings.fit(data, ratings.Options(biases=False, init="random", looping=looping))
+    found = fitted(data, biases=False, init="random", looping=looping)
     assert found.posterior.rank == 5
     assert found.noise_variance == pytest.approx(1.0, rel=0.05)
     hidden = rng.choice(2000 * 5000, 20_000)
     i, j = hidden // 5000, hidden % 5000
-    mean, std = ratings.posterior.predict_and_std(found.posterior, i, j)
+    mean, std = read.predict_and_std(found.posterior, i, j)
     x = np.einsum("ch,ch->c", A[i], B[j]) + rng.normal(size=i.size)
     assert np.mean(np.abs(mean - x) < 1.645 * std) == pytest.approx(0.90, abs=0.02)

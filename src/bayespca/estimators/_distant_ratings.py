@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.missing.ratings.data import Side
+from bayespca.missing.ratings.cells import RatingsSide
 from bayespca.missing.ratings.partitioned import DistantRatings, UserCells, scaled
 from bayespca.sources.partitions import (
     array_of_parts,
@@ -148,7 +148,7 @@ def _cells(part: Any, items: NDArray[Any]) -> UserCells:
     columns = _identifiers.places(_ids(part, "item"), items, "items").astype(np.int32)
     shape = (users.size, items.size)
     means, _ = _ratings.averaged(rows, columns, _numbers(part), shape)
-    side = Side(means.indptr.astype(np.int64), means.indices.astype(np.int32), means.data)
+    side = RatingsSide(means.indptr.astype(np.int64), means.indices.astype(np.int32), means.data)
     return UserCells(users, side)
 
 

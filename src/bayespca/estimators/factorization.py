@@ -15,8 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
 from bayespca.arrays.types import FloatArray
-from bayespca.missing import ratings as model
-from bayespca.missing.ratings.data import Side
+from bayespca.missing.ratings import posterior as read
+from bayespca.missing.ratings.cells import RatingsSide
+from bayespca.missing.ratings.data import RatingsCells, sorted_both_ways
+from bayespca.missing.ratings.fit import ratings_model
+from bayespca.missing.ratings.posterior import RatingsPosterior
+from bayespca.spectrum.methods import METHODS
 from bayespca.spectrum.records import Status
 
 from . import _distant_ratings, _identifiers, _ratings, _validation
@@ -146,10 +150,10 @@ class MatrixFactorization(BaseEstimator):
 
         `callback` is as in `BayesianPCA`. If anything goes wrong the estimator is left as it was.
         """
-        options = self._options(callback)
+        self._check_options()
         start, bounds = time.perf_counter(), _ratings.checked_bounds(self.bounds)
         cells = _ratings.from_matrix(X, bounds)
-        fitted = self._fitted(cells, options)
+        fitted = self._fitted(self._sorted(cells), callback)
         self._store(fitted, cells)
         self._report(fitted, cells, time.perf_counter() - start)
         return self
@@ -171,31 +175,42 @@ class MatrixFactorization(BaseEstimator):
         user together once, and sweep over them. What the model holds comes here at the end: the
         posterior of each user, and what they have rated.
         """
-        options = self._options(callback)
+        self._check_options()
         start, bounds = time.perf_counter(), _ratings.checked_bounds(self.bounds)
         if _distant_ratings.is_distant(users, items, ratings):
             distant = _distant_ratings.from_columns(users, items, ratings, bounds)
-            fitted, cells = self._fitted_elsewhere(distant, options)
+            fitted, cells = self._fitted_elsewhere(distant, callback)
         else:
             cells = _ratings.from_columns(users, items, ratings, bounds)
-            fitted = self._fitted(cells, options)
+            fitted = self._fitted(self._sorted(cells), callback)
         self._store(fitted, cells)
         self._report(fitted, cells, time.perf_counter() - start)
         return self
 
-    def _fitted(self, cells: _ratings.Cells, options: model.Options) -> model.Fit:
-        assert cells.values is not None
-        data = model.sorted_both_ways(
-            cells.rows, cells.columns, cells.values, cells.shape, center=options.biases
+    def _fitted(self, data: RatingsCells, callback: inference.Callback | None) -> Any:
+        model = ratings_model(
+            data,
+            METHODS[self.method],
+            n_components=_validation.checked_n_components(self.n_components, self.method),
+            noise_variance=_ratings.checked_noise(self.noise_variance),
+            biases=bool(self.biases),
+            init=self.init,
+            dtype=np.dtype(self.dtype).name,
         )
-        return model.fit(data, options)
+        return inference.fit(model, data, _validation.looping(self, callback))
+
+    def _sorted(self, cells: _ratings.Cells) -> RatingsCells:
+        assert cells.values is not None
+        return sorted_both_ways(
+            cells.rows, cells.columns, cells.values, cells.shape, center=bool(self.biases)
+        )
 
     def _fitted_elsewhere(
-        self, distant: _distant_ratings.DistantCells, options: model.Options
-    ) -> tuple[model.Fit, _ratings.Cells]:
+        self, distant: _distant_ratings.DistantCells, callback: inference.Callback | None
+    ) -> tuple[Any, _ratings.Cells]:
         """A fit on Dask, and who has rated what, in the order of the users."""
-        data = distant.data(center=options.biases)
-        fitted = model.fit(data, options)
+        data = distant.data(center=bool(self.biases))
+        fitted = self._fitted(data, callback)
         users, starts, seen = data.who()
         order = _distant_ratings.in_order(users)
         rows = fitted.posterior.rows.taken(order)
@@ -214,23 +229,16 @@ class MatrixFactorization(BaseEstimator):
         )
         return replace(fitted, posterior=posterior), cells
 
-    def _options(self, callback: inference.Callback | None) -> model.Options:
+    def _check_options(self) -> None:
         _validation.choose("method", self.method, ("evb", "epb", "emap"))
         _validation.choose("init", self.init, ("closed", "random"))
         _validation.choose("dtype", self.dtype, ("float64", "float32"))
         _validation.choose("biases", self.biases, (True, False))
         _validation.check_looping(self)
-        return model.Options(
-            method=self.method,
-            n_components=_validation.checked_n_components(self.n_components, self.method),
-            biases=bool(self.biases),
-            noise_variance=_ratings.checked_noise(self.noise_variance),
-            init=self.init,
-            dtype=np.dtype(self.dtype).type,
-            looping=_validation.looping(self, callback),
-        )
+        _validation.checked_n_components(self.n_components, self.method)
+        _ratings.checked_noise(self.noise_variance)
 
-    def _store(self, fitted: model.Fit, cells: _ratings.Cells) -> None:
+    def _store(self, fitted: Any, cells: _ratings.Cells) -> None:
         """Set every fitted attribute at once, when nothing can fail any more."""
         posterior = fitted.posterior
         H, unit = posterior.rank, posterior.unit
@@ -263,7 +271,7 @@ class MatrixFactorization(BaseEstimator):
             self.__dict__.pop(name, None)
         self.__dict__.update(attributes)
 
-    def _report(self, fitted: model.Fit, cells: _ratings.Cells, seconds: float) -> None:
+    def _report(self, fitted: Any, cells: _ratings.Cells, seconds: float) -> None:
         if not fitted.converged:
             _validation.warn_of_early_end(fitted.trace, "the free energy still fell")
         for advice in fitted.status.advice:
@@ -316,7 +324,7 @@ class MatrixFactorization(BaseEstimator):
         check_is_fitted(self)
         n = _checked_count(n)
         row = int(self._places(_one(user), self.users_, "users")[0])
-        predicted = model.posterior.predict_all(self.posterior_, row)
+        predicted = read.predict_all(self.posterior_, row)
         if exclude_seen and row >= 0:
             seen = self.seen_items_[self.seen_starts_[row] : self.seen_starts_[row + 1]]
             predicted[seen] = -np.inf
@@ -357,12 +365,12 @@ class MatrixFactorization(BaseEstimator):
         _validation.choose("return_std", return_std, (False, True, "mean"))
         columns, values = self._new_cells(items, ratings)
         posterior = self.posterior_
-        side = Side(
+        side = RatingsSide(
             np.array([0, columns.size], dtype=np.int64),
             columns,
             (values - posterior.location) / posterior.unit,
         )
-        new = replace(posterior, rows=model.posterior.fold_in(posterior, side))
+        new = replace(posterior, rows=read.fold_in(posterior, side))
         wanted = (
             np.arange(self.items_.size)
             if targets is None
@@ -418,7 +426,7 @@ class MatrixFactorization(BaseEstimator):
 
     def _predicted(
         self,
-        posterior: model.Posterior,
+        posterior: RatingsPosterior,
         rows: NDArray[Any],
         columns: NDArray[Any],
         return_std: bool | str,
@@ -426,10 +434,8 @@ class MatrixFactorization(BaseEstimator):
         shape = rows.shape
         rows, columns = (np.ascontiguousarray(a.ravel(), dtype=np.intp) for a in (rows, columns))
         if not return_std:
-            return self._clipped(model.posterior.predict(posterior, rows, columns), shape)
-        mean, std = model.posterior.predict_and_std(
-            posterior, rows, columns, noise=return_std is True
-        )
+            return self._clipped(read.predict(posterior, rows, columns), shape)
+        mean, std = read.predict_and_std(posterior, rows, columns, noise=return_std is True)
         return self._clipped(mean, shape), std.reshape(shape)[()]
 
     def _clipped(self, mean: FloatArray, shape: tuple[int, ...]) -> Any:

@@ -26,7 +26,7 @@ from bayespca.io.tree import Decoder, Encoder, Json, Kind, Record, check_kinds, 
 from bayespca.linear.gibbs.step import Draws
 from bayespca.lowrank.posterior import Posterior
 from bayespca.lowrank.rows import Columns
-from bayespca.missing import ratings
+from bayespca.missing.ratings.posterior import RatingsFactor, RatingsPosterior
 from bayespca.mixtures.bernoulli.posterior import BernoulliClusters
 from bayespca.mixtures.pca.posterior import MixturePosterior
 from bayespca.spectrum.records import Advice, Spectrum, Status
@@ -222,7 +222,7 @@ def _check_draws(draws: Draws) -> None:
     _require(known and positive, "the draws of GibbsDraws are not finite or not positive")
 
 
-def _check_factor(factor: ratings.Factor) -> None:
+def _check_factor(factor: RatingsFactor) -> None:
     """Sizes, and what predictions need."""
     n, K = factor.mean.shape
     sizes = ((n, K * (K + 1) // 2), (0, K * (K + 1) // 2))
@@ -237,7 +237,7 @@ def _check_factor(factor: ratings.Factor) -> None:
         _require((factor.std() >= 0).all(), "the covariances of a RatingsFactor are none")
 
 
-def _check_ratings_posterior(posterior: ratings.Posterior) -> None:
+def _check_ratings_posterior(posterior: RatingsPosterior) -> None:
     sizes = {posterior.rows.prior.size, posterior.columns.prior.size}
     _require(
         len(sizes) == 1 and sizes.pop() >= posterior.biases,
@@ -418,10 +418,10 @@ RECORDS: dict[str, Record] = {
         _check_draws,
     ),
     "RatingsPosterior": Record(
-        ratings.Posterior,
+        RatingsPosterior,
         {
-            "rows": _instance(ratings.Factor),
-            "columns": _instance(ratings.Factor),
+            "rows": _instance(RatingsFactor),
+            "columns": _instance(RatingsFactor),
             "mean": NUMBER,
             "noise_variance": NUMBER,
             "location": NUMBER,
@@ -436,7 +436,7 @@ RECORDS: dict[str, Record] = {
         _check_mixture_posterior,
     ),
     "RatingsFactor": Record(
-        ratings.Factor, {"mean": MATRIX, "cov": MATRIX, "prior": VECTOR}, _check_factor
+        RatingsFactor, {"mean": MATRIX, "cov": MATRIX, "prior": VECTOR}, _check_factor
     ),
     "TuckerRows": Record(Rows, {"mean": MATRIX, "cov": MATRICES, "count": NUMBER}, _check_rows),
     "KroneckerCore": Record(
@@ -836,7 +836,7 @@ ESTIMATORS: dict[str, Layout] = {
             "converged_": FLAG,
             "n_iter_": WHOLE,
             "status_": _instance(Status),
-            "posterior_": _instance(ratings.Posterior),
+            "posterior_": _instance(RatingsPosterior),
         },
         extras={"user_biases_": VECTOR, "item_biases_": VECTOR},
         settings={},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from . import families, priors
 from .families import Family
@@ -34,7 +34,8 @@ class Method:
     """
 
     name: str
-    prior: PriorMaker
+    # Not in its text, which tells one fit from another: a function has no lasting one.
+    prior: PriorMaker = field(repr=False)
     takes_prior: bool = False
     learns_noise: bool = False
     chooses_rank: bool = True
@@ -93,3 +94,6 @@ METHODS: dict[str, Method] = {
         Method("laplace", _given(_PB_A), chooses_rank=False, iterates=False),
     )
 }
+
+# The one whose noise the methods without an estimate of their own take.
+EVB = METHODS["evb"]

@@ -1,43 +1,103 @@
-"""Sums over cells of products of what belongs to their row and their column."""
+"""Observed cells in the order of one side, and sums over them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
 
-from .data import Side
+Indices = NDArray[np.int32]
+Starts = NDArray[np.int64]
 
 # Cells that are worked on at a time.
 CHUNK = 1 << 16
 
 
-def weighted_sum(side: Side, a: FloatArray, b: FloatArray) -> float:
-    """Σ xᵢⱼaᵢbⱼ over the cells, for numbers a of rows and b of columns."""
-    total = 0.0
-    for cells, rows in chunks(side):
-        # Not a product of BLAS, whose threads would take the cores from those of the loops.
-        total += float(np.einsum("c,c,c->", side.values[cells], a[rows], b[side.other[cells]]))
-    return total
+@dataclass(frozen=True, eq=False)
+class RatingsSide:
+    """Cells in the order of one side: those of row i are from starts[i] to starts[i + 1], `other`
+    has their columns.
+    """
+
+    starts: Starts
+    other: Indices
+    values: FloatArray
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.starts.size) - 1
+
+    @cached_property
+    def counts(self) -> Starts:
+        """Cells of each row."""
+        return np.asarray(self.starts[1:] - self.starts[:-1])
+
+    @cached_property
+    def totals(self) -> FloatArray:
+        """Σ of the values of each row."""
+        return _sums(self.values, self.starts)
+
+    def sums(self, x: FloatArray) -> FloatArray:
+        """Σ of a number for each column over the cells of each row."""
+        return _sums(x[self.other], self.starts)
+
+    def weighted_sum(self, a: FloatArray, b: FloatArray) -> float:
+        """Σ xᵢⱼaᵢbⱼ over the cells, for numbers a of rows and b of columns."""
+        total = 0.0
+        for cells, rows in self._chunks():
+            # Not a product of BLAS, whose threads would take the cores from those of the loops.
+            total += float(np.einsum("c,c,c->", self.values[cells], a[rows], b[self.other[cells]]))
+        return total
+
+    def sum_of_products(self, a: FloatArray, b: FloatArray) -> float:
+        """Σ aᵢᵀbⱼ over the cells, for vectors a of rows and b of columns."""
+        total = 0.0
+        for cells, rows in self._chunks():
+            total += float(np.einsum("ck,ck->", a[rows], b[self.other[cells]]))
+        return total
+
+    def left_over(
+        self, rows: FloatArray, columns: FloatArray, location: float, *, biases: bool
+    ) -> FloatArray:
+        """x − m − u − v − aᵀb of each cell, for rows (a, u) and columns (b, v)."""
+        rest = self.values - location
+        if biases:
+            rest -= columns[self.other, -1]
+            rest -= np.repeat(rows[:, -1], self.counts)
+        H = rows.shape[1] - biases
+        for cells, own in self._chunks():
+            a, b = rows[own, :H], columns[self.other[cells], :H]
+            rest[cells] -= np.einsum("ch,ch->c", a, b)
+        return rest
+
+    def _chunks(self) -> Iterator[tuple[slice, NDArray[np.int64]]]:
+        """Some of the cells, and their rows."""
+        for first in range(0, self.other.size, CHUNK):
+            last = min(first + CHUNK, self.other.size)
+            low = int(np.searchsorted(self.starts, first, side="right")) - 1
+            high = int(np.searchsorted(self.starts, last, side="left"))
+            edges = np.clip(self.starts[low : high + 1], first, last)
+            counts = edges[1:] - edges[:-1]
+            yield slice(first, last), np.repeat(np.arange(low, high), counts)
 
 
-def sum_of_products(side: Side, a: FloatArray, b: FloatArray) -> float:
-    """Σ aᵢᵀbⱼ over the cells, for vectors a of rows and b of columns."""
-    total = 0.0
-    for cells, rows in chunks(side):
-        total += float(np.einsum("ck,ck->", a[rows], b[side.other[cells]]))
-    return total
+def _sums(x: FloatArray, starts: Starts) -> FloatArray:
+    """Σ over each run; an empty one, which `reduceat` would take for its first entry, has 0."""
+    out = np.zeros(starts.size - 1)
+    full = np.flatnonzero(np.diff(starts))
+    if full.size:
+        out[full] = np.add.reduceat(x, starts[full])
+    return out
 
 
-def chunks(side: Side) -> Iterator[tuple[slice, NDArray[np.int64]]]:
-    """Some of the cells, and their rows."""
-    for first in range(0, side.other.size, CHUNK):
-        last = min(first + CHUNK, side.other.size)
-        low = int(np.searchsorted(side.starts, first, side="right")) - 1
-        high = int(np.searchsorted(side.starts, last, side="left"))
-        edges = np.clip(side.starts[low : high + 1], first, last)
-        counts = edges[1:] - edges[:-1]
-        yield slice(first, last), np.repeat(np.arange(low, high), counts)
+def sorted_side(first: Indices, second: Indices, values: FloatArray, size: int) -> RatingsSide:
+    """Cells in any order as a side of `size` rows, which `first` has the places of."""
+    order = np.lexsort((second, first))
+    counts = np.bincount(first, minlength=size)
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return RatingsSide(starts, second[order].astype(np.int32), np.ascontiguousarray(values[order]))

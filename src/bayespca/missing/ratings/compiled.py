@@ -7,10 +7,11 @@ from collections import deque
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
 from bayespca.arrays.parallel import in_turn
-from bayespca.arrays.types import FloatArray
+
+from .cells import RatingsSide
+from .kernels import RatingsRows, RowsTask
 
 # Pieces of work to share among threads: more than these, so that none waits long.
 PIECES = 32
@@ -18,47 +19,39 @@ PIECES = 32
 CACHED = 1 << 20
 
 
-def by_loops(
-    starts: NDArray[np.int64],
-    other: NDArray[np.int32],
-    values: FloatArray,
-    given: tuple[FloatArray, FloatArray, FloatArray],
-    prior: FloatArray,
-    s2: float,
-    integrated: bool,
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def by_loops(side: RatingsSide, task: RowsTask) -> RatingsRows:
     """One row after another, each by one thread: the same sums for any number of threads.
 
     Threads are Python's, which numba's would abort if a fit ran in several of them.
     """
-    n, K = starts.size - 1, prior.size
+    n, K = side.n_rows, task.prior.size
     # Pieces of about as much work: cells, and one small matrix for each row.
-    work = starts + np.arange(n + 1) * K
+    work = side.starts + np.arange(n + 1) * K
     edges = np.unique(np.searchsorted(work, np.linspace(0, work[-1], PIECES + 1)))
     edges[-1] = n
     pieces = [(int(low), int(high)) for low, high in itertools.pairwise(edges)]
-    mean = np.zeros((n, K))
-    cov = np.zeros((n if integrated else 0, K * (K + 1) // 2))
-    log_dets, fits = np.zeros(n), np.zeros(n)
-    ridge = 1 / prior
+    cov = np.zeros((n if task.integrated else 0, K * (K + 1) // 2))
+    found = RatingsRows(np.zeros((n, K)), cov, np.zeros(n), np.zeros(n))
+    cells, given, out = (side.starts, side.other, side.values), tuple(task.given), tuple(found)
+    ridge = 1 / task.prior
 
     def piece(edge: tuple[int, int]) -> None:
-        _rows(starts, other, values, *given, ridge, s2, *edge, mean, cov, log_dets, fits)
+        _rows(cells, given, ridge, task.s2, edge, out)
 
     deque(in_turn(piece, pieces), maxlen=0)
-    return mean, cov, log_dets, fits
+    return found
 
 
 # Inner products may be summed in another order, which lets them use vector instructions.
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
-def _rows(  # type: ignore[no-untyped-def]
-    starts, other, values, second, mean_z, drift, ridge, s2, low, high, mean, cov, log_dets, fits
-):
-    """The rows from low to high."""
+def _rows(cells, given, ridge, s2, edge, out):  # type: ignore[no-untyped-def]
+    """The rows between two edges: `out` is what `RatingsRows` has."""
+    low, high = edge
+    mean, cov, log_dets, fits = out
     K = ridge.size
     G = np.zeros((high - low, K * (K + 1) // 2))
     r = np.zeros((high - low, K))
-    _accumulate(starts, other, values, second, mean_z, drift, low, high, G, r)
+    _accumulate(cells, given, low, high, G, r)
     L = np.empty((K, K))
     for i in range(low, high):
         log_dets[i] = _factorize(L, G[i - low], ridge, s2)
@@ -72,13 +65,13 @@ def _rows(  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
-def _accumulate(  # type: ignore[no-untyped-def]
-    starts, other, values, second, mean_z, drift, low, high, G, r
-):
+def _accumulate(cells, given, low, high, G, r):  # type: ignore[no-untyped-def]
     """G and r of each row: columns that stay in the cache, for all rows, then the next columns.
 
     The cells of a row are sorted by columns.
     """
+    starts, other, values = cells
+    second, mean_z, drift = given
     size, K = G.shape[1], r.shape[1]
     width = CACHED // (8 * (size + 2 * K) + 1) + 1
     at = starts[low:high].copy()

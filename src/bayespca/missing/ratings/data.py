@@ -1,84 +1,201 @@
-"""Ratings: the observed cells of a large matrix, sorted by rows and by columns."""
+"""What a sweep asks of ratings, wherever they are, and ratings in memory, sorted both ways."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import scipy.sparse
+import scipy.sparse.linalg
 from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
 
-Indices = NDArray[np.int32]
-Starts = NDArray[np.int64]
+from .cells import Indices, RatingsSide, sorted_side
+from .kernels import RatingsRegressors, RatingsRows, RowsTask, quadratic, regressors, updated
+
+
+class SweepTask(NamedTuple):
+    """What a sweep begins with: what rows need to know of columns, both priors, the noise, m."""
+
+    given: RatingsRegressors
+    prior_a: FloatArray
+    prior_b: FloatArray
+    s2: float
+    location: float
+    integrates_a: bool
+    integrates_b: bool
+    biases: bool
+
+    def rows(self, side: RatingsSide) -> RatingsRows:
+        return updated(side, RowsTask(self.given, self.prior_a, self.s2, self.integrates_a))
+
+    def regressors(self, rows: RatingsRows) -> RatingsRegressors:
+        """What columns need to know of rows."""
+        return regressors(rows.mean, rows.cov, self.location, biases=self.biases)
+
+    def squares_of_biases(self, side: RatingsSide, rows: RatingsRows) -> float:
+        """Σ⟨(x − u − m)²⟩ − Σx² over the cells."""
+        if not self.biases:
+            return 0.0
+        u = rows.mean[:, -1] + self.location
+        second = u * u + (rows.cov[:, -1] if len(rows.cov) else 0.0)
+        return float(side.counts @ second - 2 * side.totals @ u)
+
+    def along_prior(self, w: FloatArray) -> tuple[FloatArray, float]:
+        """wᵀ⟨zzᵀ⟩w/σ² of each column and Σw²/c²: what wᵀΣᵢ⁻¹w of a row is made of."""
+        return quadratic(self.given.second, w) / self.s2, float(w @ (w / self.prior_a))
+
+
+class SweptRows(Protocol):
+    """What a sweep can be asked of the rows that it went through, in the coordinates of the state
+    it began with.
+    """
+
+    def log_precisions(self, w: FloatArray) -> float:
+        """Σᵢ log wᵀΣᵢ⁻¹w"""
+
+    def along(self, w: FloatArray) -> FloatArray:
+        """Σ wᵀ⟨zzᵀ⟩w over the cells of each column, for z = (a, 1), or a without biases."""
+
+    def beside(self, to: FloatArray, h: int, b: FloatArray, right: FloatArray) -> float:
+        """Σ xᵢⱼ⟨aᵢₕ⟩bⱼ − Σ(⟨ãᵢaᵢₕ⟩, ⟨aᵢₕ²⟩)ᵀrightⱼ over the cells, for component h after `to`."""
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
-    """Cells in the order of one side: those of row i are from starts[i] to starts[i + 1], `other`
-    tells their columns.
+class Sweep:
+    """What a sweep has found, in the coordinates of the state it began with.
+
+    `augmented_a` is Σ⟨(θ, 1)(θ, 1)ᵀ⟩ over the rows, `log_det_a` their Σ log|Σᵢ|, `squares`
+    Σ⟨(x − u − m)²⟩ over the cells.
     """
 
-    starts: Starts
-    other: Indices
-    values: FloatArray
+    task: SweepTask
+    rows: SweptRows
+    columns: RatingsRows
+    augmented_a: FloatArray
+    log_det_a: float
+    squares: float
 
-    @cached_property
-    def counts(self) -> Starts:
-        """Cells of each row."""
-        return np.asarray(self.starts[1:] - self.starts[:-1])
-
-    def sums(self, x: FloatArray) -> FloatArray:
-        """Σ of a number for each column over the cells of each row."""
-        return _sums(x[self.other], self.starts)
-
-    @cached_property
-    def totals(self) -> FloatArray:
-        """Σ of the values of each row."""
-        return _sums(self.values, self.starts)
+    @property
+    def residual(self) -> float:
+        """Σ⟨(x − ãᵀb̃)²⟩ over the cells."""
+        return self.squares + float(self.columns.fits.sum())
 
 
-def _sums(x: FloatArray, starts: Starts) -> FloatArray:
-    """Σ over each run; an empty one, which `reduceat` would take for its first entry, has 0."""
-    out = np.zeros(starts.size - 1)
-    full = np.flatnonzero(np.diff(starts))
-    if full.size:
-        out[full] = np.add.reduceat(x, starts[full])
-    return out
+class LeftOver(Protocol):
+    """What a model leaves of the cells, as an n×m matrix with zeros for what is not there."""
+
+    def singular(self, rank: int) -> tuple[FloatArray, FloatArray]:
+        """Singular vectors of columns (m, rank), and singular values, largest first."""
+
+
+class RatingsCells(Protocol):
+    """Observed cells of an n×m matrix, less `location` and over `unit`; no cell is there twice.
+
+    `squares` is Σx², `column_counts` and `column_totals` are the number of cells and Σx of each
+    column.
+    """
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+    @property
+    def n_cells(self) -> int: ...
+    @property
+    def squares(self) -> float: ...
+    @property
+    def location(self) -> float: ...
+    @property
+    def unit(self) -> float: ...
+    @property
+    def column_counts(self) -> NDArray[Any]: ...
+    @property
+    def column_totals(self) -> FloatArray: ...
+
+    def digests(self) -> Sequence[Any]:
+        """Arrays or short texts that differ where cells do."""
+
+    def swept(self, task: SweepTask) -> Sweep:
+        """Rows, then columns."""
+
+    def rows(self, task: SweepTask, dtype: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Means and packed covariances of all rows, here."""
+
+    def without_biases(self, v: FloatArray, shrinkage: float | None) -> tuple[float, LeftOver]:
+        """Σu² of rows' biases beside those of columns, and what both leave; None for no biases."""
+
+    def left_over(self, task: SweepTask, b: FloatArray) -> LeftOver:
+        """What columns b, and rows as they follow from them, leave."""
+
+
+# --- in memory ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """Observed cells of an n×m matrix, less `location` and over `unit`; no cell is there twice."""
+    """`RatingsCells` in memory."""
 
-    by_rows: Side
-    by_columns: Side
+    by_rows: RatingsSide
+    by_columns: RatingsSide
     location: float
     unit: float
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.by_rows.starts.size - 1, self.by_columns.starts.size - 1
+        return self.by_rows.n_rows, self.by_columns.n_rows
 
     @property
     def n_cells(self) -> int:
         return int(self.by_rows.values.size)
 
     @property
-    def column_counts(self) -> Starts:
-        """Cells of each column."""
+    def column_counts(self) -> NDArray[Any]:
         return self.by_columns.counts
 
     @property
     def column_totals(self) -> FloatArray:
-        """Σx of each column."""
         return self.by_columns.totals
 
     @cached_property
     def squares(self) -> float:
-        """Σx²"""
         return float(np.sum(self.by_rows.values**2))
+
+    def digests(self) -> Sequence[Any]:
+        return [self.by_rows.starts, self.by_rows.other, self.by_rows.values]
+
+    def swept(self, task: SweepTask) -> Sweep:
+        found = task.rows(self.by_rows)
+        given = task.regressors(found)
+        of_columns = RowsTask(given, task.prior_b, task.s2, task.integrates_b)
+        return Sweep(
+            task=task,
+            rows=RowsHere(self, task, found, given),
+            columns=updated(self.by_columns, of_columns),
+            augmented_a=found.augmented,
+            log_det_a=float(found.log_dets.sum()),
+            squares=self.squares + task.squares_of_biases(self.by_rows, found),
+        )
+
+    def rows(self, task: SweepTask, dtype: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        found = task.rows(self.by_rows)
+        return found.mean.astype(dtype), found.cov.astype(dtype)
+
+    def without_biases(self, v: FloatArray, shrinkage: float | None) -> tuple[float, LeftOver]:
+        side = self.by_columns
+        if shrinkage is None:
+            return 0.0, _MatrixHere(side, side.values, self.shape)
+        rest = side.values - np.repeat(v, side.counts)
+        u = np.bincount(side.other, rest, minlength=self.shape[0])
+        u = u / (self.by_rows.counts + shrinkage)
+        return float(u @ u), _MatrixHere(side, rest - u[side.other], self.shape)
+
+    def left_over(self, task: SweepTask, b: FloatArray) -> LeftOver:
+        rows = task.rows(self.by_rows).mean
+        rest = self.by_columns.left_over(b, rows, task.location, biases=task.biases)
+        return _MatrixHere(self.by_columns, rest, self.shape)
 
 
 def sorted_both_ways(
@@ -89,13 +206,53 @@ def sorted_both_ways(
     centred = values - location
     unit = float(np.sqrt(np.mean(centred**2))) if values.size else 0.0
     centred /= unit or 1.0
-    by_rows = _sorted(rows, columns, centred, shape[0])
-    by_columns = _sorted(columns, rows, centred, shape[1])
+    by_rows = sorted_side(rows, columns, centred, shape[0])
+    by_columns = sorted_side(columns, rows, centred, shape[1])
     return Ratings(by_rows, by_columns, location, unit or 1.0)
 
 
-def _sorted(first: Indices, second: Indices, values: FloatArray, size: int) -> Side:
-    order = np.lexsort((second, first))
-    counts = np.bincount(first, minlength=size)
-    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return Side(starts, second[order].astype(np.int32), np.ascontiguousarray(values[order]))
+@dataclass(frozen=True, eq=False)
+class RowsHere:
+    """`SweptRows` in memory."""
+
+    data: Ratings
+    task: SweepTask
+    found: RatingsRows
+    given: RatingsRegressors
+
+    def log_precisions(self, w: FloatArray) -> float:
+        return log_precisions(self.data.by_rows, *self.task.along_prior(w))
+
+    def along(self, w: FloatArray) -> FloatArray:
+        return self.data.by_columns.sums(quadratic(self.given.second, w))
+
+    def beside(self, to: FloatArray, h: int, b: FloatArray, right: FloatArray) -> float:
+        a, aa, a2 = self.found.with_component(to, h)
+        left = np.column_stack([aa if self.task.biases else aa[:, :-1], a2])
+        side = self.data.by_rows
+        return side.weighted_sum(a, b) - side.sum_of_products(left, right)
+
+
+def log_precisions(side: RatingsSide, of_columns: FloatArray, of_prior: float) -> float:
+    """Σᵢ log wᵀΣᵢ⁻¹w, from wᵀ⟨zⱼzⱼᵀ⟩w/σ² of each column and Σw²/c²."""
+    return float(np.log(side.sums(of_columns) + of_prior).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class _MatrixHere:
+    """`LeftOver` in memory: values in the order of columns."""
+
+    side: RatingsSide
+    values: FloatArray
+    shape: tuple[int, int]
+
+    def singular(self, rank: int) -> tuple[FloatArray, FloatArray]:
+        n, m = self.shape
+        X = scipy.sparse.csr_matrix((self.values, self.side.other, self.side.starts), shape=(m, n))
+        if rank >= min(n, m) - 1:
+            left, gamma, _ = np.linalg.svd(X.toarray(), full_matrices=False)
+            return left[:, :rank], gamma[:rank]
+        begin = np.random.default_rng(0).normal(size=min(n, m))
+        left, gamma, _ = scipy.sparse.linalg.svds(X, rank, v0=begin)
+        order = np.argsort(gamma)[::-1]
+        return np.asarray(left[:, order], np.float64), np.asarray(gamma[order], np.float64)

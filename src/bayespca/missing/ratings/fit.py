@@ -1,197 +1,171 @@
-"""Ratings from beginning to end: start, sweep, add components while all of them are needed."""
+"""Ratings as a model: its start, its step, the ranks it tries, and what is left of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from bayespca import inference
+from bayespca.inference.loop import Info, Run
+from bayespca.inference.model import Model, Move
+from bayespca.inference.result import Fit, extended
 from bayespca.lowrank.factors import Factors, Prior
-from bayespca.spectrum.methods import METHODS
+from bayespca.spectrum.methods import EVB, Method
 from bayespca.spectrum.records import Status
 from bayespca.spectrum.solving import borrowed_noise
 from bayespca.spectrum.tolerances import GONE
 
-from .data import Ratings
-from .partitioned import DistantRatings
-from .posterior import Factor, Posterior
+from .data import RatingsCells
+from .posterior import RatingsFactor, RatingsPosterior
 from .start import random_start, start, with_one_more
-from .step import Model, State, rows_of, step, without_weakest
-
-Cells = Ratings | DistantRatings
+from .step import RatingsProblem, RatingsState, step, task_of
 
 # Components to start with where their number is to be found, and twice that where all are kept.
 FIRST = 16
 
 
-@dataclass(frozen=True)
-class Options:
-    """What a user may ask of a fit; names and meanings as in `MatrixFactorization`."""
+@dataclass(frozen=True, eq=False)
+class RatingsFit(Fit[RatingsPosterior]):
+    """A finished fit; `noise_variance` is that of the ratings as given."""
 
-    method: str = "evb"
-    n_components: int | None = None
-    biases: bool = True
-    noise_variance: float | None = None
+    noise_variance: float = float("nan")
+
+
+@dataclass(frozen=True)
+class RatingsModel(RatingsProblem, Model[RatingsCells, RatingsState, RatingsPosterior]):
+    """Factorization of ratings by a method that learns its priors.
+
+    It starts with `rank` components, and has at most `most` of them. The posterior has the given
+    `dtype`; `init` is as in `MatrixFactorization`.
+    """
+
+    method: Method = EVB
+    most: int = 0
+    rank: int = 0
     init: str = "closed"
-    dtype: Any = np.float64
-    looping: inference.Looping = field(default_factory=inference.Looping)
+    dtype: str = "float64"
+    borrows_noise: bool = False
 
+    @property
+    def has_one_start(self) -> bool:
+        return self.init == "closed"
 
-@dataclass(frozen=True)
-class Fit:
-    """A finished fit; `free_energy` is that of the ratings as given."""
+    def start(self, data: RatingsCells, rng: np.random.Generator) -> RatingsState:
+        if self.has_one_start:
+            return start(data, self, self.rank)
+        return random_start(data, self, self.rank, rng)
 
-    posterior: Posterior
-    noise_variance: float
-    free_energy: float
-    trace: inference.Trace
-    converged: bool
-    status: Status
+    def step(self, state: RatingsState, data: RatingsCells) -> tuple[RatingsState, Info]:
+        return step(state, data, self)
 
-
-def fit(data: Cells, options: Options) -> Fit:
-    """Fit ratings that have been sorted both ways, or that are on Dask.
-
-    The free energies of the methods that point-estimate have no usable minimum over the noise: they
-    take EVB's.
-    """
-    noise, status = options.noise_variance, _status(data)
-    if noise is None and options.method != "evb":
-        quiet = replace(options.looping, callback=None, checkpoint=None)
-        noise = fit(data, replace(options, method="evb", looping=quiet)).noise_variance
-        status = status.but(*borrowed_noise(options.method))
-    model = _model(data, replace(options, noise_variance=noise))
-    looping = options.looping
-    if looping.checkpoint is not None:
-        told = replace(options, looping=inference.Looping())
-        mark = inference.fingerprint(*_digests(data), repr(told))
-        looping = replace(looping, mark=mark)
-    most = max(min(data.shape) - 1, 0)
-    most = most if options.n_components is None else min(options.n_components, most)
-    rank = min(FIRST, most) if options.n_components is None else most
-    run = _run(data, model, options, rank, looping)
-    # A checkpoint is of the first run: which of several it were of could not be told.
-    looping = replace(looping, checkpoint=None)
-    while run.converged and run.state.rank == rank < most:
-        rank = min(2 * rank, most)
-        more = _run(data, model, options, rank, looping)
-        if model.prunes and more.free_energy >= run.free_energy:
-            break
-        run = more
-    if model.prunes:
-        run = _searched(run, data, model, looping, most)
-    return _finished(run, data, model, options, status)
-
-
-def _digests(data: Cells) -> list[Any]:
-    """What differs where cells do."""
-    if isinstance(data, DistantRatings):
+    def digests(self, data: RatingsCells) -> Sequence[Any]:
         return data.digests()
-    return [data.by_rows.starts, data.by_rows.other, data.by_rows.values]
 
+    # --- noise of another model ----------------------------------------------------------------
 
-def _searched(
-    run: inference.Run[State], data: Cells, model: Model, looping: inference.Looping, most: int
-) -> inference.Run[State]:
-    """With one component less or more, if that is better."""
-
-    def less(state: State) -> State | None:
-        return without_weakest(state) if state.rank else None
-
-    def more(state: State) -> State | None:
-        if state.rank >= most:
+    def lender(self) -> RatingsModel | None:
+        """The free energies of the methods that point-estimate have no usable minimum over the
+        noise: they take EVB's.
+        """
+        if self.fixed_noise is not None or self.method.learns_noise:
             return None
-        return with_one_more(state, data, model)
+        return replace(self, method=EVB, factors=_factors(EVB, self.factors.shape))
 
-    found, _ = inference.searched(
-        run,
-        partial(step, data=data, model=model),
-        less=less,
-        more=more,
-        max_iter=looping.max_iter,
-        tol=looping.tol,
-    )
-    return found
+    def lent(self, state: RatingsState) -> Self:
+        return replace(self, fixed_noise=state.noise_variance, borrows_noise=True)
 
+    # --- ranks ---------------------------------------------------------------------------------
 
-def _status(data: Cells) -> Status:
-    if data.squares:
-        return Status()
-    return Status().but(
-        "all-equal",
-        "All ratings are the same: how far others may be from them cannot be told, and predictions "
-        "have no spread.",
-    )
+    def wider(self, state: RatingsState) -> Self | None:
+        """Twice as many components to start with, where all of these are kept."""
+        if not state.rank == self.rank < self.most:
+            return None
+        return replace(self, rank=min(2 * self.rank, self.most))
 
+    def moves(self, data: RatingsCells) -> Sequence[Move[RatingsState]]:
+        return [Move(_less, partial(self._more, data=data))] if self.prunes else []
 
-def _model(data: Cells, options: Options) -> Model:
-    n, m = data.shape
-    family = METHODS[options.method].prior(m, n, np.inf).family
-    factors = Factors((m, n), family, Prior("learned"), GONE)
-    noise = options.noise_variance
-    return Model(factors, options.biases, None if noise is None else noise / data.unit**2)
+    def _more(self, state: RatingsState, data: RatingsCells) -> RatingsState | None:
+        return with_one_more(state, data, self) if state.rank < self.most else None
 
+    # --- what was found ------------------------------------------------------------------------
 
-def _run(
-    data: Cells, model: Model, options: Options, rank: int, looping: inference.Looping
-) -> inference.Run[State]:
-    def begin(rng: np.random.Generator) -> State:
-        if options.init == "random":
-            return random_start(data, model, rank, rng)
-        return start(data, model, rank)
+    def posterior(self, state: RatingsState, data: RatingsCells) -> RatingsPosterior:
+        b, b_cov = state.b.astype(self.dtype), state.b_cov.astype(self.dtype)
+        return RatingsPosterior(
+            rows=RatingsFactor(*data.rows(task_of(state, self), self.dtype), state.prior_a),
+            columns=RatingsFactor(b, b_cov, state.prior_b),
+            mean=state.location,
+            noise_variance=state.noise_variance,
+            location=data.location,
+            unit=data.unit,
+            biases=self.biases,
+        )
 
-    return looping.run(
-        partial(step, data=data, model=model),
-        begin,
-        # From the closed form there is one start, and nothing random in it.
-        n_init=None if options.init == "random" else 1,
-    )
+    def unit(self, data: RatingsCells) -> float:
+        return data.unit
 
+    def free_energy(self, run: Run[RatingsState], data: RatingsCells) -> float:
+        """In the units of the ratings: both factors have the square root of the unit, biases all
+        of it.
+        """
+        log_unit, factors = float(np.log(data.unit)), self.factors
+        energy = run.free_energy + (data.n_cells + factors.points * self.biases) * log_unit
+        state = run.state
+        return factors.energy_in_units(energy, rank=state.rank, n_gone=state.n_gone, unit=data.unit)
 
-def _finished(
-    run: inference.Run[State], data: Cells, model: Model, options: Options, status: Status
-) -> Fit:
-    state = run.state
-    s2, dtype = state.noise_variance, options.dtype
-    posterior = Posterior(
-        rows=_rows(state, data, model, dtype),
-        columns=Factor(state.b.astype(dtype), state.b_cov.astype(dtype), state.prior_b),
-        mean=state.location,
-        noise_variance=s2,
-        location=data.location,
-        unit=data.unit,
-        biases=model.biases,
-    )
-    free_energy = _free_energy(run, data, model)
-    return Fit(
-        posterior=posterior,
-        noise_variance=s2 * data.unit**2,
-        free_energy=free_energy,
-        trace=run.trace.in_units(data.unit, free_energy=free_energy),
-        converged=run.converged,
-        status=status,
-    )
+    def status(self, state: RatingsState, data: RatingsCells) -> Status:
+        status = Status()
+        if not data.squares:
+            status = status.but(
+                "all-equal",
+                "All ratings are the same: how far others may be from them cannot be told, and "
+                "predictions have no spread.",
+            )
+        return status.but(*borrowed_noise(self.method.name)) if self.borrows_noise else status
+
+    def described(
+        self, found: Fit[RatingsPosterior], run: Run[RatingsState], data: RatingsCells
+    ) -> RatingsFit:
+        return extended(
+            found, RatingsFit, noise_variance=float(run.state.noise_variance * data.unit**2)
+        )
 
 
-def _rows(state: State, data: Cells, model: Model, dtype: Any) -> Factor:
-    """The posterior of rows that follows from a state; all of it is here."""
-    if isinstance(data, DistantRatings):
-        return data.factor(state, model, dtype)
-    found = rows_of(state, data, model)
-    return Factor(found.mean.astype(dtype), found.cov.astype(dtype), state.prior_a)
-
-
-def _free_energy(run: inference.Run[State], data: Cells, model: Model) -> float:
-    """In the units of the ratings, without what components leave that have been switched off.
-
-    Both factors have the square root of the unit, biases all of it.
+def ratings_model(
+    data: RatingsCells,
+    method: Method = EVB,
+    *,
+    n_components: int | None = None,
+    noise_variance: float | None = None,
+    biases: bool = True,
+    init: str = "closed",
+    dtype: str = "float64",
+) -> RatingsModel:
+    """The model of ratings, with as many components as their number allows; options as in
+    `MatrixFactorization`, None for what is to be found.
     """
-    log_unit, family = float(np.log(data.unit)), model.factors.family
     n, m = data.shape
-    points = (not family.integrates_a) * n + (not family.integrates_b) * m
-    energy = run.free_energy + data.n_cells * log_unit
-    energy -= run.state.n_gone * model.factors.gone_energy
-    return energy + points * log_unit * (0.5 * run.state.rank + model.biases)
+    most = max(min(n, m) - 1, 0)
+    most = most if n_components is None else min(n_components, most)
+    return RatingsModel(
+        factors=_factors(method, (m, n)),
+        biases=biases,
+        fixed_noise=None if noise_variance is None else noise_variance / data.unit**2,
+        method=method,
+        most=most,
+        rank=min(FIRST, most) if n_components is None else most,
+        init=init,
+        dtype=dtype,
+    )
+
+
+def _factors(method: Method, shape: tuple[float, float]) -> Factors:
+    return Factors(shape, method.prior(*shape, np.inf).family, Prior("learned"), GONE)
+
+
+def _less(state: RatingsState) -> RatingsState | None:
+    return state.without(state.rank - 1) if state.rank else None

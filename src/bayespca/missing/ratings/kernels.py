@@ -1,4 +1,4 @@
-"""The posterior of the rows of one factor given the other: by NumPy, what the loops compute.
+"""The posterior of the rows of one side given the other: by NumPy, what the loops compute.
 
 Symmetric matrices are packed: their upper triangle, row by row, as `np.triu_indices` orders it.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from bayespca.arrays.packing import inverses, packed, unpacked
 from bayespca.arrays.types import FloatArray
 
-from .data import Side
+from .cells import RatingsSide
 
 # Rows beyond which compiled loops are worth the second that numba takes to import.
 MANY = 200
@@ -20,8 +20,8 @@ MANY = 200
 BLOCK = 4096
 
 
-class Regressors(NamedTuple):
-    """What one factor is to the other: for each of its rows z = (b, 1), or b without biases.
+class RatingsRegressors(NamedTuple):
+    """What one side is to the other: for each of its rows z = (b, 1), or b without biases.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Regressors(NamedTuple):
     mean
         ⟨z⟩: (m, K).
     drift
-        ⟨z·v⟩ with v the bias of the row, which the other factor sees as given: (m, K).
+        ⟨z·v⟩ with v the bias of the row, which the other side sees as given: (m, K).
     """
 
     second: FloatArray
@@ -38,11 +38,23 @@ class Regressors(NamedTuple):
     drift: FloatArray
 
 
-class Found(NamedTuple):
-    """Means (n, K), packed covariances, Σlog|Σᵢ| as log|Σᵢ| (n,), and what the fit takes from Σx²:
-    −2θᵀr + tr⟨θθᵀ⟩G (n,) for the θ, r and G of each row.
+class RowsTask(NamedTuple):
+    """What the rows of one side follow from: the other side, their prior, the noise, and whether
+    they are integrated out.
+    """
 
-    Where θ is point-estimated, covariances have no rows and log|Σᵢ| is 0.
+    given: RatingsRegressors
+    prior: FloatArray
+    s2: float
+    integrated: bool
+
+
+class RatingsRows(NamedTuple):
+    """The posterior of the rows of one side.
+
+    Means (n, K), packed covariances, log|Σᵢ| (n,), and what the fit takes from Σx²:
+    −2θᵀr + tr⟨θθᵀ⟩G (n,) for the θ, r and G of each row. Where θ is point-estimated, covariances
+    have no rows and log|Σᵢ| is 0.
     """
 
     mean: FloatArray
@@ -50,24 +62,73 @@ class Found(NamedTuple):
     log_dets: FloatArray
     fits: FloatArray
 
+    @property
+    def augmented(self) -> FloatArray:
+        """Σ⟨(θ, 1)(θ, 1)ᵀ⟩ over the rows."""
+        K = self.mean.shape[1]
+        out = np.zeros((K + 1, K + 1))
+        out[:K, :K] = self.mean.T @ self.mean
+        if len(self.cov):
+            out[:K, :K] += unpacked(self.cov.sum(axis=0), K)
+        out[:K, K] = out[K, :K] = self.mean.sum(axis=0)
+        out[K, K] = len(self.mean)
+        return out
 
-def by_numpy(
-    side: Side, given: Regressors, prior: FloatArray, s2: float, integrated: bool
-) -> Found:
+    def with_component(self, to: FloatArray, h: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """⟨aₕ⟩, ⟨(θ, 1)aₕ⟩ and ⟨aₕ²⟩ of each row, for component h after (θ, 1) ↦ to·(θ, 1)."""
+        K = self.mean.shape[1]
+        w, shift = to[h, :K], to[h, K]
+        a = self.mean @ w + shift
+        second = np.column_stack([self.mean * a[:, None], a])
+        a2 = a * a
+        if len(self.cov):
+            spread = unpacked(self.cov, K) @ w
+            second[:, :K] += spread
+            a2 = a2 + spread @ w
+        return a, second, a2
+
+
+def regressors(
+    mean: FloatArray, cov: FloatArray, location: float, *, biases: bool
+) -> RatingsRegressors:
+    """What rows with these moments are to the other side; m goes with their bias."""
+    K = mean.shape[1]
+    i, j = np.triu_indices(K)
+    second = mean[:, i] * mean[:, j]
+    if len(cov):
+        second += cov
+    if not biases:
+        return RatingsRegressors(second, mean, np.zeros_like(mean))
+    last = j == K - 1
+    z = mean.copy()
+    z[:, -1] = 1.0
+    drift = second[:, last] + location * mean
+    drift[:, -1] = mean[:, -1] + location
+    second[:, last] = z
+    return RatingsRegressors(second, z, drift)
+
+
+def quadratic(second: FloatArray, w: FloatArray) -> FloatArray:
+    """wᵀ⟨zzᵀ⟩w of each row, from packed matrices."""
+    i, j = np.triu_indices(w.size)
+    return np.asarray(second @ (w[i] * w[j] * np.where(i == j, 1.0, 2.0)))
+
+
+def by_numpy(side: RatingsSide, task: RowsTask) -> RatingsRows:
     """r(θᵢ) = N(Σᵢrᵢ/σ², Σᵢ), Σᵢ = (Gᵢ/σ² + 1/c²)⁻¹, Gᵢ = Σⱼ⟨zⱼzⱼᵀ⟩, rᵢ = Σⱼ(xᵢⱼ⟨zⱼ⟩ − ⟨zⱼvⱼ⟩)."""
-    n, K = side.starts.size - 1, prior.size
+    n, K, given = side.n_rows, task.prior.size, task.given
     G, r = np.zeros((n, K * (K + 1) // 2)), np.zeros((n, K))
     for i in range(n):
         cells = slice(side.starts[i], side.starts[i + 1])
         j, x = side.other[cells], side.values[cells]
         G[i] = given.second[j].sum(axis=0)
         r[i] = x @ given.mean[j] - given.drift[j].sum(axis=0)
-    return given_sums(G, r, prior, s2, integrated)
+    return given_sums(G, r, task.prior, task.s2, integrated=task.integrated)
 
 
 def given_sums(
-    G: FloatArray, r: FloatArray, prior: FloatArray, s2: float, integrated: bool
-) -> Found:
+    G: FloatArray, r: FloatArray, prior: FloatArray, s2: float, *, integrated: bool
+) -> RatingsRows:
     """The posterior of rows from their sums G, packed (n, K(K + 1)/2), and r (n, K)."""
     n, K = r.shape
     mean = np.zeros((n, K))
@@ -84,14 +145,14 @@ def given_sums(
             second += C
         fits[rows] = -2 * np.einsum("ih,ih->i", mean[rows], r[rows])
         fits[rows] += np.einsum("ihk,ihk->i", second, full)
-    return Found(mean, cov, log_dets, fits)
+    return RatingsRows(mean, cov, log_dets, fits)
 
 
-def updated(side: Side, given: Regressors, prior: FloatArray, s2: float, integrated: bool) -> Found:
-    """The posterior of one factor given the other, by whichever way is quicker."""
-    if side.starts.size <= MANY:
-        return by_numpy(side, given, prior, s2, integrated)
+def updated(side: RatingsSide, task: RowsTask) -> RatingsRows:
+    """The posterior of one side given the other, by whichever way is quicker."""
+    if side.n_rows < MANY:
+        return by_numpy(side, task)
     # numba takes a second to import, and its kernel a few more to compile for the first time.
     from .compiled import by_loops
 
-    return Found(*by_loops(side.starts, side.other, side.values, given, prior, s2, integrated))
+    return by_loops(side, task)

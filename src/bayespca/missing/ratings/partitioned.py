@@ -15,26 +15,15 @@ import scipy.sparse
 import scipy.sparse.linalg
 from numpy.typing import NDArray
 
-from bayespca import inference
 from bayespca.arrays.packing import unpacked
 from bayespca.arrays.types import FloatArray
+from bayespca.inference.checkpoint import fingerprint
 from bayespca.sources.partitions import computed, kept, mapped_parts
 from bayespca.sources.sums import total_over
 
-from .cells import chunks
-from .data import Side
-from .kernels import Found, Regressors, given_sums, updated
-from .posterior import Factor
-from .step import (
-    Model,
-    State,
-    Sweep,
-    augmented,
-    log_precisions,
-    quadratic,
-    regressors,
-    squares_of_biases,
-)
+from .cells import RatingsSide
+from .data import LeftOver, Sweep, SweepTask, log_precisions
+from .kernels import given_sums, quadratic
 
 Delayed = Any
 
@@ -44,7 +33,7 @@ class UserCells:
     """All ratings of some users, whose ids are `users`."""
 
     users: NDArray[Any]
-    side: Side
+    side: RatingsSide
 
     def __sizeof__(self) -> int:
         """Bytes: Dask goes by them when it makes room in the memory of a worker."""
@@ -54,9 +43,7 @@ class UserCells:
 
 @dataclass(frozen=True, eq=False)
 class DistantRatings:
-    """Ratings whose rows are on workers: `blocks` become `UserCells`, less `location` and over
-    `unit`. `column_counts` and `column_totals` are the number of cells and Σx of each column.
-    """
+    """`RatingsCells` whose rows are on workers: `blocks` become `UserCells`, scaled."""
 
     blocks: tuple[Delayed, ...]
     shape: tuple[int, int]
@@ -67,19 +54,21 @@ class DistantRatings:
     column_counts: FloatArray
     column_totals: FloatArray
 
-    def swept(self, state: State, model: Model) -> Sweep:
+    def digests(self) -> list[str]:
+        return total_over(self.blocks, _digests)
+
+    def swept(self, task: SweepTask) -> Sweep:
         """Rows where they are, then columns from sums over them."""
-        task = _task(state, model)
         sums = total_over(self.blocks, _item_sums, task)
         columns = given_sums(
             sums.second,
             sums.cross - sums.drift,
-            state.prior_b,
-            state.noise_variance,
-            model.factors.family.integrates_b,
+            task.prior_b,
+            task.s2,
+            integrated=task.integrates_b,
         )
         return Sweep(
-            state=state,
+            task=task,
             rows=RowsElsewhere(self, task, sums),
             columns=columns,
             augmented_a=sums.augmented,
@@ -87,48 +76,29 @@ class DistantRatings:
             squares=self.squares + sums.squares,
         )
 
-    def digests(self) -> list[str]:
-        """Short texts that differ where cells do."""
-        return total_over(self.blocks, _digests)
+    def rows(self, task: SweepTask, dtype: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        found = computed(*mapped_parts(_posterior, self.blocks, broadcast=(task, dtype)))
+        mean, cov = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return mean, cov
+
+    def without_biases(self, v: FloatArray, shrinkage: float | None) -> tuple[float, LeftOver]:
+        squares = 0.0
+        if shrinkage is not None:
+            squares = total_over(self.blocks, _squares_of_users, v, shrinkage)
+        return squares, self._matrix(_rest_of_biases, v, shrinkage)
+
+    def left_over(self, task: SweepTask, b: FloatArray) -> LeftOver:
+        return self._matrix(_rest_of_state, task, b)
+
+    def _matrix(self, rest: Any, *given: Any) -> LeftOver:
+        blocks = tuple(mapped_parts(rest, self.blocks, broadcast=given))
+        return _MatrixElsewhere(blocks, self.shape[1])
 
     def who(self) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int32]]:
         """Ids of the users, where their cells begin, and the items of these: all of it, here."""
         found = computed(*mapped_parts(_who, self.blocks))
         users, counts, items = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return users, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), items
-
-    def factor(self, state: State, model: Model, dtype: Any) -> Factor:
-        """The posterior of all users that follows from a state, here."""
-        found = computed(
-            *mapped_parts(_posterior, self.blocks, broadcast=(_task(state, model), dtype))
-        )
-        mean, cov = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return Factor(mean, cov, state.prior_a)
-
-
-class RowTask(NamedTuple):
-    """What users need to know of items."""
-
-    given: Regressors
-    prior: FloatArray
-    s2: float
-    location: float
-    integrated: bool
-    biases: bool
-
-    def rows(self, side: Side) -> Found:
-        return updated(side, self.given, self.prior, self.s2, self.integrated)
-
-
-def _task(state: State, model: Model) -> RowTask:
-    return RowTask(
-        given=regressors(state.b, state.b_cov, state.location, biases=model.biases),
-        prior=state.prior_a,
-        s2=state.noise_variance,
-        location=state.location,
-        integrated=model.factors.family.integrates_a,
-        biases=model.biases,
-    )
 
 
 # --- a sweep -----------------------------------------------------------------------------------
@@ -147,46 +117,43 @@ class ItemSums(NamedTuple):
     squares: float
 
 
-def _item_sums(cells: UserCells, task: RowTask) -> ItemSums:
+def _item_sums(cells: UserCells, task: SweepTask) -> ItemSums:
     side = cells.side
     found = task.rows(side)
-    given = regressors(found.mean, found.cov, task.location, biases=task.biases)
+    given = task.regressors(found)
     m = len(task.given.mean)
     ones = _matrix(side, np.ones(side.other.size), m).T
     return ItemSums(
         second=ones @ given.second,
         cross=_matrix(side, side.values, m).T @ given.mean,
         drift=ones @ given.drift,
-        augmented=augmented(found),
+        augmented=found.augmented,
         log_det=float(found.log_dets.sum()),
-        squares=squares_of_biases(side, found, task.location) if task.biases else 0.0,
+        squares=task.squares_of_biases(side, found),
     )
 
 
-def _matrix(side: Side, values: FloatArray, m: int) -> Any:
+def _matrix(side: RatingsSide, values: FloatArray, m: int) -> Any:
     """Users × items."""
-    shape = (side.starts.size - 1, m)
-    return scipy.sparse.csr_array((values, side.other, side.starts), shape=shape)
+    return scipy.sparse.csr_array((values, side.other, side.starts), shape=(side.n_rows, m))
 
 
 @dataclass(frozen=True, eq=False)
 class RowsElsewhere:
-    """Rows on workers, as `Rows`: most of what is asked of them follows from the sums."""
+    """`SweptRows` on workers: most of what is asked of them follows from the sums."""
 
     data: DistantRatings
-    task: RowTask
+    task: SweepTask
     sums: ItemSums
 
     def log_precisions(self, w: FloatArray) -> float:
-        task = self.task
-        of_items, of_prior = quadratic(task.given.second, w) / task.s2, w @ (w / task.prior)
-        return total_over(self.data.blocks, _log_precisions, of_items, float(of_prior))
+        return total_over(self.data.blocks, _log_precisions, *self.task.along_prior(w))
 
     def along(self, w: FloatArray) -> FloatArray:
         return quadratic(self.sums.second, w)
 
     def beside(self, to: FloatArray, h: int, b: FloatArray, right: FloatArray) -> float:
-        sums, K = self.sums, self.task.prior.size
+        sums, K = self.sums, self.task.prior_a.size
         second = unpacked(sums.second, K)
         # A component has no part of u: aₕ = wᵀz, where the shift goes with the 1 of z.
         w = to[h, :K].copy()
@@ -208,28 +175,16 @@ def _log_precisions(cells: UserCells, of_items: FloatArray, of_prior: float) -> 
 # --- starts ------------------------------------------------------------------------------------
 
 
-def squares_of_users(data: DistantRatings, v: FloatArray, shrinkage: float) -> float:
-    """Σu² of the users' biases beside those of the items."""
-    return total_over(data.blocks, _squares_of_users, v, shrinkage)
-
-
 def _squares_of_users(cells: UserCells, v: FloatArray, shrinkage: float) -> float:
     u, _ = _beside(cells.side, v, shrinkage)
     return float(u @ u)
 
 
-def _beside(side: Side, v: FloatArray, shrinkage: float) -> tuple[FloatArray, FloatArray]:
+def _beside(side: RatingsSide, v: FloatArray, shrinkage: float) -> tuple[FloatArray, FloatArray]:
     """Biases of users beside those of items, and what both leave of the cells."""
     rest = side.values - v[side.other]
-    u = Side(side.starts, side.other, rest).totals / (side.counts + shrinkage)
+    u = RatingsSide(side.starts, side.other, rest).totals / (side.counts + shrinkage)
     return u, rest - np.repeat(u, side.counts)
-
-
-def rest_of_biases(
-    data: DistantRatings, v: FloatArray, shrinkage: float | None
-) -> tuple[Delayed, ...]:
-    """What biases leave, as sparse matrices; without `shrinkage` there are none."""
-    return tuple(mapped_parts(_rest_of_biases, data.blocks, broadcast=(v, shrinkage)))
 
 
 def _rest_of_biases(cells: UserCells, v: FloatArray, shrinkage: float | None) -> Any:
@@ -239,44 +194,33 @@ def _rest_of_biases(cells: UserCells, v: FloatArray, shrinkage: float | None) ->
     return _matrix(cells.side, rest, v.size)
 
 
-def rest_of_state(data: DistantRatings, state: State, model: Model) -> tuple[Delayed, ...]:
-    """What users and items leave, as sparse matrices."""
-    return tuple(
-        mapped_parts(_rest_of_state, data.blocks, broadcast=(_task(state, model), state.b))
-    )
+def _rest_of_state(cells: UserCells, task: SweepTask, b: FloatArray) -> Any:
+    side, users = cells.side, task.rows(cells.side).mean
+    return _matrix(side, side.left_over(users, b, task.location, biases=task.biases), len(b))
 
 
-def _rest_of_state(cells: UserCells, task: RowTask, b: FloatArray) -> Any:
-    side, theta = cells.side, task.rows(cells.side).mean
-    H = task.prior.size - task.biases
-    rest = side.values - task.location
-    for some, rows in chunks(side):
-        columns = side.other[some]
-        rest[some] -= np.einsum("ch,ch->c", theta[rows, :H], b[columns, :H])
-        if task.biases:
-            rest[some] -= theta[rows, H] + b[columns, H]
-    return _matrix(side, rest, len(b))
+@dataclass(frozen=True, eq=False)
+class _MatrixElsewhere:
+    """`LeftOver` on workers: blocks become sparse matrices of users × `m` items."""
 
+    blocks: tuple[Delayed, ...]
+    m: int
 
-def singular(
-    rest: tuple[Delayed, ...], m: int, rank: int, begin: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Singular vectors of items, and singular values, largest first.
+    def singular(self, rank: int) -> tuple[FloatArray, FloatArray]:
+        """By Lanczos' iteration: a product with the matrix and its transpose is one pass."""
+        m, blocks = self.m, tuple(kept(self.blocks))
 
-    By Lanczos' iteration: a product with the matrix and its transpose is one pass.
-    """
-    blocks = tuple(kept(rest))
+        def product(v: FloatArray) -> FloatArray:
+            return total_over(blocks, _product, v)
 
-    def product(v: FloatArray) -> FloatArray:
-        return total_over(blocks, _product, v)
-
-    if rank >= m - 1:
-        squares, vectors = np.linalg.eigh(product(np.eye(m)))
-    else:
-        operator = scipy.sparse.linalg.LinearOperator((m, m), product, dtype=np.float64)
-        squares, vectors = scipy.sparse.linalg.eigsh(operator, rank, v0=begin)
-    order = np.argsort(squares)[::-1][:rank]
-    return vectors[:, order], np.sqrt(np.maximum(squares[order], 0.0))
+        if rank >= m - 1:
+            squares, vectors = np.linalg.eigh(product(np.eye(m)))
+        else:
+            begin = np.random.default_rng(0).normal(size=m)
+            operator = scipy.sparse.linalg.LinearOperator((m, m), product, dtype=np.float64)
+            squares, vectors = scipy.sparse.linalg.eigsh(operator, rank, v0=begin)
+        order = np.argsort(squares)[::-1][:rank]
+        return vectors[:, order], np.sqrt(np.maximum(squares[order], 0.0))
 
 
 def _product(matrix: Any, v: FloatArray) -> FloatArray:
@@ -288,14 +232,14 @@ def _product(matrix: Any, v: FloatArray) -> FloatArray:
 
 def _digests(cells: UserCells) -> list[str]:
     side = cells.side
-    return [inference.fingerprint(side.starts, side.other, side.values)]
+    return [fingerprint(side.starts, side.other, side.values)]
 
 
 def _who(cells: UserCells) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int32]]:
     return cells.users, cells.side.counts, cells.side.other
 
 
-def _posterior(cells: UserCells, task: RowTask, dtype: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+def _posterior(cells: UserCells, task: SweepTask, dtype: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     found = task.rows(cells.side)
     return found.mean.astype(dtype), found.cov.astype(dtype)
 
@@ -303,7 +247,7 @@ def _posterior(cells: UserCells, task: RowTask, dtype: Any) -> tuple[NDArray[Any
 # --- from ratings as they were given -----------------------------------------------------------
 
 
-class _Counts(NamedTuple):
+class _CellCounts(NamedTuple):
     """Users, cells and Σx of some blocks."""
 
     users: int
@@ -338,9 +282,9 @@ def scaled(blocks: tuple[Delayed, ...], m: int, *, center: bool) -> DistantRatin
     )
 
 
-def _counts(cells: UserCells) -> _Counts:
+def _counts(cells: UserCells) -> _CellCounts:
     values = cells.side.values
-    return _Counts(cells.users.size, values.size, float(values.sum()))
+    return _CellCounts(cells.users.size, values.size, float(values.sum()))
 
 
 def _squares(cells: UserCells, location: float) -> float:
@@ -349,7 +293,9 @@ def _squares(cells: UserCells, location: float) -> float:
 
 def _scaled(cells: UserCells, location: float, unit: float) -> UserCells:
     side = cells.side
-    return UserCells(cells.users, Side(side.starts, side.other, (side.values - location) / unit))
+    return UserCells(
+        cells.users, RatingsSide(side.starts, side.other, (side.values - location) / unit)
+    )
 
 
 def _item_counts(cells: UserCells, m: int) -> _ItemCounts:

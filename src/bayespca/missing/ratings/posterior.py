@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from bayespca.arrays.packing import unpacked
 from bayespca.arrays.types import FloatArray
 
-from .data import Side
-from .kernels import updated
-from .step import regressors
+from .cells import RatingsSide
+from .kernels import RowsTask, regressors, updated
 
 Places = NDArray[np.intp]
 
@@ -21,7 +20,7 @@ CHUNK = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)
-class Factor:
+class RatingsFactor:
     """One side: means of its rows (factors, then the bias) (n, K), their covariances, packed, and
     the prior variances (K,). Where the rows are point-estimated, covariances have no rows.
     """
@@ -42,10 +41,10 @@ class Factor:
         cov[new] = np.diag(self.prior)
         return mean, cov
 
-    def taken(self, places: Places) -> Factor:
+    def taken(self, places: Places) -> RatingsFactor:
         """Some of the rows, in another order."""
         cov = self.cov[places] if len(self.cov) else self.cov
-        return Factor(self.mean[places], cov, self.prior)
+        return RatingsFactor(self.mean[places], cov, self.prior)
 
     def std(self) -> FloatArray:
         """Posterior standard deviation of each entry of `mean`."""
@@ -57,11 +56,11 @@ class Factor:
 
 
 @dataclass(frozen=True, eq=False)
-class Posterior:
+class RatingsPosterior:
     """A rating is (m + u + v + aᵀb)·unit + `location` with noise of variance σ²·unit²."""
 
-    rows: Factor
-    columns: Factor
+    rows: RatingsFactor
+    columns: RatingsFactor
     mean: float
     noise_variance: float
     location: float
@@ -73,7 +72,7 @@ class Posterior:
         return int(self.rows.prior.size) - self.biases
 
 
-def predict(posterior: Posterior, rows: Places, columns: Places) -> FloatArray:
+def predict(posterior: RatingsPosterior, rows: Places, columns: Places) -> FloatArray:
     """Posterior mean of the rating of each pair."""
     out = np.empty(rows.size)
     for pairs in _chunks(rows.size):
@@ -83,7 +82,7 @@ def predict(posterior: Posterior, rows: Places, columns: Places) -> FloatArray:
 
 
 def predict_and_std(
-    posterior: Posterior, rows: Places, columns: Places, *, noise: bool = True
+    posterior: RatingsPosterior, rows: Places, columns: Places, *, noise: bool = True
 ) -> tuple[FloatArray, FloatArray]:
     """The same, and the standard deviation of a rating, or of its mean without `noise`.
 
@@ -100,7 +99,7 @@ def predict_and_std(
     return _rated(posterior, mean), np.sqrt(variance) * posterior.unit
 
 
-def predict_all(posterior: Posterior, row: int) -> FloatArray:
+def predict_all(posterior: RatingsPosterior, row: int) -> FloatArray:
     """Posterior mean of the ratings of all columns by one row; −1 for one that was never seen."""
     H, b = posterior.rank, posterior.columns.mean
     (a,) = _means(posterior.rows, np.array([row]))
@@ -108,7 +107,7 @@ def predict_all(posterior: Posterior, row: int) -> FloatArray:
     return _rated(posterior, low + a[H] + b[:, H] if posterior.biases else low)
 
 
-def fold_in(posterior: Posterior, side: Side) -> Factor:
+def fold_in(posterior: RatingsPosterior, side: RatingsSide) -> RatingsFactor:
     """Rows that were not there, from their ratings alone: columns stay as they are."""
     used, other = np.unique(side.other, return_inverse=True)
     columns = posterior.columns
@@ -117,9 +116,9 @@ def fold_in(posterior: Posterior, side: Side) -> Factor:
     given = regressors(mean, cov, posterior.mean, biases=posterior.biases)
     prior = posterior.rows.prior
     integrated = bool(len(posterior.rows.cov)) or not len(posterior.rows.mean)
-    cells = Side(side.starts, other.astype(np.int32), side.values)
-    found = updated(cells, given, prior, posterior.noise_variance, integrated)
-    return Factor(found.mean, found.cov, prior)
+    cells = RatingsSide(side.starts, other.astype(np.int32), side.values)
+    found = updated(cells, RowsTask(given, prior, posterior.noise_variance, integrated))
+    return RatingsFactor(found.mean, found.cov, prior)
 
 
 def _chunks(n: int) -> list[slice]:
@@ -127,25 +126,25 @@ def _chunks(n: int) -> list[slice]:
 
 
 def _sides(
-    posterior: Posterior, rows: Places, columns: Places
-) -> tuple[tuple[Factor, Places], tuple[Factor, Places]]:
+    posterior: RatingsPosterior, rows: Places, columns: Places
+) -> tuple[tuple[RatingsFactor, Places], tuple[RatingsFactor, Places]]:
     return (posterior.rows, rows), (posterior.columns, columns)
 
 
-def _means(factor: Factor, places: Places) -> FloatArray:
+def _means(factor: RatingsFactor, places: Places) -> FloatArray:
     mean = factor.mean[places].astype(np.float64)
     mean[places < 0] = 0.0
     return np.asarray(mean)
 
 
-def _low(posterior: Posterior, a: FloatArray, b: FloatArray) -> FloatArray:
+def _low(posterior: RatingsPosterior, a: FloatArray, b: FloatArray) -> FloatArray:
     H = posterior.rank
     low = np.einsum("ih,ih->i", a[:, :H], b[:, :H])
     return low + a[:, H] + b[:, H] if posterior.biases else low
 
 
 def _variance(
-    posterior: Posterior, a: FloatArray, a_cov: FloatArray, b: FloatArray, b_cov: FloatArray
+    posterior: RatingsPosterior, a: FloatArray, a_cov: FloatArray, b: FloatArray, b_cov: FloatArray
 ) -> FloatArray:
     H = posterior.rank
     y, z = a.copy(), b.copy()
@@ -155,5 +154,5 @@ def _variance(
     return np.asarray(out + np.einsum("ihk,ihk->i", a_cov[:, :H, :H], b_cov[:, :H, :H]))
 
 
-def _rated(posterior: Posterior, low: FloatArray) -> FloatArray:
+def _rated(posterior: RatingsPosterior, low: FloatArray) -> FloatArray:
     return np.asarray((low + posterior.mean) * posterior.unit + posterior.location)
