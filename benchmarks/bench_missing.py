@@ -91,7 +91,7 @@ def one_sweep() -> None:
 
 def a_sweep(data: Any, p: int, H: int) -> Callable[[], Any]:
     """One sweep of EVB over p columns with H components, from where the first led."""
-    from bayespca.lowrank import Factors, Prior
+    from bayespca.lowrank.factors import Factors, Prior
     from bayespca.missing.dense import step as vb
     from bayespca.missing.dense.start import fill, start
     from bayespca.spectrum import VB

@@ -20,7 +20,7 @@ from bayespca.discrete.fit import table as table_of
 from bayespca.discrete.normals import Normals
 from bayespca.discrete.start import random_start, start, with_one_more
 from bayespca.inference import Looping
-from bayespca.lowrank import Factors, Prior
+from bayespca.lowrank.factors import Factors, Prior
 from bayespca.spectrum import VB
 from oracles import binary_pca as oracle
 

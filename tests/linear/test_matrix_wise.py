@@ -15,7 +15,7 @@ from bayespca.datasets import low_rank
 from bayespca.linear.sweeps import fit as iterative
 from bayespca.linear.sweeps import step as matrix_wise
 from bayespca.linear.sweeps.step import Problem
-from bayespca.lowrank import Prior
+from bayespca.lowrank.factors import Prior
 from bayespca.spectrum import FAMILIES, VB, Spectrum, solve
 from oracles.matrix_wise import free_energy
 

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from bayespca import BayesianPCA, inference, missing
+from bayespca import BayesianPCA, inference
+from bayespca.lowrank import holes_posterior
+from bayespca.missing.dense import fit as holes_fit
 from bayespca.spectrum import FAMILIES
 
 from .sweeping import defined_energy, rows_of, swept, with_holes
@@ -131,13 +133,13 @@ def test_without_holes_the_answer_is_the_closed_form(method, options, centred, s
     X, _ = with_holes(*shape, 0.0)
     closed = BayesianPCA(method, center=centred, **options).fit(X)
     looping = inference.Looping(max_iter=5000, tol=1e-15)
-    asked = missing.Options(method=method, center=centred, looping=looping, **options)
-    found = missing.fit(X, asked)
+    asked = holes_fit.Options(method=method, center=centred, looping=looping, **options)
+    found = holes_fit.fit(X, asked)
     assert len(found.posterior.components) == closed.n_components_
     assert found.noise_variance == pytest.approx(closed.noise_variance_, rel=1e-6)
     assert found.free_energy == pytest.approx(closed.free_energy_, rel=1e-7)
-    T = missing.posterior.scores(found.posterior, X)
-    low = missing.posterior.reconstruct(found.posterior, T)
+    T = holes_posterior.scores(found.posterior, X)
+    low = holes_posterior.reconstruct(found.posterior, T)
     np.testing.assert_allclose(low, closed.denoise(X), atol=1e-6 * np.abs(X).max())
 
 
@@ -152,7 +154,8 @@ def test_without_holes_noise_of_each_feature_is_that_of_complete_data(method, op
     X += rng.normal(size=X.shape) * rng.uniform(0.5, 2, 10)
     closed = BayesianPCA(method, noise="per-feature", max_iter=5000, tol=1e-13, **options).fit(X)
     looping = inference.Looping(max_iter=5000, tol=1e-13)
-    found = missing.fit(X, missing.Options(method, per_feature=True, looping=looping, **options))
+    asked = holes_fit.Options(method, per_feature=True, looping=looping, **options)
+    found = holes_fit.fit(X, asked)
     assert found.free_energy == pytest.approx(closed.free_energy_, rel=1e-8)
     np.testing.assert_allclose(found.noise_variance, closed.noise_variance_, rtol=1e-4)
 
@@ -167,7 +170,7 @@ def test_the_free_energy_never_rises(method, options, seed):
     n, p = rng.integers(5, 40, 2)
     _, Y = with_holes(n, p, 2, rng.choice([0.1, 0.5]), seed=seed)
     looping = inference.Looping(max_iter=200)
-    found = missing.fit(Y, missing.Options(method=method, looping=looping, **options))
+    found = holes_fit.fit(Y, holes_fit.Options(method=method, looping=looping, **options))
     assert (np.diff(found.trace.free_energy) <= 1e-9 * np.abs(found.trace.free_energy[1:])).all()
 
 

@@ -8,11 +8,13 @@ from functools import partial
 import numpy as np
 import pytest
 
-from bayespca import BayesianPCA, inference, missing
+from bayespca import BayesianPCA, inference
 from bayespca.arrays import parallel
 from bayespca.arrays.packing import unpacked
+from bayespca.lowrank import holes_posterior
 from bayespca.lowrank.holes import Table
 from bayespca.lowrank.observing import observed
+from bayespca.missing.dense import fit as holes_fit
 from bayespca.missing.dense import step as vb
 from bayespca.missing.dense.fit import _finished, _run
 from bayespca.missing.ratings import kernels
@@ -209,7 +211,7 @@ def test_without_biases_it_is_the_model_with_dense_masks(method):
     Y = np.full(X.shape, np.nan)
     Y[i, j] = X[i, j]
     to_the_end = inference.Looping(max_iter=400, tol=0.0)
-    dense = beyond_the_end(Y, missing.Options(method, center=False, looping=to_the_end))
+    dense = beyond_the_end(Y, holes_fit.Options(method, center=False, looping=to_the_end))
     noise = None if method == "evb" else dense.noise_variance
     data = sorted_cells(X, i, j, center=False)
     found = fitted(data, method, biases=False, noise_variance=noise, looping=to_the_end)
@@ -218,7 +220,7 @@ def test_without_biases_it_is_the_model_with_dense_masks(method):
     assert found.noise_variance == pytest.approx(dense.noise_variance, rel=1e-8)
     everywhere = np.nonzero(np.isnan(Y))
     mean, std = read.predict_and_std(found.posterior, *everywhere)
-    filled, spread = missing.posterior.impute(dense.posterior, Y)
+    filled, spread = holes_posterior.impute(dense.posterior, Y)
     # Point estimates are still on their way when the last digit of the free energy has settled.
     tol = 1e-8 if method == "evb" else 1e-6
     np.testing.assert_allclose(mean, filled[everywhere], atol=tol)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayespca.datasets import low_rank_tensor
-from bayespca.lowrank import Prior
+from bayespca.lowrank.factors import Prior
 from bayespca.spectrum import MAP, PB_B, VB
 from bayespca.tensors.data import Cells, cells
 from bayespca.tensors.records import DenseCore, KroneckerCore

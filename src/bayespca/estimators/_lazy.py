@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _check_feature_names
 
-from bayespca import missing
+from bayespca.lowrank import holes_posterior
+from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.sources.partitions import (
     Partitions,
     array_of_rows,
@@ -52,10 +53,10 @@ def imputations(estimator: Any, X: Any, n: int, rng: np.random.Generator) -> Das
     return stacked(copies)[:n]
 
 
-def _drawn(block: np.ndarray, i: int, seed: int, posterior: missing.Posterior) -> np.ndarray:
+def _drawn(block: np.ndarray, i: int, seed: int, posterior: HolesPosterior) -> np.ndarray:
     if not len(block):
         return block
-    return missing.posterior.sample_imputation(
+    return holes_posterior.sample_imputation(
         posterior,
         block,
         np.random.default_rng([seed, 1 + i]),

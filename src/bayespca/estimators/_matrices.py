@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from bayespca import inference, missing, tensors
+from bayespca import inference, tensors
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.signs import fixed_signs
 from bayespca.arrays.types import Array, FloatArray
+from bayespca.lowrank import holes_posterior
+from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.spectrum.records import Status
 from bayespca.tensors.posterior import completed
 
@@ -86,5 +88,5 @@ def scores(posterior: Any, X: Array, core: FloatArray, right: FloatArray) -> Flo
 
 def imputed(posterior: Any, X: Array, *, noise: bool) -> tuple[Array, Array]:
     """Holes filled, and the standard deviation of what is in them."""
-    found = posterior if isinstance(posterior, missing.Posterior) else general(posterior)
-    return missing.posterior.impute(found, X, noise=noise)
+    found = posterior if isinstance(posterior, HolesPosterior) else general(posterior)
+    return holes_posterior.impute(found, X, noise=noise)

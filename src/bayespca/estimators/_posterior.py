@@ -8,8 +8,9 @@ from typing import Any
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from bayespca import missing
 from bayespca.arrays.namespaces import array_namespace
+from bayespca.lowrank import holes_posterior
+from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.sources.partitions import computed, is_dask
 
 from . import _lazy, _notebook, _validation
@@ -85,7 +86,7 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if is_dask(X):
             return _lazy.rows(self, X, "impute", return_std=return_std)
         X = _validation.read_new_data(self, X, "impute")
-        filled, std = missing.posterior.impute(
+        filled, std = holes_posterior.impute(
             self.general_posterior(), X, noise=return_std != "mean"
         )
         return (filled, std) if return_std else filled
@@ -103,14 +104,14 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         X = _validation.read_new_data(self, X, "sample_imputations")
         seed = self.random_state if random_state is None else random_state
         rng, posterior = _validation.generator(seed), self.general_posterior()
-        draws = [missing.posterior.sample_imputation(posterior, X, rng) for _ in range(n)]
+        draws = [holes_posterior.sample_imputation(posterior, X, rng) for _ in range(n)]
         xp = array_namespace(X)
         return xp.stack(draws) if draws else xp.empty((0, *X.shape), dtype=X.dtype)
 
-    def general_posterior(self) -> missing.Posterior:
+    def general_posterior(self) -> HolesPosterior:
         """The posterior in the form that rows with holes need."""
         found = self.posterior_
-        return found if isinstance(found, missing.Posterior) else general(found)
+        return found if isinstance(found, HolesPosterior) else general(found)
 
     def _unit(self) -> Any:
         """What scores are divided by: their standard deviations if whitened, else 1."""

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from bayespca import linear, missing
+from bayespca import linear
 from bayespca.arrays.namespaces import array_namespace, to_numpy
 from bayespca.arrays.types import Array
+from bayespca.lowrank import holes_posterior
+from bayespca.lowrank.holes_posterior import HolesPosterior
 
 
 def functions(posterior: Any, X: Array = None) -> tuple[Any, Any]:
@@ -16,14 +18,14 @@ def functions(posterior: Any, X: Array = None) -> tuple[Any, Any]:
 
     Rows with holes under a posterior that was found on complete data need the more general form.
     """
-    if isinstance(posterior, missing.Posterior):
-        return missing.posterior, posterior
+    if isinstance(posterior, HolesPosterior):
+        return holes_posterior, posterior
     if X is not None and has_nan(X):
-        return missing.posterior, general(posterior)
+        return holes_posterior, general(posterior)
     return linear.posterior, posterior
 
 
-def general(posterior: linear.Posterior) -> missing.Posterior:
+def general(posterior: linear.Posterior) -> HolesPosterior:
     """A posterior of complete data in the form that rows with holes need.
 
     With the score's prior variance c², 1/shrinkage = 1 + L·(loading variance) + σ²/c².
@@ -34,7 +36,7 @@ def general(posterior: linear.Posterior) -> missing.Posterior:
     live = np.any(components != 0, axis=0)
     variance = to_numpy(posterior.loading_variance).astype(np.float64)
     shrinkage = to_numpy(posterior.shrinkage).astype(np.float64)
-    return missing.posterior.from_directions(
+    return holes_posterior.from_directions(
         mean=posterior.mean,
         scale=posterior.scale,
         components=posterior.components,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayespca import missing
+from bayespca.lowrank import holes_posterior
 
 from . import _validation
 from .pca import BayesianPCA
@@ -57,7 +57,7 @@ class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Any:
         """X with its holes filled; other cells stay as they are."""
         check_is_fitted(self)
-        return missing.posterior.impute(self.posterior_, self._read(X, reset=False))[0]
+        return holes_posterior.impute(self.posterior_, self._read(X, reset=False))[0]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the imputer to a file that `bayespca.load` reads, as `BayesianPCA.save` does."""

@@ -12,11 +12,12 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
-from bayespca import inference, linear, missing
+from bayespca import inference, linear
 from bayespca.arrays.namespaces import to_namespace
 from bayespca.engines import streaming
 from bayespca.engines.selection import ENGINES
 from bayespca.lowrank.records import PCAFit
+from bayespca.missing.dense import fit as holes_fit
 from bayespca.sources.partitions import IncompleteBlock
 from bayespca.spectrum.methods import METHODS
 
@@ -236,9 +237,9 @@ class BayesianPCA(PosteriorReader):
 
     def _fitted_with_holes(self, data: Any, options: linear.Options) -> PCAFit:
         _validation.check_for_holes(self, data)
-        return missing.fit(
+        return holes_fit.fit(
             data,
-            missing.Options(
+            holes_fit.Options(
                 method=options.method,
                 n_components=options.n_components,
                 noise_variance=options.noise_variance,

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bayespca import missing, tensors
+from bayespca import tensors
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.discrete.posterior import BinaryPosterior
 from bayespca.engines.streaming import RunningMoments
@@ -24,6 +24,7 @@ from bayespca.io import archive
 from bayespca.io.archive import FlawError, ModelFileError
 from bayespca.io.tree import Decoder, Encoder, Json, Kind, Record, check_kinds, members
 from bayespca.linear.gibbs.step import Draws
+from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.posterior import Posterior
 from bayespca.lowrank.rows import Columns
 from bayespca.missing.ratings.posterior import RatingsFactor, RatingsPosterior
@@ -170,7 +171,7 @@ def _check_posterior(posterior: Posterior) -> None:
     _require(agree, "the arrays of a Posterior are of different sizes")
 
 
-def _check_holes_posterior(posterior: missing.Posterior) -> None:
+def _check_holes_posterior(posterior: HolesPosterior) -> None:
     k, p = posterior.components.shape
     agree = posterior.mean.shape == posterior.scale.shape == (p,)
     agree &= posterior.latent_variance.shape == (k,) and posterior.basis.shape == (k, k)
@@ -389,7 +390,7 @@ RECORDS: dict[str, Record] = {
         _check_posterior,
     ),
     "HolesPosterior": Record(
-        missing.Posterior,
+        HolesPosterior,
         {
             "columns": _instance(Columns),
             "mean": VECTOR,
@@ -707,7 +708,7 @@ FITTED_PCA: dict[str, Kind] = {
     "status_": _instance(Status),
     "spectrum_": _instance(Spectrum),
     "trace_": _or(_instance(Trace), NOTHING),
-    "posterior_": _or(_instance(Posterior), _instance(missing.Posterior)),
+    "posterior_": _or(_instance(Posterior), _instance(HolesPosterior)),
     "n_features_in_": WHOLE,
 }
 
@@ -804,7 +805,7 @@ ESTIMATORS: dict[str, Layout] = {
         BayesianPCAImputer,
         parameters=_parameters(BayesianPCAImputer),
         fitted={
-            "posterior_": _instance(missing.Posterior),
+            "posterior_": _instance(HolesPosterior),
             "n_components_": WHOLE,
             "n_iter_": WHOLE,
             "n_features_in_": WHOLE,
@@ -858,7 +859,7 @@ ESTIMATORS: dict[str, Layout] = {
             "status_": _instance(Status),
             "posterior_": Kind(
                 "a posterior of a tensor or a matrix",
-                lambda value: isinstance(value, tensors.Posterior | Posterior | missing.Posterior),
+                lambda value: isinstance(value, tensors.Posterior | Posterior | HolesPosterior),
             ),
             "n_features_in_": WHOLE,
         },

@@ -11,10 +11,12 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 
-from bayespca import inference, missing
+from bayespca import inference
 from bayespca.arrays.namespaces import to_namespace
 from bayespca.engines.selection import ENGINES
 from bayespca.linear.variational import fit as variational
+from bayespca.lowrank import holes_posterior
+from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.rows import Columns
 from bayespca.lowrank.variational import Fit, Hyper
 from bayespca.missing.variational import fit as with_holes
@@ -183,13 +185,13 @@ class VariationalPCA(PosteriorReader):
         k, spectrum = fitted.weights.shape[1], fitted.spectrum
         posterior = _posterior(fitted, dtype)
         M = spectrum.shape[1]
-        variances = missing.posterior.latent_variance_of_scores(posterior)
+        variances = holes_posterior.latent_variance_of_scores(posterior)
         gamma = np.sqrt(M * (variances + fitted.noise_variance))
         total = spectrum.sum_of_squares * spectrum.scale**2
         like = posterior.components
         attributes = {
             "components_": like,
-            "components_std_": missing.posterior.loading_std(posterior),
+            "components_std_": holes_posterior.loading_std(posterior),
             "mean_": posterior.mean,
             "weights_": to_namespace(fitted.weights_everything, like),
             "alpha_": to_namespace(fitted.relevance, like),
@@ -216,7 +218,7 @@ class VariationalPCA(PosteriorReader):
         self.__dict__.update(attributes, **_validation.features_of(reader))
 
 
-def _posterior(fitted: Fit, dtype: Any) -> missing.Posterior:
+def _posterior(fitted: Fit, dtype: Any) -> HolesPosterior:
     """The record from which scores, densities and filled holes are read."""
     p, k = fitted.weights.shape
     b_cov = np.zeros((p, k + 1, k + 1))
@@ -229,6 +231,6 @@ def _posterior(fitted: Fit, dtype: Any) -> missing.Posterior:
         prior_a=np.ones(k),
         noise_variance=fitted.noise_variance / unit**2,
     )
-    return missing.posterior.from_columns(
+    return holes_posterior.from_columns(
         columns, location=fitted.mean, scale=np.ones(p), unit=unit, like=np.empty(0, dtype)
     )

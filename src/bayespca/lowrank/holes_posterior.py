@@ -33,7 +33,7 @@ from .rows import Columns, latent, suited_blocks
 
 
 @dataclass(frozen=True, eq=False)
-class Posterior:
+class HolesPosterior:
     """Posterior of a PCA with k components in p features.
 
     Attributes
@@ -75,7 +75,7 @@ def from_columns(
     scale: FloatArray,
     unit: float,
     like: Array = None,
-) -> Posterior:
+) -> HolesPosterior:
     """The posterior record of a fit: B = WᵀSQᵀ, so that scores t = SQᵀa have directions W.
 
     With `like`, what lives where the data did has the place and the type of that array.
@@ -88,7 +88,7 @@ def from_columns(
     centred = columns.b.copy()
     centred[:, H] = 0.0
     like = np.empty(0) if like is None else like
-    return Posterior(
+    return HolesPosterior(
         replace(columns, b=centred),
         to_namespace(mean, like),
         to_namespace(scale, like),
@@ -109,7 +109,7 @@ def from_directions(
     latent_variance: FloatArray,
     noise_variance: float,
     integrated: bool = True,
-) -> Posterior:
+) -> HolesPosterior:
     """The record for a posterior that was found on complete data.
 
     `ridge` is σ² over the prior variance of the scores (k,), `loading_variance` the posterior
@@ -127,19 +127,19 @@ def from_directions(
     prior_a = s2 / np.maximum(ridge, LEAST_RIDGE)
     columns = Columns(b, b_cov, prior_a, s2, integrated)
     basis = np.eye(k) * unit
-    return Posterior(columns, mean, scale, unit, components, basis, latent_variance / unit**2)
+    return HolesPosterior(columns, mean, scale, unit, components, basis, latent_variance / unit**2)
 
 
 # --- places and types --------------------------------------------------------------------------
 
 
-def _typed(posterior: Posterior, values: Array) -> Array:
+def _typed(posterior: HolesPosterior, values: Array) -> Array:
     """Results have the type that the training data had."""
     name = numpy_dtype(posterior.components.dtype).name
     return cast(values, getattr(array_namespace(values), name))
 
 
-def _placed(posterior: Posterior, values: FloatArray) -> Array:
+def _placed(posterior: HolesPosterior, values: FloatArray) -> Array:
     """What has no rows is found on the host, and given where the components are."""
     return to_namespace(values, posterior.components)
 
@@ -148,17 +148,17 @@ def _host(values: Array) -> FloatArray:
     return np.asarray(to_numpy(values), dtype=np.float64)
 
 
-def _unit(posterior: Posterior) -> FloatArray:
+def _unit(posterior: HolesPosterior) -> FloatArray:
     """What columns are divided by."""
     return posterior.unit * _host(posterior.scale)
 
 
-def _rows(posterior: Posterior, X: Array) -> Holes:
+def _rows(posterior: HolesPosterior, X: Array) -> Holes:
     """New rows in the units of the posterior."""
     return new_rows(X, location=_host(posterior.mean), unit=_unit(posterior))
 
 
-def _latent(posterior: Posterior, X: Array) -> tuple[Array, Array, NDArray[np.intp]]:
+def _latent(posterior: HolesPosterior, X: Array) -> tuple[Array, Array, NDArray[np.intp]]:
     """Posterior mean of a for each row, its covariance for each pattern, and the patterns."""
     data = _rows(posterior, X)
     a, cov = latent(data, posterior.columns)
@@ -174,13 +174,13 @@ def _by_block(data: Holes, rank: int, work: Callable[[Block], Array]) -> Array:
 # --- scores ------------------------------------------------------------------------------------
 
 
-def scores(posterior: Posterior, X: Array) -> Array:
+def scores(posterior: HolesPosterior, X: Array) -> Array:
     """Posterior mean of the scores, from the cells that are there."""
     a, _, _ = _latent(posterior, X)
     return _typed(posterior, array_namespace(a).matmul(a, at(a, posterior.basis.T)))
 
 
-def scores_and_std(posterior: Posterior, X: Array) -> tuple[Array, Array]:
+def scores_and_std(posterior: HolesPosterior, X: Array) -> tuple[Array, Array]:
     """Scores, and their posterior standard deviations.
 
     Var(t) = v + ω(t² + v), v the variance for given directions and ω that of a direction along
@@ -196,23 +196,23 @@ def scores_and_std(posterior: Posterior, X: Array) -> tuple[Array, Array]:
     return _typed(posterior, T), _typed(posterior, std)
 
 
-def latent_std(posterior: Posterior) -> Array:
+def latent_std(posterior: HolesPosterior) -> Array:
     """Standard deviation of each score over the training data; 1 for one that is always 0."""
     d = latent_variance_of_scores(posterior)
     return _placed(posterior, np.sqrt(np.where(d > 0, d, 1.0)))
 
 
-def latent_variance_of_scores(posterior: Posterior) -> FloatArray:
+def latent_variance_of_scores(posterior: HolesPosterior) -> FloatArray:
     """Variance of each score before its row is seen."""
     return np.asarray((posterior.basis**2) @ posterior.latent_variance)
 
 
-def loading_std(posterior: Posterior) -> Array:
+def loading_std(posterior: HolesPosterior) -> Array:
     """Posterior standard deviation of the entries of `components`."""
     return _placed(posterior, np.sqrt(_loading_variance(posterior)).T)
 
 
-def project(posterior: Posterior, X: Array) -> Array:
+def project(posterior: HolesPosterior, X: Array) -> Array:
     """Least-squares coordinates along the components, from the cells that are there.
 
     Where the cells of a row do not determine some direction, its coordinate along that is 0.
@@ -252,13 +252,13 @@ def _times(matrices: Array, rows: Array) -> Array:
     return array_namespace(rows).matmul(matrices, rows[:, :, None])[:, :, 0]
 
 
-def reconstruct(posterior: Posterior, T: Array) -> Array:
+def reconstruct(posterior: HolesPosterior, T: Array) -> Array:
     """Rows that have the scores T: mean + scale·TW."""
     W, scale, mean = (at(T, a) for a in (posterior.components, posterior.scale, posterior.mean))
     return _typed(posterior, array_namespace(T).matmul(at(T, T), W) * scale + mean)
 
 
-def _loading_variance(posterior: Posterior) -> FloatArray:
+def _loading_variance(posterior: HolesPosterior) -> FloatArray:
     """Posterior variance of the entries of the directions: (p, k)."""
     k = posterior.components.shape[0]
     # A component that maximum likelihood was told of may be zero.
@@ -271,19 +271,19 @@ def _loading_variance(posterior: Posterior) -> FloatArray:
 # --- the distribution of a new row -------------------------------------------------------------
 
 
-def predictive_noise(posterior: Posterior) -> FloatArray:
+def predictive_noise(posterior: HolesPosterior) -> FloatArray:
     """σ² and what the uncertainty of B and μ adds to it, of each scaled feature."""
     return _noise_at_unit_scale(posterior) * posterior.unit**2
 
 
-def covariance(posterior: Posterior) -> Array:
+def covariance(posterior: HolesPosterior) -> Array:
     """Covariance of a new row: scale·(B diag(⟨a²⟩) Bᵀ + diag(ψ))·scale."""
     B, psi, unit = _weights(posterior), _noise_at_unit_scale(posterior), _unit(posterior)
     inner = B @ B.T + np.diag(psi)
     return _placed(posterior, inner * unit[:, None] * unit)
 
 
-def precision(posterior: Posterior) -> Array:
+def precision(posterior: HolesPosterior) -> Array:
     """Inverse of `covariance`, by the matrix inversion lemma."""
     B, psi, unit = _weights(posterior), _noise_at_unit_scale(posterior), _unit(posterior)
     small = np.eye(B.shape[1]) + (B.T / psi) @ B
@@ -291,7 +291,7 @@ def precision(posterior: Posterior) -> Array:
     return _placed(posterior, inner / unit[:, None] / unit)
 
 
-def log_density(posterior: Posterior, X: Array) -> Array:
+def log_density(posterior: HolesPosterior, X: Array) -> Array:
     """Log density of the cells that are there in each row, under the predictive Gaussian."""
     data, B = _rows(posterior, X), _weights(posterior)
     normal = low_rank_normal(B, _noise_at_unit_scale(posterior), scale=data.unit, like=data.values)
@@ -302,7 +302,7 @@ def log_density(posterior: Posterior, X: Array) -> Array:
     return _typed(posterior, _by_block(data, B.shape[1], work))
 
 
-def sample(posterior: Posterior, n: int, rng: np.random.Generator) -> Array:
+def sample(posterior: HolesPosterior, n: int, rng: np.random.Generator) -> Array:
     """n new rows, drawn from the Gaussian with the predictive mean and covariance."""
     B, psi = _weights(posterior), _noise_at_unit_scale(posterior)
     draws = rng.normal(size=(n, B.shape[1] + B.shape[0]))
@@ -311,13 +311,13 @@ def sample(posterior: Posterior, n: int, rng: np.random.Generator) -> Array:
     return _placed(posterior, inner * _unit(posterior) + _host(posterior.mean))
 
 
-def _weights(posterior: Posterior) -> FloatArray:
+def _weights(posterior: HolesPosterior) -> FloatArray:
     """B·diag(⟨a²⟩)^½, at unit scale."""
     k = posterior.components.shape[0]
     return posterior.columns.b[:, :k] * np.sqrt(posterior.latent_variance)
 
 
-def _noise_at_unit_scale(posterior: Posterior) -> FloatArray:
+def _noise_at_unit_scale(posterior: HolesPosterior) -> FloatArray:
     cov = posterior.columns.b_cov
     k = posterior.components.shape[0]
     spread = np.einsum("jhh,h->j", cov[:, :k, :k], posterior.latent_variance) + cov[:, k, k]
@@ -327,7 +327,7 @@ def _noise_at_unit_scale(posterior: Posterior) -> FloatArray:
 # --- filling holes -----------------------------------------------------------------------------
 
 
-def impute(posterior: Posterior, X: Array, *, noise: bool = True) -> tuple[Array, Array]:
+def impute(posterior: HolesPosterior, X: Array, *, noise: bool = True) -> tuple[Array, Array]:
     """X with its holes filled by their posterior mean, and the standard deviation of each cell.
 
     Var(ãᵀb̃) = ãᵀCⱼã + bⱼᵀΣᵢbⱼ + tr ΣᵢCⱼ; with `noise` that of a measurement, σ² more. Cells that
@@ -360,7 +360,7 @@ def impute(posterior: Posterior, X: Array, *, noise: bool = True) -> tuple[Array
 
 
 def sample_imputation(
-    posterior: Posterior,
+    posterior: HolesPosterior,
     X: Array,
     rng: np.random.Generator,
     *,

@@ -11,9 +11,10 @@ from bayespca.arrays.types import FloatArray, Matrix, Vector
 from bayespca.inference.result import Fit
 from bayespca.spectrum.records import Spectrum
 
-from . import holes_posterior, posterior
+from .holes_posterior import HolesPosterior
+from .posterior import Posterior
 
-PCAPosterior: TypeAlias = posterior.Posterior | holes_posterior.Posterior
+PCAPosterior: TypeAlias = Posterior | HolesPosterior
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -76,7 +77,7 @@ class PCAFit(Fit[PCAPosterior]):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class VariationalFit(Fit[holes_posterior.Posterior]):
+class VariationalFit(Fit[HolesPosterior]):
     """A finished fit of Bishop's model to n rows.
 
     Attributes

@@ -1,8 +1,1 @@
-"""Matrices with holes."""
-
-from bayespca.lowrank import holes_posterior as posterior
-from bayespca.lowrank.holes_posterior import Posterior
-
-from .dense.fit import Options, fit
-
-__all__ = ["Options", "Posterior", "fit", "posterior"]
+"""Matrices with holes: dense, under Bishop's priors (`variational`), and ratings, mostly empty."""

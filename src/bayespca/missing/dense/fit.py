@@ -15,7 +15,7 @@ from bayespca.lowrank import holes_posterior as read
 from bayespca.lowrank.factors import Factors
 from bayespca.lowrank.factors import Prior as FactorPrior
 from bayespca.lowrank.holes import Holes, Sample, Table
-from bayespca.lowrank.holes_posterior import Posterior
+from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.observing import observed
 from bayespca.lowrank.records import PCAFit
 from bayespca.lowrank.rows import Columns
@@ -300,7 +300,7 @@ def _posterior(
     live: NDArray[np.bool_],
     options: Options,
     like: Array,
-) -> Posterior:
+) -> HolesPosterior:
     """The posterior for all columns; those without values have the prior's loadings."""
     p, H = live.size, state.rank
     unit = _unit(data, options)
