@@ -11,7 +11,10 @@ from scipy import stats
 from bayespca.linear.gibbs import alignment
 from bayespca.linear.gibbs import posterior as reading
 from bayespca.linear.gibbs import step as gibbs
-from bayespca.linear.gibbs.step import Data, State
+from bayespca.linear.gibbs.data import GibbsData, compress
+from bayespca.linear.gibbs.fit import PrecisionError, Schedule, fit
+from bayespca.linear.gibbs.start import start
+from bayespca.linear.gibbs.step import GibbsState
 from bayespca.lowrank.variational import Hyper
 from bayespca.spectrum import closed_form
 from oracles import gibbs as oracle
@@ -27,15 +30,15 @@ def problem(n, d, q, seed=0):
     return oracle.draw_data(state, n, rng), state
 
 
-def in_units_of(state: State, unit: float) -> State:
+def in_units_of(state: GibbsState, unit: float) -> GibbsState:
     square = unit * unit
-    return State(state.W / unit, state.alpha * square, state.tau * square, state.mu / unit)
+    return GibbsState(state.W / unit, state.alpha * square, state.tau * square, state.mu / unit)
 
 
-def at_unit_one(T) -> Data:
+def at_unit_one(T) -> GibbsData:
     """The triangle of the data as they are."""
-    data = gibbs.compress(T)
-    return Data(data.ones, data.rows * data.unit, data.n, 1.0)
+    data = compress(T)
+    return GibbsData(data.ones, data.rows * data.unit, data.n, 1.0)
 
 
 def assert_quantiles(draws, expected, spread):
@@ -50,7 +53,7 @@ def assert_quantiles(draws, expected, spread):
 @pytest.mark.parametrize(("n", "d"), [(50, 4), (5, 4), (4, 4), (3, 7), (1, 3), (20, 1)])
 def test_the_triangle_holds_all_products(n, d):
     T = 5 + 3 * np.random.default_rng(0).normal(size=(n, d))
-    data = gibbs.compress(T)
+    data = compress(T)
     assert data.rows.shape == (min(n, d + 1), d)
     both = np.column_stack([data.ones, data.rows * data.unit])
     full = np.column_stack([np.ones(n), T])
@@ -64,7 +67,7 @@ def test_the_triangle_holds_all_products(n, d):
 
 @pytest.mark.parametrize("value", [0.0, 7.5])
 def test_data_that_do_not_vary_have_a_unit(value):
-    assert gibbs.compress(np.full((20, 3), value)).unit == (value or 1.0)
+    assert compress(np.full((20, 3), value)).unit == (value or 1.0)
 
 
 # --- densities ---------------------------------------------------------------------------------
@@ -76,7 +79,7 @@ def test_log_joint_is_that_of_the_model(shape, factor):
     T, state = problem(*shape)
     T, state = factor * T, in_units_of(state, 1 / factor)
     prior = INFORMATIVE.in_units(1 / factor)
-    data = gibbs.compress(T)
+    data = compress(T)
     found = gibbs.log_joint(in_units_of(state, data.unit), data, prior.in_units(data.unit))
     assert found == pytest.approx(oracle.log_joint(T, state, prior), rel=1e-10)
 
@@ -86,8 +89,8 @@ def test_log_joint_keeps_its_digits_when_there_is_hardly_noise():
     rng = np.random.default_rng(0)
     W = rng.normal(size=(6, 2))
     T = rng.normal(size=(50, 2)) @ W.T + 1e-6 * rng.normal(size=(50, 6))
-    data, turn = gibbs.compress(T), np.linalg.qr(rng.normal(size=(2, 2)))[0]
-    states = [State(V / data.unit, np.ones(2), 1e12, np.zeros(6)) for V in (W, W @ turn)]
+    data, turn = compress(T), np.linalg.qr(rng.normal(size=(2, 2)))[0]
+    states = [GibbsState(V / data.unit, np.ones(2), 1e12, np.zeros(6)) for V in (W, W @ turn)]
     values = [gibbs.log_likelihood(state, data) for state in states]
     assert values[0] == pytest.approx(values[1], rel=1e-6)
 
@@ -214,7 +217,7 @@ def test_origin_of_the_latent_variables():
     rng = np.random.default_rng(0)
     X = oracle.draw_latent(T, state, rng)
     # As many rows as data: the triangle is a rotation of them, and ones its image of ones.
-    data = Data(np.ones(3), T, 3, 1.0)
+    data = GibbsData(np.ones(3), T, 3, 1.0)
 
     def density(s):
         there = replace(state, mu=state.mu - state.W[:, 0] * s)
@@ -233,7 +236,7 @@ def test_loadings_and_mean_given_latent_variables():
     T, state = problem(3, 2, 2)
     rng = np.random.default_rng(0)
     X = oracle.draw_latent(T, state, rng)
-    data, d = Data(np.ones(3), T, 3, 1.0), 2
+    data, d = GibbsData(np.ones(3), T, 3, 1.0), 2
 
     def density(flat):
         both = flat.reshape(d, 3)
@@ -274,7 +277,7 @@ def test_precisions_of_columns():
 # --- all together ------------------------------------------------------------------------------
 
 
-def functions(state: State, T: np.ndarray) -> np.ndarray:
+def functions(state: GibbsState, T: np.ndarray) -> np.ndarray:
     signal = np.sum(state.W**2)
     return np.array(
         [
@@ -303,7 +306,7 @@ def test_joint_distribution(shape):
     chain = []
     for _ in range(size):
         T = oracle.draw_data(state, n, rng)
-        data = gibbs.compress(T)
+        data = compress(T)
         prior = INFORMATIVE.in_units(data.unit)
         state = gibbs.sweep(in_units_of(state, data.unit), data, prior, rng)
         state = in_units_of(state, 1 / data.unit)
@@ -320,9 +323,9 @@ def test_intervals_cover_the_truth():
     rng, hits = np.random.default_rng(11), []
     for _ in range(40):
         T, truth = problem(20, 3, 2, seed=rng)
-        data = gibbs.compress(T)
-        schedule = gibbs.Schedule(n_chains=1, n_warmup=30, n_draws=170)
-        found = gibbs.run(data, 2, prior=INFORMATIVE, schedule=schedule, rngs=rng.spawn(1))
+        data = compress(T)
+        schedule = Schedule(n_chains=1, n_warmup=30, n_draws=170)
+        found = fit(data, 2, prior=INFORMATIVE, schedule=schedule, rngs=rng.spawn(1))
         C = found.W[0] @ np.swapaxes(found.W[0], 1, 2) + np.eye(3) / found.tau[0][:, None, None]
         quantities = np.column_stack([C[:, *np.triu_indices(3)], 1 / found.tau[0], found.mu[0]])
         true_C = truth.W @ truth.W.T + np.eye(3) / truth.tau
@@ -336,9 +339,9 @@ def test_intervals_cover_the_truth():
 def test_a_sweep_does_not_grow_with_the_number_of_samples():
     rng = np.random.default_rng(0)
     T = rng.normal(size=(20_000, 4))
-    data = gibbs.compress(T)
+    data = compress(T)
     assert data.rows.shape == (5, 4)
-    state = gibbs.init(data, 3, Hyper(), rng)
+    state = start(data, 3, Hyper(), rng)
     assert gibbs.latent(state, data, rng).shape == (5 + 3, 3)
 
 
@@ -346,9 +349,9 @@ def test_a_sweep_does_not_grow_with_the_number_of_samples():
 @pytest.mark.parametrize("n", [1, 2, 6, 40])
 def test_any_shape_runs(n, q):
     T = 3 + np.random.default_rng(0).normal(size=(n, 5))
-    data, schedule = gibbs.compress(T), gibbs.Schedule(n_warmup=5, n_draws=5)
+    data, schedule = compress(T), Schedule(n_warmup=5, n_draws=5)
     rngs = np.random.default_rng(0).spawn(2)
-    found = gibbs.run(data, q, prior=Hyper(), schedule=schedule, rngs=rngs)
+    found = fit(data, q, prior=Hyper(), schedule=schedule, rngs=rngs)
     assert found.W.shape == (2, 5, 5, q)
     for array in vars(found).values():
         assert np.isfinite(array).all()
@@ -357,9 +360,9 @@ def test_any_shape_runs(n, q):
 
 def test_what_double_precision_cannot_hold_is_told():
     rng = np.random.default_rng(0)
-    data = gibbs.compress(1e6 * rng.normal(size=(30, 2)) @ rng.normal(size=(2, 6)))
-    with pytest.raises(gibbs.PrecisionError, match="less noise than rounding"):
-        gibbs.run(data, 5, prior=Hyper(), schedule=gibbs.Schedule(), rngs=rng.spawn(1))
+    data = compress(1e6 * rng.normal(size=(30, 2)) @ rng.normal(size=(2, 6)))
+    with pytest.raises(PrecisionError, match="less noise than rounding"):
+        fit(data, 5, prior=Hyper(), schedule=Schedule(), rngs=rng.spawn(1))
 
 
 # --- alignment ---------------------------------------------------------------------------------

@@ -5,24 +5,24 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from bayespca.linear.gibbs.step import State
+from bayespca.linear.gibbs.step import GibbsState
 from bayespca.lowrank.variational import Hyper
 
 
-def draw_prior(d: int, q: int, prior: Hyper, rng: np.random.Generator) -> State:
+def draw_prior(d: int, q: int, prior: Hyper, rng: np.random.Generator) -> GibbsState:
     alpha = rng.gamma(prior.a_alpha, 1 / prior.b_alpha, size=q)
     tau = rng.gamma(prior.a_tau, 1 / prior.b_tau)
     W = rng.normal(size=(d, q)) / np.sqrt(alpha)
-    return State(W, alpha, float(tau), rng.normal(size=d) / np.sqrt(prior.beta))
+    return GibbsState(W, alpha, float(tau), rng.normal(size=d) / np.sqrt(prior.beta))
 
 
-def draw_data(state: State, n: int, rng: np.random.Generator) -> np.ndarray:
+def draw_data(state: GibbsState, n: int, rng: np.random.Generator) -> np.ndarray:
     d, q = state.W.shape
     X, noise = rng.normal(size=(n, q)), rng.normal(size=(n, d)) / np.sqrt(state.tau)
     return X @ state.W.T + state.mu + noise
 
 
-def draw_latent(T: np.ndarray, state: State, rng: np.random.Generator) -> np.ndarray:
+def draw_latent(T: np.ndarray, state: GibbsState, rng: np.random.Generator) -> np.ndarray:
     """xₙ given tₙ, W, μ, τ for every row, by the covariance of the joint Gaussian of x and t."""
     W, q = state.W, state.W.shape[1]
     C = W @ W.T + np.eye(len(W)) / state.tau
@@ -31,7 +31,7 @@ def draw_latent(T: np.ndarray, state: State, rng: np.random.Generator) -> np.nda
     return (T - state.mu) @ gain.T + rng.multivariate_normal(np.zeros(q), covariance, size=len(T))
 
 
-def log_prior(state: State, prior: Hyper) -> float:
+def log_prior(state: GibbsState, prior: Hyper) -> float:
     gammas = stats.gamma.logpdf(state.alpha, prior.a_alpha, scale=1 / prior.b_alpha).sum()
     gammas += stats.gamma.logpdf(state.tau, prior.a_tau, scale=1 / prior.b_tau)
     loadings = stats.norm.logpdf(state.W, scale=1 / np.sqrt(state.alpha)).sum()
@@ -39,14 +39,14 @@ def log_prior(state: State, prior: Hyper) -> float:
     return float(gammas + loadings + mean)
 
 
-def log_joint(T: np.ndarray, state: State, prior: Hyper) -> float:
+def log_joint(T: np.ndarray, state: GibbsState, prior: Hyper) -> float:
     """log p(T, W, α, μ, τ) with the latent variables integrated out."""
     C = state.W @ state.W.T + np.eye(len(state.W)) / state.tau
     rows = stats.multivariate_normal.logpdf(T, state.mu, C, allow_singular=True)
     return float(np.sum(rows)) + log_prior(state, prior)
 
 
-def log_complete(T: np.ndarray, X: np.ndarray, state: State, prior: Hyper) -> float:
+def log_complete(T: np.ndarray, X: np.ndarray, state: GibbsState, prior: Hyper) -> float:
     """log p(T, X, W, α, μ, τ)."""
     rows = stats.norm.logpdf(T, X @ state.W.T + state.mu, 1 / np.sqrt(state.tau)).sum()
     return float(rows + stats.norm.logpdf(X).sum()) + log_prior(state, prior)

@@ -16,7 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from bayespca.arrays.namespaces import is_sparse, to_numpy
 from bayespca.engines.decomposing import available_memory
 from bayespca.linear.gibbs import posterior as reading
-from bayespca.linear.gibbs import step as gibbs
+from bayespca.linear.gibbs.data import GibbsData, compress
+from bayespca.linear.gibbs.fit import GibbsDraws, Schedule
+from bayespca.linear.gibbs.fit import fit as draw
 
 from . import _arviz, _validation
 from .pca import RankWarning
@@ -73,7 +75,7 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         The same of μ.
     explained_variance_, explained_variance_ratio_ : arrays of shape (n_components_,)
         Sample variance along each component, and its share of the total.
-    draws_ : Draws
+    draws_ : GibbsDraws
         W, alpha, tau, mu and log_joint of each chain and draw, in the units of the data.
     r_hat_, ess_ : dict or None
         Rank-normalised split R-hat and bulk effective sample size, by ArviZ, of identified
@@ -122,31 +124,31 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         X = _validation.read_training_data(reader, X, in_memory=True)
         X = X.toarray() if is_sparse(X) else to_numpy(X)
         _validation.check_finite(X)
-        data = gibbs.compress(np.asarray(X, dtype=np.float64))
+        data = compress(np.asarray(X, dtype=np.float64))
         q = self._columns(data)
         self._check_size(data, q)
         for advice in reading.prior_advice(data, prior):
             warnings.warn(advice.text, RankWarning, stacklevel=2)
         rngs = _validation.generator(self.random_state).spawn(schedule.n_chains)
-        draws = gibbs.run(data, q, prior=prior, schedule=schedule, rngs=rngs)
+        draws = draw(data, q, prior=prior, schedule=schedule, rngs=rngs)
         found = reading.report(draws, data)
         self._store(found, draws, reader, X.dtype, data.n)
         self._warn()
         return self
 
-    def _schedule(self) -> gibbs.Schedule:
+    def _schedule(self) -> Schedule:
         least = {"n_chains": 1, "n_warmup": 0, "n_draws": 1, "thin": 1}
         for name, lowest in least.items():
             _whole(name, getattr(self, name), lowest)
-        return gibbs.Schedule(**{name: int(getattr(self, name)) for name in least})
+        return Schedule(**{name: int(getattr(self, name)) for name in least})
 
-    def _columns(self, data: gibbs.Data) -> int:
+    def _columns(self, data: GibbsData) -> int:
         if self.n_components is None:
             return min(data.d, data.n) - 1
         _whole("n_components", self.n_components, 0)
         return min(int(self.n_components), data.d)
 
-    def _check_size(self, data: gibbs.Data, q: int) -> None:
+    def _check_size(self, data: GibbsData, q: int) -> None:
         if not 1e-70 < data.unit < 1e70:
             raise ValueError(
                 f"the data are of the size {data.unit:.1g}, whose fourth power is out of range: "
@@ -160,7 +162,7 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             )
 
     def _store(
-        self, found: reading.Report, draws: gibbs.Draws, reader: Any, dtype: Any, n: int
+        self, found: reading.Report, draws: GibbsDraws, reader: Any, dtype: Any, n: int
     ) -> None:
         """Set every fitted attribute at once, when nothing can fail any more."""
         judged = _arviz.diagnostics(found.quantities)

@@ -23,7 +23,7 @@ from bayespca.inference.loop import Trace
 from bayespca.io import archive
 from bayespca.io.archive import FlawError, ModelFileError
 from bayespca.io.tree import Decoder, Encoder, Json, Kind, Record, check_kinds, members
-from bayespca.linear.gibbs.step import Draws
+from bayespca.linear.gibbs.fit import GibbsDraws
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.posterior import Posterior
 from bayespca.lowrank.rows import Columns
@@ -213,7 +213,7 @@ def _check_spectrum(spectrum: Spectrum) -> None:
     )
 
 
-def _check_draws(draws: Draws) -> None:
+def _check_draws(draws: GibbsDraws) -> None:
     chains, n, d, q = draws.W.shape
     agree = draws.alpha.shape == (chains, n, q) and draws.mu.shape == (chains, n, d)
     agree &= draws.tau.shape == draws.log_joint.shape == (chains, n)
@@ -414,7 +414,7 @@ RECORDS: dict[str, Record] = {
         _check_columns,
     ),
     "GibbsDraws": Record(
-        Draws,
+        GibbsDraws,
         {"W": STACKS, "alpha": MATRICES, "tau": MATRIX, "mu": MATRICES, "log_joint": MATRIX},
         _check_draws,
     ),
@@ -792,7 +792,7 @@ ESTIMATORS: dict[str, Layout] = {
             "explained_variance_": VECTOR,
             "explained_variance_ratio_": VECTOR,
             "n_samples_": WHOLE,
-            "draws_": _instance(Draws),
+            "draws_": _instance(GibbsDraws),
             "r_hat_": _or(DIAGNOSTICS, NOTHING),
             "ess_": _or(DIAGNOSTICS, NOTHING),
             "n_features_in_": WHOLE,

@@ -17,7 +17,8 @@ from bayespca.spectrum.records import Advice, samples
 from bayespca.spectrum.tolerances import LOG_2PI, ROUNDING_OF_DEVIATIONS
 
 from .alignment import matched, principal_axes, turned
-from .step import Data, Draws
+from .data import GibbsData
+from .fit import GibbsDraws
 
 # Draws, or rows, that are handled at once.
 BLOCK = 256
@@ -50,7 +51,7 @@ class Report:
     quantities: dict[str, FloatArray]
 
 
-def report(draws: Draws, data: Data) -> Report:
+def report(draws: GibbsDraws, data: GibbsData) -> Report:
     """Everything that a fit tells; `quantities` are those whose mixing is judged."""
     values, axes = principal_axes(draws.W)
     noise = 1 / draws.tau
@@ -99,7 +100,7 @@ def detectable(n: int, d: int) -> float:
     return closed_form.evb_kappa(d, M) * float(np.sqrt(d / M))
 
 
-def reference(draws: Draws, k: int) -> FloatArray:
+def reference(draws: GibbsDraws, k: int) -> FloatArray:
     """The k leading eigenvectors of the posterior mean of WWᵀ, as rows."""
     second, d = signal_covariance(draws), draws.mu.shape[-1]
     if not k:
@@ -109,24 +110,24 @@ def reference(draws: Draws, k: int) -> FloatArray:
     return signed
 
 
-def signal_variances(draws: Draws) -> FloatArray:
+def signal_variances(draws: GibbsDraws) -> FloatArray:
     """Eigenvalues of WWᵀ of each draw, falling: (chain, draw, q)."""
     return principal_axes(draws.W)[0]
 
 
-def aligned_axes(draws: Draws, components: FloatArray) -> FloatArray:
+def aligned_axes(draws: GibbsDraws, components: FloatArray) -> FloatArray:
     """Principal axes of each draw (chain, draw, k, d), order and signs as in `components`."""
     return matched(principal_axes(draws.W)[1][..., : len(components), :], components)
 
 
 def aligned_loadings(
-    draws: Draws, components: FloatArray, signal_variance: FloatArray
+    draws: GibbsDraws, components: FloatArray, signal_variance: FloatArray
 ) -> FloatArray:
     """W of each draw, rotated onto the components: (chain, draw, d, k)."""
     return turned(draws.W, components.T * np.sqrt(signal_variance))
 
 
-def signal_covariance(draws: Draws) -> FloatArray:
+def signal_covariance(draws: GibbsDraws) -> FloatArray:
     """Posterior mean of WWᵀ."""
     total = np.zeros((draws.mu.shape[-1],) * 2)
     for W, _, _ in _blocks(draws):
@@ -134,7 +135,7 @@ def signal_covariance(draws: Draws) -> FloatArray:
     return total / draws.size
 
 
-def covariance(draws: Draws) -> FloatArray:
+def covariance(draws: GibbsDraws) -> FloatArray:
     """Posterior mean of the covariance WWᵀ + τ⁻¹I of a row."""
     C = signal_covariance(draws)
     C.flat[:: C.shape[0] + 1] += np.mean(1 / draws.tau)
@@ -153,7 +154,7 @@ class ScoreMap:
     variance: FloatArray
 
 
-def score_map(draws: Draws, components: FloatArray, mean: FloatArray) -> ScoreMap:
+def score_map(draws: GibbsDraws, components: FloatArray, mean: FloatArray) -> ScoreMap:
     """The noise-free row f = μ + Wx in the coordinates of the components, R(f − mean).
 
     ⟨x⟩ = τΣWᵀ(t − μ) with covariance Σ = (I + τWᵀW)⁻¹ (icann1999 Eq. 16 given W, μ, τ). These
@@ -192,7 +193,7 @@ def score_std(found: ScoreMap, centred: FloatArray) -> FloatArray:
     return np.sqrt(found.variance.mean(axis=0) + np.maximum(between, 0))
 
 
-def log_density(draws: Draws, X: FloatArray) -> FloatArray:
+def log_density(draws: GibbsDraws, X: FloatArray) -> FloatArray:
     """log of the mean over draws of N(t | μ, WWᵀ + τ⁻¹I), for each row."""
     parts = [
         logsumexp([_log_density(X[i : i + BLOCK], *draw) for draw in _single(draws)], axis=0)
@@ -212,7 +213,7 @@ def _log_density(X: FloatArray, W: FloatArray, tau: float, mu: FloatArray) -> Fl
     return -0.5 * (distance + log_det)
 
 
-def sample(draws: Draws, n: int, rng: np.random.Generator) -> FloatArray:
+def sample(draws: GibbsDraws, n: int, rng: np.random.Generator) -> FloatArray:
     """n rows from the posterior predictive distribution, each from a draw picked at random."""
     all_W, all_tau, all_mu = _flat(draws)
     d, q = all_W.shape[1:]
@@ -228,19 +229,19 @@ def sample(draws: Draws, n: int, rng: np.random.Generator) -> FloatArray:
     return rows
 
 
-def _flat(draws: Draws) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _flat(draws: GibbsDraws) -> tuple[FloatArray, FloatArray, FloatArray]:
     """W, τ and μ of all chains, one after another."""
     W, tau, mu = (a.reshape(draws.size, *a.shape[2:]) for a in (draws.W, draws.tau, draws.mu))
     return W, tau, mu
 
 
-def _blocks(draws: Draws) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+def _blocks(draws: GibbsDraws) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
     W, tau, mu = _flat(draws)
     for i in range(0, draws.size, BLOCK):
         yield W[i : i + BLOCK], tau[i : i + BLOCK], mu[i : i + BLOCK]
 
 
-def _single(draws: Draws) -> Iterator[tuple[FloatArray, float, FloatArray]]:
+def _single(draws: GibbsDraws) -> Iterator[tuple[FloatArray, float, FloatArray]]:
     for W, tau, mu in zip(*_flat(draws), strict=True):
         yield W, float(tau), mu
 
@@ -248,7 +249,7 @@ def _single(draws: Draws) -> Iterator[tuple[FloatArray, float, FloatArray]]:
 # --- the prior and the units of the data ---------------------------------------------------------
 
 
-def prior_advice(data: Data, prior: Hyper) -> tuple[Advice, ...]:
+def prior_advice(data: GibbsData, prior: Hyper) -> tuple[Advice, ...]:
     """Sentences for data in units for which the prior is not broad."""
     scaled, found = prior.in_units(data.unit), []
     far = float(np.sqrt(scaled.beta * np.mean(data.mean**2)))

@@ -3,28 +3,24 @@
     tₙ = W xₙ + μ + εₙ,  xₙ ~ N(0, I_q),  εₙ ~ N(0, τ⁻¹ I_d),
     wᵢ ~ N(0, αᵢ⁻¹ I_d),  αᵢ ~ Γ(a_α, b_α),  μ ~ N(0, β⁻¹ I_d),  τ ~ Γ(a_τ, b_τ).
 
-An orthogonal transformation of the rows that turns the vector of ones and the data into a
-triangle leaves the likelihood and the prior of the latent variables as they are. It is a QR
-factorisation, done once: of n rows at most d + 1 then hold data, and the others are zero, so that
-only the sum of squares of their latent variables matters, which has a Wishart distribution. A sweep
-costs O(d²q), however many samples there are.
+What the posterior needs of the data are at most d + 1 rows (`data`), so that a sweep costs O(d²q).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import exp, log
 
 import numpy as np
 from scipy.linalg.lapack import dtrtrs
 from scipy.special import gammaln
 
-from bayespca.arrays.threads import one_blas_thread
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.variational import Hyper
-from bayespca.spectrum.tolerances import LOG_2PI, ROUNDING_OF_DEVIATIONS
+from bayespca.spectrum.tolerances import LOG_2PI
+
+from .data import GibbsData
 
 # Rounds of rotations in a sweep. Measured: effective draws per second grow up to about four.
 TURNS = 4
@@ -32,46 +28,8 @@ TURNS = 4
 LOG_SCALE_STEP, LOG_NOISE_STEP, MOST_STEPS = 2.0, 0.4, 40
 
 
-PRECISION = (
-    "the posterior cannot be computed in double precision: the data have less noise than rounding "
-    "errors, or the prior does not belong to their units. Subtract the mean and divide the data by "
-    "their scale, or raise b_tau and b_alpha."
-)
-
-
-class PrecisionError(ArithmeticError):
-    """Numbers of a chain left the range or the precision of floating-point arithmetic."""
-
-
 @dataclass(frozen=True)
-class Data:
-    """What the posterior needs of n rows: the triangle of [1, T], of at most d + 1 rows.
-
-    `ones` is the transformed vector of ones, `rows` the transformed data in units of `unit`.
-    """
-
-    ones: FloatArray
-    rows: FloatArray
-    n: int
-    unit: float
-
-    @property
-    def d(self) -> int:
-        return int(self.rows.shape[1])
-
-    @cached_property
-    def mean(self) -> FloatArray:
-        """Of the columns, in units of `unit`."""
-        return self.ones @ self.rows / self.n
-
-    @cached_property
-    def centred(self) -> FloatArray:
-        """The transformed rows without their mean."""
-        return self.rows - np.outer(self.ones, self.mean)
-
-
-@dataclass(frozen=True)
-class State:
+class GibbsState:
     """One point of the posterior; the latent variables are drawn anew in each sweep."""
 
     W: FloatArray
@@ -80,38 +38,10 @@ class State:
     mu: FloatArray
 
 
-# --- the data ----------------------------------------------------------------------------------
-
-
-def compress(T: FloatArray) -> Data:
-    """The triangle of [1, T], with T divided by the root mean square of its deviations."""
-    n, d = T.shape
-    largest = float(np.abs(T).max(initial=0.0)) or 1.0
-    triangle = np.asarray(np.linalg.qr(np.column_stack([np.ones(n), T / largest]), mode="r"))
-    ones, rows = triangle[:, 0].copy(), triangle[:, 1:].copy()
-    spread = float(np.sqrt(np.vdot(rows[1:], rows[1:]) / (n * d)))
-    # What does not vary, but for rounding, has no unit of its own.
-    relative = spread if spread > ROUNDING_OF_DEVIATIONS else 1.0
-    return Data(ones, rows / relative, n, largest * relative)
-
-
 # --- a sweep -----------------------------------------------------------------------------------
 
 
-def init(data: Data, q: int, prior: Hyper, rng: np.random.Generator) -> State:
-    """A start that knows nothing of the data but their mean and size, spread wider than the answer.
-
-    Noise between a hundredth and all of the variance, columns of W of random directions and of
-    lengths over two orders of magnitude.
-    """
-    d = data.d
-    s2, lengths = 10 ** rng.uniform(-2, 0), 10 ** rng.uniform(-1.5, 0.5, size=q)
-    W = lengths * rng.normal(size=(d, q)) / np.sqrt(d)
-    mu = data.mean + rng.normal(size=d)
-    return State(W, column_precisions(W, prior, rng), 1 / s2, mu)
-
-
-def sweep(state: State, data: Data, prior: Hyper, rng: np.random.Generator) -> State:
+def sweep(state: GibbsState, data: GibbsData, prior: Hyper, rng: np.random.Generator) -> GibbsState:
     """Draw everything once; each line leaves the posterior invariant.
 
     First with the latent variables X, which are drawn anew; then they are forgotten, and the other
@@ -128,7 +58,7 @@ def sweep(state: State, data: Data, prior: Hyper, rng: np.random.Generator) -> S
     return replace(state, alpha=column_precisions(state.W, prior, rng))
 
 
-def latent(state: State, data: Data, rng: np.random.Generator) -> FloatArray:
+def latent(state: GibbsState, data: GibbsData, rng: np.random.Generator) -> FloatArray:
     """Transformed latent variables: a row for each of the data's, then the root of a Wishart.
 
     xₙ ~ N(m, Σ) with Σ = (I + τWᵀW)⁻¹, m = τΣWᵀ(tₙ − μ) (as icann1999 Eq. 16 given W, μ, τ). An
@@ -143,7 +73,7 @@ def latent(state: State, data: Data, rng: np.random.Generator) -> FloatArray:
     return X
 
 
-def _latent_mean(state: State, data: Data) -> tuple[FloatArray, FloatArray]:
+def _latent_mean(state: GibbsState, data: GibbsData) -> tuple[FloatArray, FloatArray]:
     """m of each transformed row, and the Cholesky factor of Σ⁻¹."""
     W, tau = state.W, state.tau
     C = _cholesky(np.eye(W.shape[1]) + tau * W.T @ W)
@@ -174,7 +104,7 @@ def wishart_root(dof: int, q: int, rng: np.random.Generator) -> FloatArray:
 
 
 def loadings(
-    X: FloatArray, state: State, data: Data, prior: Hyper, rng: np.random.Generator
+    X: FloatArray, state: GibbsState, data: GibbsData, prior: Hyper, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
     """W and μ together: the mean is one more column, whose latent variable is 1.
 
@@ -203,7 +133,9 @@ def column_precisions(W: FloatArray, prior: Hyper, rng: np.random.Generator) -> 
 # --- with the latent variables integrated out --------------------------------------------------
 
 
-def noise_precision(state: State, data: Data, prior: Hyper, rng: np.random.Generator) -> float:
+def noise_precision(
+    state: GibbsState, data: GibbsData, prior: Hyper, rng: np.random.Generator
+) -> float:
     """τ given W and μ, by a slice sampler in log τ.
 
     With eigenvalues λ and eigenvectors of WᵀW, f the sums of squares of the latent means along
@@ -229,7 +161,9 @@ def noise_precision(state: State, data: Data, prior: Hyper, rng: np.random.Gener
     return t0 * exp(_slice_sampled(log_density, rng, step=LOG_NOISE_STEP))
 
 
-def rescaled(state: State, data: Data, prior: Hyper, rng: np.random.Generator) -> State:
+def rescaled(
+    state: GibbsState, data: GibbsData, prior: Hyper, rng: np.random.Generator
+) -> GibbsState:
     """wᵢ → √v wᵢ, αᵢ → αᵢ/v, one column after another; α‖w‖² does not change.
 
     This is what lets columns that are switched off change their size. With H = (I + τWᵀW)⁻¹, F the
@@ -311,7 +245,12 @@ def _slice_sampled(
 
 
 def moved_origin(
-    X: FloatArray, W: FloatArray, mu: FloatArray, data: Data, prior: Hyper, rng: np.random.Generator
+    X: FloatArray,
+    W: FloatArray,
+    mu: FloatArray,
+    data: GibbsData,
+    prior: Hyper,
+    rng: np.random.Generator,
 ) -> FloatArray:
     """μ after xₙ → xₙ + s, μ → μ − Ws: s ~ N(Q⁻¹(βWᵀμ − Σxₙ), Q⁻¹), Q = nI + βWᵀW."""
     total = data.ones @ X[: data.ones.size]
@@ -346,7 +285,7 @@ def rotated(W: FloatArray, alpha: FloatArray, rng: np.random.Generator) -> Float
 # --- the density -------------------------------------------------------------------------------
 
 
-def log_joint(state: State, data: Data, prior: Hyper) -> float:
+def log_joint(state: GibbsState, data: GibbsData, prior: Hyper) -> float:
     """log p(T, W, α, μ, τ), the latent variables integrated out, in the data's own units."""
     q, d, log_unit = state.alpha.size, data.d, np.log(data.unit)
     W, alpha, tau, mu = state.W, state.alpha, state.tau, state.mu
@@ -362,7 +301,7 @@ def log_joint(state: State, data: Data, prior: Hyper) -> float:
     return float(log_likelihood(state, data) + prior_terms + units)
 
 
-def log_likelihood(state: State, data: Data) -> float:
+def log_likelihood(state: GibbsState, data: GibbsData) -> float:
     """log ∏ N(tₙ | μ, WWᵀ + τ⁻¹I), of the data in units of `data.unit`.
 
     (t − μ)ᵀ(WWᵀ + τ⁻¹I)⁻¹(t − μ) = τ‖t − μ − Wm‖² + ‖m‖², with m the mean of x given t.
@@ -376,81 +315,3 @@ def log_likelihood(state: State, data: Data) -> float:
 
 def _log_gamma(x: FloatArray, a: float, b: float) -> FloatArray:
     return a * np.log(b) - gammaln(a) + (a - 1) * np.log(x) - b * x
-
-
-# --- chains ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How many chains, sweeps before the first draw, draws, and sweeps for each draw."""
-
-    n_chains: int = 4
-    n_warmup: int = 500
-    n_draws: int = 1000
-    thin: int = 1
-
-
-@dataclass(frozen=True, eq=False)
-class Draws:
-    """Draws from the posterior in the units of the data; the first two axes are chain and draw.
-
-    W : (chain, draw, d, q), alpha : (chain, draw, q), tau : (chain, draw), mu : (chain, draw, d);
-    log_joint : (chain, draw), log p(T, W, α, μ, τ). Columns of W come in any order and may be
-    rotated among each other: compare products, or align them first.
-    """
-
-    W: FloatArray
-    alpha: FloatArray
-    tau: FloatArray
-    mu: FloatArray
-    log_joint: FloatArray
-
-    @property
-    def size(self) -> int:
-        """Number of draws of all chains."""
-        return int(self.tau.size)
-
-
-def run(
-    data: Data, q: int, *, prior: Hyper, schedule: Schedule, rngs: list[np.random.Generator]
-) -> Draws:
-    """One chain for each generator; `prior` is that of the data in their own units."""
-    scaled, shape = prior.in_units(data.unit), (len(rngs), schedule.n_draws)
-    draws = Draws(
-        W=np.empty((*shape, data.d, q)),
-        alpha=np.empty((*shape, q)),
-        tau=np.empty(shape),
-        mu=np.empty((*shape, data.d)),
-        log_joint=np.empty(shape),
-    )
-    # The matrices are small, and results must not depend on the number of threads.
-    with one_blas_thread(), np.errstate(divide="raise", over="raise", invalid="raise"):
-        try:
-            for chain, rng in enumerate(rngs):
-                _fill(draws, chain, init(data, q, scaled, rng), data, scaled, schedule, rng)
-        except (ArithmeticError, ValueError, np.linalg.LinAlgError) as problem:
-            raise PrecisionError(PRECISION) from problem
-    return draws
-
-
-def _fill(
-    draws: Draws,
-    chain: int,
-    state: State,
-    data: Data,
-    prior: Hyper,
-    schedule: Schedule,
-    rng: np.random.Generator,
-) -> None:
-    """Run a chain and store its draws, in the units of the data."""
-    unit = data.unit
-    for _ in range(schedule.n_warmup):
-        state = sweep(state, data, prior, rng)
-    for draw in range(schedule.n_draws):
-        for _ in range(schedule.thin):
-            state = sweep(state, data, prior, rng)
-        at = chain, draw
-        draws.W[at], draws.alpha[at] = state.W * unit, state.alpha / unit**2
-        draws.mu[at], draws.tau[at] = state.mu * unit, state.tau / unit**2
-        draws.log_joint[at] = log_joint(state, data, prior)

@@ -1,0 +1,57 @@
+"""What the posterior of Bayesian PCA needs of the data: a triangle, however many rows there are.
+
+An orthogonal transformation of the rows that turns the vector of ones and the data into a
+triangle leaves the likelihood and the prior of the latent variables as they are. It is a QR
+factorisation, done once: of n rows at most d + 1 then hold data, and the others are zero, so that
+only the sum of squares of their latent variables matters, which has a Wishart distribution. A sweep
+costs O(d²q), however many samples there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from bayespca.arrays.types import FloatArray
+from bayespca.spectrum.tolerances import ROUNDING_OF_DEVIATIONS
+
+
+@dataclass(frozen=True)
+class GibbsData:
+    """What the posterior needs of n rows: the triangle of [1, T], of at most d + 1 rows.
+
+    `ones` is the transformed vector of ones, `rows` the transformed data in units of `unit`.
+    """
+
+    ones: FloatArray
+    rows: FloatArray
+    n: int
+    unit: float
+
+    @property
+    def d(self) -> int:
+        return int(self.rows.shape[1])
+
+    @cached_property
+    def mean(self) -> FloatArray:
+        """Of the columns, in units of `unit`."""
+        return self.ones @ self.rows / self.n
+
+    @cached_property
+    def centred(self) -> FloatArray:
+        """The transformed rows without their mean."""
+        return self.rows - np.outer(self.ones, self.mean)
+
+
+def compress(T: FloatArray) -> GibbsData:
+    """The triangle of [1, T], with T divided by the root mean square of its deviations."""
+    n, d = T.shape
+    largest = float(np.abs(T).max(initial=0.0)) or 1.0
+    triangle = np.asarray(np.linalg.qr(np.column_stack([np.ones(n), T / largest]), mode="r"))
+    ones, rows = triangle[:, 0].copy(), triangle[:, 1:].copy()
+    spread = float(np.sqrt(np.vdot(rows[1:], rows[1:]) / (n * d)))
+    # What does not vary, but for rounding, has no unit of its own.
+    relative = spread if spread > ROUNDING_OF_DEVIATIONS else 1.0
+    return GibbsData(ones, rows / relative, n, largest * relative)

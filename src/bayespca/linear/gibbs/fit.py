@@ -1,0 +1,100 @@
+"""Chains of draws from the posterior of Bayesian PCA."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayespca.arrays.threads import one_blas_thread
+from bayespca.arrays.types import FloatArray
+from bayespca.lowrank.variational import Hyper
+
+from .data import GibbsData
+from .start import start
+from .step import GibbsState, log_joint, sweep
+
+PRECISION = (
+    "the posterior cannot be computed in double precision: the data have less noise than rounding "
+    "errors, or the prior does not belong to their units. Subtract the mean and divide the data by "
+    "their scale, or raise b_tau and b_alpha."
+)
+
+
+class PrecisionError(ArithmeticError):
+    """Numbers of a chain left the range or the precision of floating-point arithmetic."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How many chains, sweeps before the first draw, draws, and sweeps for each draw."""
+
+    n_chains: int = 4
+    n_warmup: int = 500
+    n_draws: int = 1000
+    thin: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class GibbsDraws:
+    """Draws from the posterior in the units of the data; the first two axes are chain and draw.
+
+    W : (chain, draw, d, q), alpha : (chain, draw, q), tau : (chain, draw), mu : (chain, draw, d);
+    log_joint : (chain, draw), log p(T, W, α, μ, τ). Columns of W come in any order and may be
+    rotated among each other: compare products, or align them first.
+    """
+
+    W: FloatArray
+    alpha: FloatArray
+    tau: FloatArray
+    mu: FloatArray
+    log_joint: FloatArray
+
+    @property
+    def size(self) -> int:
+        """Number of draws of all chains."""
+        return int(self.tau.size)
+
+
+def fit(
+    data: GibbsData, q: int, *, prior: Hyper, schedule: Schedule, rngs: list[np.random.Generator]
+) -> GibbsDraws:
+    """One chain for each generator; `prior` is that of the data in their own units."""
+    scaled, shape = prior.in_units(data.unit), (len(rngs), schedule.n_draws)
+    draws = GibbsDraws(
+        W=np.empty((*shape, data.d, q)),
+        alpha=np.empty((*shape, q)),
+        tau=np.empty(shape),
+        mu=np.empty((*shape, data.d)),
+        log_joint=np.empty(shape),
+    )
+    # The matrices are small, and results must not depend on the number of threads.
+    with one_blas_thread(), np.errstate(divide="raise", over="raise", invalid="raise"):
+        try:
+            for chain, rng in enumerate(rngs):
+                _fill(draws, chain, start(data, q, scaled, rng), data, scaled, schedule, rng)
+        except (ArithmeticError, ValueError, np.linalg.LinAlgError) as problem:
+            raise PrecisionError(PRECISION) from problem
+    return draws
+
+
+def _fill(
+    draws: GibbsDraws,
+    chain: int,
+    state: GibbsState,
+    data: GibbsData,
+    prior: Hyper,
+    schedule: Schedule,
+    rng: np.random.Generator,
+) -> None:
+    """Run a chain and store its draws, in the units of the data."""
+    unit = data.unit
+    for _ in range(schedule.n_warmup):
+        state = sweep(state, data, prior, rng)
+    for draw in range(schedule.n_draws):
+        for _ in range(schedule.thin):
+            state = sweep(state, data, prior, rng)
+        at = chain, draw
+        draws.W[at], draws.alpha[at] = state.W * unit, state.alpha / unit**2
+        draws.mu[at], draws.tau[at] = state.mu * unit, state.tau / unit**2
+        draws.log_joint[at] = log_joint(state, data, prior)
