@@ -9,8 +9,9 @@ import pytest
 
 from bayespca import BayesianPCA
 from bayespca.engines import decompose, map_reduce, randomized
+from bayespca.sources.cluster import computed
 from bayespca.sources.deviations import column_deviations
-from bayespca.sources.partitions import computed, partitioned
+from bayespca.sources.partitions import partitioned
 from bayespca.spectrum import solve
 
 

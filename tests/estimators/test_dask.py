@@ -11,7 +11,7 @@ import pytest
 
 import bayespca
 from bayespca import BayesianPCA, load, rank_report
-from bayespca.sources.partitions import IncompleteBlock
+from bayespca.sources.checks import IncompleteBlock
 
 ROWS, COLUMNS = (100, 1, 0, 259, 140), (5, 2, 3)
 

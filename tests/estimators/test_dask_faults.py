@@ -19,7 +19,7 @@ from distributed import Client, LocalCluster
 
 from bayespca import BayesianPCA
 from bayespca.engines import map_reduce
-from bayespca.sources.partitions import ClusterError
+from bayespca.sources.cluster import ClusterError
 
 RANK, FEATURES = 3, 20
 

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import bayespca
 from bayespca import MatrixFactorization
-from bayespca.sources.partitions import ClusterError
+from bayespca.sources.cluster import ClusterError
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")

@@ -17,7 +17,7 @@ import bayespca
 from bayespca import BayesianPCA
 from bayespca.estimators import RankWarning
 from bayespca.lowrank.observing import observed
-from bayespca.sources.partitions import ClusterError
+from bayespca.sources.cluster import ClusterError
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")

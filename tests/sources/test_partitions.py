@@ -16,20 +16,11 @@ from dask.delayed import delayed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayespca.sources.partitions import (
-    ClusterError,
-    IncompleteBlock,
-    array_of_rows,
-    check_complete,
-    computed,
-    is_dask,
-    is_dask_table,
-    mapped,
-    of_files,
-    partitioned,
-    reduced,
-    rows_joined,
-)
+from bayespca.sources.checks import IncompleteBlock, check_complete
+from bayespca.sources.cluster import ClusterError, computed
+from bayespca.sources.file_pieces import of_files
+from bayespca.sources.partitions import is_dask, is_dask_table, partitioned, rows_joined
+from bayespca.sources.tasks import array_of_rows, mapped, reduced
 
 
 def total(block, weight=1.0):
@@ -40,8 +31,16 @@ def add(a, b):
     return a + b
 
 
+def itself(block):
+    return block
+
+
+def checked(partitions):
+    return computed(*mapped(partitions, itself))
+
+
 def joined(partitions):
-    return np.concatenate(computed(*partitions.blocks))
+    return np.concatenate(checked(partitions))
 
 
 @st.composite
@@ -146,7 +145,7 @@ def lying(change, n=4):
 )
 def test_a_chunk_that_is_not_what_was_announced(scheduler, change, words):
     with dask.config.set(scheduler=scheduler), pytest.raises(ValueError, match=words):
-        computed(*partitioned(lying(change)).blocks)
+        checked(partitioned(lying(change)))
 
 
 def test_a_partition_that_is_not_what_was_announced():
@@ -158,10 +157,10 @@ def test_a_partition_that_is_not_what_was_announced():
         [delayed(make)("ab"), delayed(make)("ac")], meta=meta, verify_meta=False
     )
     with pytest.raises(ValueError, match=r"partition 1 .*'b', 'c'"):
-        computed(*partitioned(other).blocks)
+        checked(partitioned(other))
     texts = dd.from_delayed([delayed(make)("ab").astype(object)], meta=meta, verify_meta=False)
     with pytest.raises(ValueError, match=r"partition 0 .* type object in column 'a'"):
-        computed(*partitioned(texts).blocks)
+        checked(partitioned(texts))
 
 
 @pytest.mark.parametrize("scheduler", ["synchronous", "threads", "processes"])
@@ -172,7 +171,7 @@ def test_map_and_reduce_on_every_scheduler(scheduler):
         parts = mapped(found, total, np.array([1.0, 2.0, 3.0]))
         (answer,) = computed(reduced(parts, add, fan_in=3))
         with pytest.raises(ValueError, match="block 2"):
-            computed(*partitioned(lying(lambda a: a[:, :2])).blocks)
+            checked(partitioned(lying(lambda a: a[:, :2])))
     assert answer == pytest.approx(X.sum(axis=0) * [1, 2, 3], rel=1e-12)
 
 
@@ -288,7 +287,7 @@ def test_a_mistake_in_a_piece_is_named(tmp_path):
     (tmp_path / "x.csv").write_text("a,b\n" + "1,2\n" * 1000 + "3,oops\n")
     _, found = of_files(tmp_path / "x.csv")
     with pytest.raises(ValueError, match=r"line 1002, column 'b': 'oops' is not a number"):
-        computed(*found.blocks)
+        checked(found)
 
 
 def test_compressed_and_quoted_files_are_one_piece(tmp_path):

@@ -15,8 +15,7 @@ from bayespca.estimators.pca import BayesianPCA
 from bayespca.estimators.persistence import load
 from bayespca.estimators.summary import summarize
 from bayespca.estimators.wording import feature_names, percent
-from bayespca.io.layout import How
-from bayespca.io.records import Table
+from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
 
 from . import fitting, screen

@@ -12,9 +12,11 @@ from typing import Any, TypeVar
 
 from rich.console import Console
 
-from bayespca.io.layout import How
 from bayespca.io.packages import need
-from bayespca.sources.partitions import Partitions, of_files, watched
+from bayespca.io.records import How
+from bayespca.sources.cluster import watched
+from bayespca.sources.file_pieces import of_files
+from bayespca.sources.records import Partitions
 
 from .inputs import Input, open_input
 

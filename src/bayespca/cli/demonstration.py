@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from bayespca.estimators.pca import BayesianPCA
-from bayespca.io.layout import How
-from bayespca.io.records import Table
+from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
 
 from . import fitting, screen

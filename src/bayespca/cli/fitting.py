@@ -18,8 +18,7 @@ from bayespca.estimators.functions import RankReport, rank_report, rank_rules
 from bayespca.estimators.pca import BayesianPCA
 from bayespca.estimators.summary import summarize
 from bayespca.estimators.wording import feature_names
-from bayespca.io.layout import How
-from bayespca.io.records import Table
+from bayespca.io.records import How, Table
 from bayespca.io.tables import writable_ending, write_table
 
 from . import screen

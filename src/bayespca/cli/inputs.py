@@ -11,9 +11,9 @@ import numpy as np
 
 from bayespca import io
 from bayespca.engines.decomposing import available_memory
-from bayespca.io.layout import How
-from bayespca.io.records import File, Table
-from bayespca.sources.blocks import Source, from_file
+from bayespca.io.records import File, How, Table
+from bayespca.sources.blocks import from_file
+from bayespca.sources.records import Source
 
 from .progress import progress
 

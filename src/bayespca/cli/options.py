@@ -15,7 +15,7 @@ import typer
 if TYPE_CHECKING:
     from bayespca.estimators.factorization import MatrixFactorization
     from bayespca.estimators.pca import BayesianPCA
-    from bayespca.io.layout import How
+    from bayespca.io.records import How
 
 READING, MODEL, OUTPUT = "Reading data", "The model", "Output"
 
@@ -183,7 +183,7 @@ class Reading:
     ] = None
 
     def how(self) -> How:
-        from bayespca.io.layout import How
+        from bayespca.io.records import How
 
         return How(
             delimiter=self.delimiter,
@@ -277,7 +277,7 @@ class ReadingRatings:
     ] = None
 
     def how(self) -> How:
-        from bayespca.io.layout import How
+        from bayespca.io.records import How
 
         return How(delimiter=self.delimiter, decimal=self.decimal, header=self.header)
 

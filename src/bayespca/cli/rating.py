@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from bayespca import __version__
 from bayespca.estimators.factorization import MatrixFactorization
-from bayespca.io.layout import How
 from bayespca.io.ratings_files import RatingColumns, read_pairs, read_ratings
-from bayespca.io.records import Table
+from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
 
 from . import fitting, screen

@@ -11,9 +11,10 @@ import scipy.sparse as sp
 
 from bayespca.arrays.namespaces import array_namespace, device, is_sparse, numpy_dtype, to_numpy
 from bayespca.arrays.types import Array
-from bayespca.sources.blocks import Source, open_source
+from bayespca.sources.blocks import open_source
 from bayespca.sources.columns import constant_columns
-from bayespca.sources.partitions import Partitions, as_partitions
+from bayespca.sources.partitions import as_partitions
+from bayespca.sources.records import Partitions, Source
 from bayespca.spectrum.records import Spectrum
 
 from . import dense, gram, map_reduce, randomized, sparse, streaming

@@ -25,8 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
+from bayespca.sources.checks import check_complete
+from bayespca.sources.cluster import computed
 from bayespca.sources.deviations import Deviations, column_deviations
-from bayespca.sources.partitions import Block, Partitions, check_complete, computed, mapped, reduced
+from bayespca.sources.records import Block, Partitions
+from bayespca.sources.tasks import mapped, reduced
 
 from . import gram, randomized, streaming
 from .records import Decomposition, Plan, embedded

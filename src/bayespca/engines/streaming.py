@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.threads import blas_threads, one_blas_thread
 from bayespca.arrays.types import FloatArray
-from bayespca.sources.blocks import Source
 from bayespca.sources.columns import constant_columns
+from bayespca.sources.records import Source
 from bayespca.spectrum.records import Spectrum, Status
 
 from . import dense, gram

@@ -17,16 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
-from bayespca.sources.partitions import (
-    Block,
-    Delayed,
-    Partitions,
-    computed,
-    kept,
-    mapped,
-    mapped_parts,
-    reduced,
-)
+from bayespca.sources.cluster import computed, kept
+from bayespca.sources.records import Block, Delayed, Partitions
+from bayespca.sources.tasks import mapped, mapped_parts, reduced
 
 from .gram import centred
 from .streaming import triangle

@@ -12,13 +12,9 @@ from sklearn.utils.validation import _check_feature_names
 
 from bayespca.lowrank import holes_posterior
 from bayespca.lowrank.holes_posterior import HolesPosterior
-from bayespca.sources.partitions import (
-    Partitions,
-    array_of_rows,
-    is_dask_table,
-    partitioned,
-    stacked,
-)
+from bayespca.sources.partitions import is_dask_table, partitioned
+from bayespca.sources.records import Partitions
+from bayespca.sources.tasks import array_of_rows, stacked
 
 from . import _validation
 

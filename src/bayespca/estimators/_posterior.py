@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from bayespca.arrays.namespaces import array_namespace
 from bayespca.lowrank import holes_posterior
 from bayespca.lowrank.holes_posterior import HolesPosterior
-from bayespca.sources.partitions import computed, is_dask
+from bayespca.sources.cluster import computed
+from bayespca.sources.partitions import is_dask
 
 from . import _lazy, _notebook, _validation
 from ._reading import functions, general

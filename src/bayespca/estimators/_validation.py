@@ -23,8 +23,10 @@ from bayespca.inference.loop import Callback, Trace
 from bayespca.inference.looping import Looping
 from bayespca.lowrank.variational import Hyper
 from bayespca.sources import seen
-from bayespca.sources.blocks import Source, columns_told, open_source
-from bayespca.sources.partitions import Partitions, is_dask, of_files, partitioned
+from bayespca.sources.blocks import columns_told, open_source
+from bayespca.sources.file_pieces import of_files
+from bayespca.sources.partitions import is_dask, partitioned
+from bayespca.sources.records import Partitions, Source
 
 ITERATED = ("evb", "epb", "emap", "vb", "pb", "pb-a", "pb-b", "map", "ml")
 

@@ -18,7 +18,7 @@ from bayespca.engines import streaming
 from bayespca.engines.selection import ENGINES
 from bayespca.lowrank.records import PCAFit
 from bayespca.missing.dense import fit as holes_fit
-from bayespca.sources.partitions import IncompleteBlock
+from bayespca.sources.checks import IncompleteBlock
 from bayespca.spectrum.methods import METHODS
 
 from . import _validation

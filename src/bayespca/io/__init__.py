@@ -2,10 +2,9 @@
 
 from .array_files import mapped
 from .files import files_of, open_file, open_files
-from .layout import How, Layout
 from .pieces import Piece, Pieces, cut_up
 from .ratings_files import RatingColumns, read_pairs, read_ratings
-from .records import File, Rows, Table, float_type, rows_per_block
+from .records import File, How, Layout, RowBlock, Table, float_type, rows_per_block
 from .tables import writable_ending, write_table
 
 __all__ = [
@@ -15,7 +14,7 @@ __all__ = [
     "Piece",
     "Pieces",
     "RatingColumns",
-    "Rows",
+    "RowBlock",
     "Table",
     "cut_up",
     "files_of",

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from .layout import How, Layout
 from .packages import need
-from .records import File, Rows, Table, first_line, float_type, rows_per_block
+from .records import File, How, Layout, RowBlock, Table, first_line, float_type, rows_per_block
 
 FEATURE_NAMES = ("feature_names", "features", "columns", "var_names", "names")
 SAMPLE_NAMES = ("sample_names", "samples", "index", "ids", "obs_names")
@@ -29,10 +28,10 @@ def open_npy(path: Path, how: How) -> File:
     def read() -> Table:
         return Table(np.array(array, dtype=dtype))
 
-    def blocks(block_bytes: int) -> Iterator[Rows]:
+    def blocks(block_bytes: int) -> Iterator[RowBlock]:
         step = rows_per_block(p, dtype, block_bytes)
         for i in range(0, n, step):
-            yield Rows(np.asarray(array[i : i + step]).astype(dtype, copy=False))
+            yield RowBlock(np.asarray(array[i : i + step]).astype(dtype, copy=False))
 
     return File(path, layout, dtype, n, n * p * dtype.itemsize, read, blocks)
 

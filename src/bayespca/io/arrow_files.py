@@ -1,17 +1,17 @@
-"""Parquet and Feather, and Arrow's tables as ours."""
+"""Parquet and Feather."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from . import layout as layouts
-from .layout import How, Layout
+from .arrow_tables import features_of, table_of, text_of
 from .packages import need
-from .records import File, FloatArray, Rows, Table, first_line, rows_per_block
+from .records import File, How, Layout, RowBlock, Table, first_line, rows_per_block
 
 
 def open_parquet(path: Path, how: How) -> File:
@@ -30,7 +30,7 @@ def open_parquet(path: Path, how: How) -> File:
             raise ValueError(f"{path} cannot be read as Parquet: {first_line(error)}") from error
         return table_of(_by_position(table), layout, dtype, str(path))
 
-    def blocks(block_bytes: int) -> Iterator[Rows]:
+    def blocks(block_bytes: int) -> Iterator[RowBlock]:
         columns = [j for j in range(layout.n_columns) if j not in layout.aside]
         names = [schema.names[j] for j in columns]
         step = rows_per_block(len(layout.features), dtype, block_bytes)
@@ -60,51 +60,13 @@ def open_feather(path: Path, how: How) -> File:
     return File(path, layout, dtype, table.num_rows, memory, read)
 
 
-def table_of(table: Any, layout: Layout, dtype: np.dtype[Any], where: str) -> Table:
-    """An Arrow table, its columns called by their positions, as one of ours."""
-    pa = need("pyarrow", f"reading {where}")
-    if not table.num_rows:
-        raise ValueError(f"{where} holds no rows.")
-    empty = [j for j in layout.features if table.column(str(j)).null_count == table.num_rows]
-    if empty and len(empty) < len(layout.features):
-        layout = layouts.without_empty(layout, empty)
-    elif empty:
-        raise ValueError(f"{where} has no value in any of its {len(empty)} columns of numbers.")
-    values = features_of(table, [str(j) for j in layout.features], dtype, pa)
-    ids = None
-    if layout.id_column is not None:
-        ids = [_text(item) for item in table.column(str(layout.id_column)).to_pylist()]
-    others = {
-        layout.name(j): _as_they_are(table.column(str(j)), layout.aside[j]) for j in layout.aside
-    }
-    return Table(
-        values,
-        layout.feature_names,
-        ids,
-        id_name="id" if layout.id_column is None else layout.name(layout.id_column),
-        others=others,
-        aside={layout.name(j): why for j, why in layout.aside.items()},
-        order=[layout.name(j) for j in range(layout.n_columns)],
-    )
-
-
-def features_of(table: Any, keys: Sequence[str], dtype: np.dtype[Any], pa: Any) -> FloatArray:
-    """Columns of a table or batch as one array, NaN where there is no value."""
-    block = np.empty((table.num_rows, len(keys)), dtype, order="F")
-    for j, key in enumerate(keys):
-        column = table.column(key)
-        if not pa.types.is_floating(column.type):
-            column = column.cast(pa.float64(), safe=False)
-        options = {} if isinstance(column, pa.ChunkedArray) else {"zero_copy_only": False}
-        block[:, j] = column.to_numpy(**options)
-    return block
-
-
-def _rows(batch: Any, names: list[str], layout: Layout, dtype: np.dtype[Any], pa: Any) -> Rows:
+def _rows(batch: Any, names: list[str], layout: Layout, dtype: np.dtype[Any], pa: Any) -> RowBlock:
     values = features_of(batch, [names[j] for j in layout.features], dtype, pa)
     if layout.id_column is None:
-        return Rows(values)
-    return Rows(values, [_text(item) for item in batch.column(names[layout.id_column]).to_pylist()])
+        return RowBlock(values)
+    return RowBlock(
+        values, [text_of(item) for item in batch.column(names[layout.id_column]).to_pylist()]
+    )
 
 
 def _by_position(table: Any) -> Any:
@@ -141,13 +103,3 @@ def _index_columns(schema: Any) -> list[str]:
     """The columns in which pandas stores a table's row labels."""
     stored = (schema.pandas_metadata or {}).get("index_columns", [])
     return [name for name in stored if isinstance(name, str)]
-
-
-def _text(item: Any) -> str:
-    return "" if item is None else str(item)
-
-
-def _as_they_are(column: Any, reason: str) -> np.ndarray:
-    if reason == "empty":
-        return np.full(len(column), np.nan)
-    return np.array(column.to_pylist(), dtype=object)

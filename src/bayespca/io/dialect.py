@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from .endings import COMPRESSED
 from .packages import need
 
 # What people write for "no value", in any case and with spaces around it.
@@ -163,7 +164,7 @@ def open_text(path: Path, encoding: str) -> io.TextIOWrapper:
 
 
 def _open_bytes(path: Path) -> Any:
-    if path.suffix.lower() in (".gz", ".bz2", ".zst", ".lz4"):
+    if path.suffix.lower() in COMPRESSED:
         return need("pyarrow", f"reading {path}").input_stream(str(path))
     return path.open("rb")
 

@@ -12,20 +12,14 @@ import numpy as np
 
 from .array_files import open_h5ad, open_matrix_market, open_npy, open_npz
 from .arrow_files import open_feather, open_parquet
-from .layout import How
-from .records import File, Rows, Table
+from .endings import FEATHER, PARQUET, TEXT, known_ending
+from .records import File, How, RowBlock, Table
 from .text_files import open_text_file
 
-COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 OPENERS: dict[str, Callable[[Path, How], File]] = {
-    ".csv": open_text_file,
-    ".tsv": open_text_file,
-    ".tab": open_text_file,
-    ".txt": open_text_file,
-    ".parquet": open_parquet,
-    ".pq": open_parquet,
-    ".feather": open_feather,
-    ".arrow": open_feather,
+    **dict.fromkeys(TEXT, open_text_file),
+    **dict.fromkeys(PARQUET, open_parquet),
+    **dict.fromkeys(FEATHER, open_feather),
     ".npy": open_npy,
     ".npz": open_npz,
     ".mtx": open_matrix_market,
@@ -75,7 +69,7 @@ def open_files(path: str | os.PathLike[str], how: How | None = None) -> File:
     def read() -> Table:
         raise ValueError(f"{path} means {len(files)} files, which are read in blocks only.")
 
-    def blocks(block_bytes: int) -> Iterator[Rows]:
+    def blocks(block_bytes: int) -> Iterator[RowBlock]:
         for file in files:
             assert file.blocks is not None
             yield from file.blocks(block_bytes)
@@ -105,19 +99,6 @@ def _check_same_columns(file: File, first: File) -> None:
             f"{file.path} and {first.path} have different columns of numbers{which}. Files that "
             "are read together must have the same."
         )
-
-
-def known_ending(path: Path) -> str:
-    """The ending that tells the format, without that of a compression."""
-    plain = path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
-    ending = plain.suffix.lower()
-    may_be_compressed = OPENERS.get(ending) is open_text_file
-    if ending not in OPENERS or (plain != path and not may_be_compressed):
-        raise ValueError(
-            f"{path} has the ending {path.suffix!r}, which is not known: use one of "
-            f"{', '.join(OPENERS)}."
-        )
-    return ending
 
 
 TABLE = ("id_column", "drop")

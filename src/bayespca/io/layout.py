@@ -3,57 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from .dialect import Sample, is_id_name
+from .records import How, Layout
 
 # Of the fields of a column, at least this share must be numbers for the others to be mistakes.
 MOSTLY = 0.5
 BOOLEANS = {"true", "false"}
-
-
-@dataclass(frozen=True)
-class How:
-    """What a user says about a file; None is found out.
-
-    `id_column` is a name, or "" for none. `array` is the name of an array in an .npz file, or of a
-    layer in an .h5ad file.
-    """
-
-    delimiter: str | None = None
-    decimal: str | None = None
-    header: bool | None = None
-    id_column: str | None = None
-    missing: tuple[str, ...] | None = None
-    drop: tuple[str, ...] = ()
-    array: str | None = None
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Columns by position: features, ids, and those that are set aside, each with the reason.
-
-    `names` is None where the file has none; `described` makes up for that.
-    """
-
-    n_columns: int
-    names: tuple[str, ...] | None
-    features: tuple[int, ...]
-    id_column: int | None = None
-    aside: dict[int, str] = field(default_factory=dict)
-    booleans: frozenset[int] = frozenset()
-
-    def described(self, j: int) -> str:
-        """The name of a column for people."""
-        return repr(self.names[j]) if self.names is not None else str(j)
-
-    def name(self, j: int) -> str:
-        """The name of a column for a table that is written."""
-        return self.names[j] if self.names is not None else f"column {j}"
-
-    @property
-    def feature_names(self) -> list[str] | None:
-        return None if self.names is None else [self.names[j] for j in self.features]
 
 
 def of_sample(sample: Sample, how: How, where: str) -> Layout:
@@ -97,18 +53,6 @@ def of_types(
     aside = {j: reason for j, reason in aside.items() if j != id_column}
     features = tuple(j for j in range(n) if j != id_column and j not in aside)
     return Layout(n, known, features, id_column, aside)
-
-
-def without_empty(layout: Layout, empty: Sequence[int]) -> Layout:
-    """The layout with features set aside that turned out to hold no value at all."""
-    return Layout(
-        layout.n_columns,
-        layout.names,
-        tuple(j for j in layout.features if j not in set(empty)),
-        layout.id_column,
-        layout.aside | dict.fromkeys(empty, "empty"),
-        layout.booleans - set(empty),
-    )
 
 
 def check_features(layout: Layout, where: str, sample: Sample | None = None) -> None:

@@ -15,14 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from . import layout as layouts
-from .arrow_files import features_of, open_parquet
-from .dialect import Sample, recognise
-from .files import COMPRESSED, known_ending
-from .layout import How, Layout
+from .arrow_files import open_parquet
+from .arrow_tables import features_of
+from .dialect import Sample
+from .endings import COMPRESSED, PARQUET, TEXT, known_ending
 from .packages import need
-from .records import FloatArray, first_line
-from .text_files import complaint, reading_options
+from .records import FloatArray, How, Layout, first_line
+from .text_files import complaint, reading_options, recognised
 
 # Of the numbers in memory; a row group is read as a whole all the same.
 PIECE_BYTES = 32 * 2**20
@@ -105,9 +104,9 @@ def cut_up(
     Numbers are of type `dtype`, by default what suits the file; of text files always float64.
     """
     ending = known_ending(path)
-    if ending in (".parquet", ".pq"):
+    if ending in PARQUET:
         return _parquet(path, how, dtype, piece_bytes)
-    if ending in (".csv", ".tsv", ".tab", ".txt"):
+    if ending in TEXT:
         return _text(path, how, piece_bytes)
     raise ValueError(
         f"{path}: Dask reads Parquet and CSV files here; leave out --dask and --workers, or "
@@ -143,12 +142,7 @@ def _groups(sizes: list[int], most: int) -> Iterator[tuple[int, int]]:
 
 
 def _text(path: Path, how: How, piece_bytes: int) -> Pieces:
-    need("pyarrow", f"reading {path}")
-    sample = recognise(
-        path, delimiter=how.delimiter, decimal=how.decimal, header=how.header, missing=how.missing
-    )
-    layout = layouts.of_sample(sample, how, str(path))
-    layouts.check_features(layout, str(path), sample)
+    sample, layout = recognised(path, how)
     whole = str(path.absolute())
     dialect, size = sample.dialect, path.stat().st_size
     # A line may end inside quotes, and bytes of other encodings do not tell where it ends.

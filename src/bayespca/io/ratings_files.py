@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .dialect import Sample, open_text, recognise
-from .files import COMPRESSED
-from .layout import How, Layout, listed, position
+from .endings import COMPRESSED, FEATHER, PARQUET, TEXT
+from .layout import listed, position
 from .packages import need
-from .records import first_line
+from .records import How, Layout, first_line
 from .text_files import complaint, data_rows, reading_options
 
-TEXT = (".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".inter")
-ARROW = (".parquet", ".pq", ".feather", ".arrow")
+RATINGS_TEXT = (*TEXT, ".dat", ".data", ".inter")
+ARROW = (*PARQUET, *FEATHER)
 ROLES = ("user", "item", "rating")
 # How columns are called, by what their names begin with.
 CALLED = {
@@ -70,7 +70,7 @@ def _read(
         raise ValueError(
             f"the columns of {' and '.join(roles)} must be named, got {', '.join(columns)}."
         )
-    return (_read_text if ending in TEXT else _read_arrow)(path, how, columns, roles)
+    return (_read_text if ending in RATINGS_TEXT else _read_arrow)(path, how, columns, roles)
 
 
 def _checked_ending(path: Path) -> str:
@@ -80,10 +80,10 @@ def _checked_ending(path: Path) -> str:
         raise IsADirectoryError(f"{path} is a directory: name a file in it.")
     plain = path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
     ending = plain.suffix.lower()
-    if ending not in TEXT + ARROW or (plain != path and ending not in TEXT):
+    if ending not in RATINGS_TEXT + ARROW or (plain != path and ending not in RATINGS_TEXT):
         raise ValueError(
             f"{path} has the ending {path.suffix!r}, which is not known for ratings: use one of "
-            f"{', '.join(TEXT + ARROW)}."
+            f"{', '.join(RATINGS_TEXT + ARROW)}."
         )
     if not path.stat().st_size:
         raise ValueError(f"{path} is empty (0 bytes).")
@@ -286,7 +286,7 @@ def _read_arrow(
     if how != replace(How(), missing=how.missing):
         raise ValueError(f"{path}: delimiter, decimal and header mean nothing for {path.suffix}.")
     pa = need("pyarrow", f"reading {path}")
-    is_parquet = path.suffix.lower() in (".parquet", ".pq")
+    is_parquet = path.suffix.lower() in PARQUET
     module = need("pyarrow.parquet" if is_parquet else "pyarrow.feather", f"reading {path}")
     try:
         read_names = module.read_schema(path) if is_parquet else module.read_table(path).schema

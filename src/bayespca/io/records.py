@@ -1,18 +1,69 @@
-"""A table in memory, and a file that can become one, at once or a block of rows at a time."""
+"""What a user says of a file, its columns, and the table that it becomes, whole or in blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .layout import Layout
-
 FloatArray = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class How:
+    """What a user says about a file; None is found out.
+
+    `id_column` is a name, or "" for none. `array` is the name of an array in an .npz file, or of a
+    layer in an .h5ad file.
+    """
+
+    delimiter: str | None = None
+    decimal: str | None = None
+    header: bool | None = None
+    id_column: str | None = None
+    missing: tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()
+    array: str | None = None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Columns by position: features, ids, and those that are set aside, each with the reason.
+
+    `names` is None where the file has none; `described` makes up for that.
+    """
+
+    n_columns: int
+    names: tuple[str, ...] | None
+    features: tuple[int, ...]
+    id_column: int | None = None
+    aside: dict[int, str] = field(default_factory=dict)
+    booleans: frozenset[int] = frozenset()
+
+    def described(self, j: int) -> str:
+        """The name of a column for people."""
+        return repr(self.names[j]) if self.names is not None else str(j)
+
+    def name(self, j: int) -> str:
+        """The name of a column for a table that is written."""
+        return self.names[j] if self.names is not None else f"column {j}"
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        return None if self.names is None else [self.names[j] for j in self.features]
+
+    def without(self, empty: Sequence[int]) -> Layout:
+        """The layout with features set aside that turned out to hold no value at all."""
+        return replace(
+            self,
+            features=tuple(j for j in self.features if j not in set(empty)),
+            aside=self.aside | dict.fromkeys(empty, "empty"),
+            booleans=self.booleans - set(empty),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +108,7 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class RowBlock:
     """A block of rows with the ids that go with them."""
 
     values: FloatArray
@@ -77,7 +128,7 @@ class File:
     read
         `read()` is the whole table.
     blocks
-        `blocks(block_bytes)` yields `Rows`, one block at a time; None where the format cannot.
+        `blocks(block_bytes)` yields `RowBlock`, one block at a time; None where the format cannot.
     """
 
     path: Path
@@ -86,7 +137,7 @@ class File:
     n_samples: int | None
     memory: int
     read: Callable[[], Table]
-    blocks: Callable[[int], Iterator[Rows]] | None = None
+    blocks: Callable[[int], Iterator[RowBlock]] | None = None
 
 
 def rows_per_block(n_features: int, dtype: np.dtype[Any], block_bytes: int) -> int:

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from . import layout as layouts
-from .arrow_files import features_of, table_of
+from .arrow_tables import features_of, table_of
 from .dialect import Dialect, Sample, open_text, recognise
-from .layout import How, Layout
 from .packages import need
-from .records import File, Rows, Table, first_line
+from .records import File, How, Layout, RowBlock, Table, first_line
 
 # How many rows are looked through for the place of a mistake.
 SEARCHED_ROWS = 3_000_000
@@ -24,25 +23,27 @@ READ_AHEAD = 4 * 2**20
 
 def open_text_file(path: Path, how: How) -> File:
     """Find out how a text table is written, and what its columns are."""
-    need("pyarrow", f"reading {path}")
-    sample = recognise(
-        path,
-        delimiter=how.delimiter,
-        decimal=how.decimal,
-        header=how.header,
-        missing=how.missing,
-    )
-    layout = layouts.of_sample(sample, how, str(path))
-    layouts.check_features(layout, str(path), sample)
+    sample, layout = recognised(path, how)
 
     def read() -> Table:
         return _read(path, sample, layout)
 
-    def blocks(block_bytes: int) -> Iterator[Rows]:
+    def blocks(block_bytes: int) -> Iterator[RowBlock]:
         return _blocks(path, sample, layout, block_bytes)
 
     # A number takes about as many characters in a file as bytes in memory.
     return File(path, layout, np.dtype(np.float64), None, path.stat().st_size, read, blocks)
+
+
+def recognised(path: Path, how: How) -> tuple[Sample, Layout]:
+    """The first rows of a text table, and what its columns are."""
+    need("pyarrow", f"reading {path}")
+    sample = recognise(
+        path, delimiter=how.delimiter, decimal=how.decimal, header=how.header, missing=how.missing
+    )
+    layout = layouts.of_sample(sample, how, str(path))
+    layouts.check_features(layout, str(path), sample)
+    return sample, layout
 
 
 def _read(path: Path, sample: Sample, layout: Layout) -> Table:
@@ -60,7 +61,7 @@ def _read(path: Path, sample: Sample, layout: Layout) -> Table:
     return table_of(table, layout, np.dtype(np.float64), str(path))
 
 
-def _blocks(path: Path, sample: Sample, layout: Layout, block_bytes: int) -> Iterator[Rows]:
+def _blocks(path: Path, sample: Sample, layout: Layout, block_bytes: int) -> Iterator[RowBlock]:
     pa, pa_csv = (need(name, f"reading {path}") for name in ("pyarrow", "pyarrow.csv"))
     columns = [j for j in range(layout.n_columns) if j not in layout.aside]
     longest = max((sum(len(field) + 3 for field in row) for row in sample.rows), default=0)
@@ -75,7 +76,7 @@ def _blocks(path: Path, sample: Sample, layout: Layout, block_bytes: int) -> Ite
                 ids = None
                 if layout.id_column is not None:
                     ids = batch.column(str(layout.id_column)).to_pylist()
-                yield Rows(values, ids)
+                yield RowBlock(values, ids)
     except (pa.ArrowException, OSError, UnicodeError) as error:
         if "Empty CSV" not in str(error):
             raise ValueError(complaint(error, path, sample, layout)) from error

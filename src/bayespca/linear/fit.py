@@ -20,7 +20,7 @@ from bayespca.linear.sweeps import fit as iterative
 from bayespca.lowrank.posterior import from_solution
 from bayespca.lowrank.records import PCAFit
 from bayespca.sources.columns import column_scales, rescaled_columns
-from bayespca.sources.partitions import Partitions
+from bayespca.sources.records import Partitions
 from bayespca.spectrum.records import Advice, Moments, Solution, Spectrum, Status, samples
 from bayespca.spectrum.solving import solve
 

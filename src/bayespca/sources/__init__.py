@@ -1,6 +1,7 @@
 """What rows are read from: memory, files, iterators of blocks, partitions of a Dask collection."""
 
-from .blocks import Source, from_file, open_source
+from .blocks import from_file, open_source
 from .columns import column_scales, rescaled_columns
+from .records import Source
 
 __all__ = ["Source", "column_scales", "from_file", "open_source", "rescaled_columns"]

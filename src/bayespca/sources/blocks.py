@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -18,48 +18,15 @@ from numpy.lib import array_utils
 from numpy.typing import NDArray
 
 from bayespca.io.array_files import mapped
+from bayespca.io.endings import PARQUET
 from bayespca.io.files import open_file
-from bayespca.io.layout import Layout
-from bayespca.io.records import File, Table, float_type, rows_per_block
+from bayespca.io.records import File, Layout, Table, float_type, rows_per_block
 
-Block = NDArray[np.floating[Any]]
-Blocks = Iterator[Block]
+from .records import Block, Blocks, Source
+
 Slice = Callable[[int, int], Any]
 
 BLOCK_BYTES = 32 * 2**20
-
-
-@dataclass(frozen=True, eq=False)
-class Source:
-    """A matrix that is read in blocks of rows.
-
-    Attributes
-    ----------
-    n_features
-        Number of columns.
-    dtype
-        float32 or float64: that of the first block, and so of the results.
-    names
-        Column names, or None where the data have none.
-    rereadable
-        Whether `blocks()` may be called again.
-    blocks
-        `blocks()` yields two-dimensional arrays of float32 or float64, complete and finite. They
-        may be read-only views of the data, and the memory behind one may be released when the
-        next one is asked for.
-    n_samples
-        Number of rows where it is known before reading, else None.
-    notes
-        What the user may want to know: columns that are not among the features, and why.
-    """
-
-    n_features: int
-    dtype: np.dtype[Any]
-    names: list[str] | None
-    rereadable: bool
-    blocks: Callable[[], Blocks]
-    n_samples: int | None = None
-    notes: tuple[str, ...] = ()
 
 
 def open_source(X: Any, *, block_bytes: int = BLOCK_BYTES) -> Source:
@@ -332,7 +299,7 @@ def _open_directory(path: Path, block_bytes: int) -> Source:
     files = sorted(
         file
         for file in path.iterdir()
-        if file.suffix.lower() in (".parquet", ".pq") and not file.name.startswith((".", "_"))
+        if file.suffix.lower() in PARQUET and not file.name.startswith((".", "_"))
     )
     if not files:
         raise ValueError(f"{path} is a directory without Parquet files (.parquet, .pq).")

@@ -12,9 +12,8 @@ from bayespca.arrays.namespaces import array_namespace, device, is_sparse, row_b
 from bayespca.arrays.types import Array
 from bayespca.spectrum.records import samples
 
-from .blocks import Source
 from .deviations import column_deviations, divided
-from .partitions import Partitions
+from .records import Partitions, Source
 
 
 def column_scales(X: Any, *, center: bool) -> Array:

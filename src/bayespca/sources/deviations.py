@@ -9,7 +9,10 @@ import numpy as np
 
 from bayespca.arrays.types import FloatArray
 
-from .partitions import Block, Partitions, check_complete, computed, mapped, reduced, sent
+from .checks import check_complete
+from .cluster import computed
+from .records import Block, Partitions
+from .tasks import mapped, reduced, sent
 
 
 @dataclass(frozen=True)

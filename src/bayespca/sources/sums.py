@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from .partitions import computed, mapped_parts, reduced
+from .cluster import computed
+from .tasks import mapped_parts, reduced
 
 Delayed = Any
 Total = TypeVar("Total")

@@ -19,7 +19,8 @@ from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.observing import observed
 from bayespca.lowrank.records import PCAFit
 from bayespca.lowrank.rows import Columns
-from bayespca.sources.partitions import Partitions, watched
+from bayespca.sources.cluster import watched
+from bayespca.sources.records import Partitions
 from bayespca.sources.seen import seen
 from bayespca.spectrum.families import MAP, PB_A, PB_B, VB
 from bayespca.spectrum.methods import METHODS

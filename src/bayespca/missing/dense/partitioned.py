@@ -18,9 +18,11 @@ from bayespca.arrays.namespaces import row_blocks
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.holes import Holes, Shares, Table, Total
 from bayespca.lowrank.observing import counts_and_totals, new_rows, units
-from bayespca.sources.partitions import Partitions, computed, kept, mapped, mapped_parts, reduced
+from bayespca.sources.cluster import computed, kept
+from bayespca.sources.records import Partitions
 from bayespca.sources.seen import Few, check_any_value, few, little_known
 from bayespca.sources.sums import added, total_over
+from bayespca.sources.tasks import mapped, mapped_parts, reduced
 from bayespca.spectrum.tolerances import EPS
 
 Block = NDArray[Any]

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from bayespca.arrays.packing import unpacked
 from bayespca.arrays.types import FloatArray
 from bayespca.inference.checkpoint import fingerprint
-from bayespca.sources.partitions import computed, kept, mapped_parts
+from bayespca.sources.cluster import computed, kept
 from bayespca.sources.sums import total_over
+from bayespca.sources.tasks import mapped_parts
 
 from .cells import RatingsSide
 from .data import LeftOver, Sweep, SweepTask, log_precisions

@@ -1,0 +1,61 @@
+"""Arrow's tables as ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .packages import need
+from .records import FloatArray, Layout, Table
+
+
+def table_of(table: Any, layout: Layout, dtype: np.dtype[Any], where: str) -> Table:
+    """An Arrow table, its columns called by their positions, as one of ours."""
+    pa = need("pyarrow", f"reading {where}")
+    if not table.num_rows:
+        raise ValueError(f"{where} holds no rows.")
+    empty = [j for j in layout.features if table.column(str(j)).null_count == table.num_rows]
+    if empty and len(empty) < len(layout.features):
+        layout = layout.without(empty)
+    elif empty:
+        raise ValueError(f"{where} has no value in any of its {len(empty)} columns of numbers.")
+    values = features_of(table, [str(j) for j in layout.features], dtype, pa)
+    ids = None
+    if layout.id_column is not None:
+        ids = [text_of(item) for item in table.column(str(layout.id_column)).to_pylist()]
+    others = {
+        layout.name(j): _as_they_are(table.column(str(j)), layout.aside[j]) for j in layout.aside
+    }
+    return Table(
+        values,
+        layout.feature_names,
+        ids,
+        id_name="id" if layout.id_column is None else layout.name(layout.id_column),
+        others=others,
+        aside={layout.name(j): why for j, why in layout.aside.items()},
+        order=[layout.name(j) for j in range(layout.n_columns)],
+    )
+
+
+def features_of(table: Any, keys: Sequence[str], dtype: np.dtype[Any], pa: Any) -> FloatArray:
+    """Columns of a table or batch as one array, NaN where there is no value."""
+    block = np.empty((table.num_rows, len(keys)), dtype, order="F")
+    for j, key in enumerate(keys):
+        column = table.column(key)
+        if not pa.types.is_floating(column.type):
+            column = column.cast(pa.float64(), safe=False)
+        options = {} if isinstance(column, pa.ChunkedArray) else {"zero_copy_only": False}
+        block[:, j] = column.to_numpy(**options)
+    return block
+
+
+def text_of(item: Any) -> str:
+    return "" if item is None else str(item)
+
+
+def _as_they_are(column: Any, reason: str) -> np.ndarray:
+    if reason == "empty":
+        return np.full(len(column), np.nan)
+    return np.array(column.to_pylist(), dtype=object)

@@ -1,0 +1,23 @@
+"""The endings of files that tell their format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+TEXT = (".csv", ".tsv", ".tab", ".txt")
+PARQUET = (".parquet", ".pq")
+FEATHER = (".feather", ".arrow")
+READABLE = (*TEXT, *PARQUET, *FEATHER, ".npy", ".npz", ".mtx", ".h5ad")
+COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
+
+
+def known_ending(path: Path) -> str:
+    """The ending that tells the format, without that of a compression, which only text may have."""
+    plain = path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
+    ending = plain.suffix.lower()
+    if ending not in READABLE or (plain != path and ending not in TEXT):
+        raise ValueError(
+            f"{path} has the ending {path.suffix!r}, which is not known: use one of "
+            f"{', '.join(READABLE)}."
+        )
+    return ending

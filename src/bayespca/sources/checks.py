@@ -1,0 +1,112 @@
+"""What a task sees: a chunk that is not what the collection announced is named, and so are NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .records import Block
+
+
+class IncompleteBlock(ValueError):  # noqa: N818 - it is what was found, and a reason to go on
+    """A block has NaN, which are holes. `block` and `column` say where the first was seen."""
+
+    def __init__(self, message: str, block: int, column: int) -> None:
+        super().__init__(message, block, column)
+        self.block, self.column = block, column
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What all blocks were announced to be."""
+
+    n_features: int
+    dtype: np.dtype[Any]
+    stored: np.dtype[Any] | None
+    names: tuple[str, ...] | None
+
+
+def block_of(chunk: Any, expected: Expected, i: int, length: int | None) -> Block:
+    """A chunk as a rows × columns array; raise with its number if it is not what was announced."""
+    p = expected.n_features
+    if expected.stored is None:
+        return _block_of_table(chunk, expected, i)
+    values = np.asarray(chunk)
+    if values.ndim != 2 or values.shape[1] != p:
+        raise ValueError(
+            f"block {i} of the Dask array (counting from 0) has shape {values.shape}, but {p} "
+            "columns were announced: look at what makes this chunk."
+        )
+    if values.dtype != expected.stored:
+        raise ValueError(
+            f"block {i} of the Dask array (counting from 0) is of type {values.dtype}, but "
+            f"{expected.stored} was announced: convert the array with astype, or give the right "
+            "dtype or meta where it is made."
+        )
+    if length is not None and len(values) != length:
+        raise ValueError(
+            f"block {i} of the Dask array (counting from 0) has {len(values)} rows, but "
+            f"{length} were announced: look at what makes this chunk."
+        )
+    return values.astype(expected.dtype, copy=False)
+
+
+def _block_of_table(chunk: Any, expected: Expected, i: int) -> Block:
+    names = [str(name) for name in chunk.columns]
+    if names != list(expected.names or ()):
+        odd = sorted(set(names) ^ set(expected.names or ()))
+        which = f"the columns {odd[:3]} differ" if odd else "their order differs"
+        raise ValueError(
+            f"partition {i} of the Dask DataFrame (counting from 0) has {len(names)} columns that "
+            f"are not those announced ({which}): look at what makes this partition."
+        )
+    for name, dtype in zip(names, chunk.dtypes, strict=True):
+        if not is_number(dtype):
+            raise ValueError(
+                f"partition {i} of the Dask DataFrame (counting from 0) has values of type {dtype} "
+                f"in column {name!r}, which are not numbers: look at what makes this partition."
+            )
+    values = chunk.to_numpy(dtype=expected.dtype, na_value=np.nan)
+    return np.asarray(values)
+
+
+def is_number(dtype: Any) -> bool:
+    """Whether a column of this type, NumPy's or pandas', holds numbers."""
+    return getattr(dtype, "kind", "O") in "fbiu"
+
+
+def check_complete(block: Block, i: int, names: Sequence[str] | None, first: int | None) -> None:
+    """Raise with the place of the first NaN or infinity; NaN are holes.
+
+    With `first`, rows of the block are columns of the data, and that is the number of its first.
+    """
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        flat = block.reshape(-1, order="A") if block.flags.forc else None
+        total = block.sum() if flat is None else flat @ flat
+    if np.isfinite(total):
+        return
+    wrong = ~np.isfinite(block)
+    if not wrong.any():
+        return
+    is_nan = np.isnan(block)
+    at = np.argwhere(is_nan if is_nan.any() else wrong)[0]
+    row, column = (int(k) for k in (at if first is None else at[::-1]))
+    column += first or 0
+    where = f"row {row} of block {i}, column {repr(names[column]) if names else column}"
+    if is_nan.any():
+        raise IncompleteBlock(
+            f"the Dask collection has NaN in {where} (counting from 0): fill or drop such rows "
+            "first.",
+            i,
+            column,
+        )
+    raise ValueError(
+        f"the Dask collection has infinity in {where} (counting from 0): remove or replace what is "
+        "not a finite number."
+    )

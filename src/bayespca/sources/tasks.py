@@ -1,0 +1,199 @@
+"""Map over blocks and reduce in a tree: layers of Dask's graph, all of them lazy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .checks import Expected, block_of
+from .cluster import dask_module
+from .records import Delayed, Partitions
+
+# Results that are merged by one task: few enough for a worker's memory.
+FAN_IN = 8
+
+
+def mapped(
+    partitions: Partitions,
+    function: Callable[..., Any],
+    *broadcast: Any,
+    each: Iterable[Sequence[Any]] = (),
+) -> list[Delayed]:
+    """function(block, *what is given for this block, *broadcast) for every block.
+
+    `broadcast` values reach the workers once, whatever the number of blocks. `each` holds sequences
+    with one value, or `Delayed`, per block.
+    """
+    return layer(_name(function), _tasks(partitions, function, broadcast, each))
+
+
+def mapped_parts(
+    function: Callable[..., Any],
+    *parts: Sequence[Any],
+    leading: Sequence[Any] = (),
+    broadcast: Sequence[Any] = (),
+) -> list[Delayed]:
+    """function(*leading, one of each of `parts`, *broadcast), block by block of earlier results."""
+    return layer(_name(function), _tasks_of_parts(function, parts, leading, broadcast))
+
+
+def reduced(
+    parts: Sequence[Delayed], merge: Callable[[Any, Any], Any], *, fan_in: int = FAN_IN
+) -> Delayed:
+    """The parts merged two by two, in a tree of tasks that take `fan_in` of them each."""
+    if not parts:
+        raise ValueError("there is nothing to merge: the Dask collection has no blocks.")
+    task, level = Merge(merge), list(parts)
+    while len(level) > 1:
+        groups = [level[i : i + fan_in] for i in range(0, len(level), fan_in)]
+        level = layer(_name(merge), [(task, *group) for group in groups])
+    return level[0]
+
+
+def array_of_rows(
+    partitions: Partitions,
+    function: Callable[..., Any],
+    *broadcast: Any,
+    like: NDArray[Any],
+    each: Iterable[Sequence[Any]] = (),
+) -> Any:
+    """What `mapped` makes of the blocks, below each other, as a lazy Dask array.
+
+    `like` is what the function makes of some rows: of its type and number of columns.
+    """
+    tasks = _tasks(partitions, function, broadcast, each)
+    return _array(_name(function), tasks, partitions.lengths, like)
+
+
+def array_of_parts(
+    parts: Sequence[Delayed], function: Callable[..., Any], *broadcast: Any, like: NDArray[Any]
+) -> Any:
+    """The same for what `mapped_parts` makes of parts, whose numbers of rows are not known."""
+    tasks = _tasks_of_parts(function, (parts,), (), broadcast)
+    return _array(_name(function), tasks, None, like)
+
+
+def stacked(arrays: Sequence[Any]) -> Any:
+    """Dask arrays of one shape behind each other."""
+    # Blocks of unknown length are those of the same collection.
+    return dask_module("array").stack(arrays, allow_unknown_chunksizes=True)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A function of a block as one task: read, check, divide, apply.
+
+    One task, not four, so that no copy of the block waits in a worker's memory in between.
+    """
+
+    function: Callable[..., Any]
+
+    def __call__(
+        self, chunk: Any, expected: Expected, i: int, length: int | None, divisor: Any, *rest: Any
+    ) -> Any:
+        block = block_of(chunk, expected, i, length)
+        return self.function(block if divisor is None else block / divisor, *rest)
+
+
+@dataclass(frozen=True)
+class Merge:
+    """A function of two as one of several."""
+
+    function: Callable[[Any, Any], Any]
+
+    def __call__(self, *parts: Any) -> Any:
+        return reduce(self.function, parts)
+
+
+def sent(value: Any) -> Delayed:
+    """A value as one task that others depend on, so that it is not part of each of them.
+
+    It goes with the graph, so that it can be had again when a worker is lost. Scattered to all
+    workers it would be gone with them, and Dask waits for ever when one is lost meanwhile.
+    """
+    return dask_module("delayed").delayed(value, pure=False, traverse=False)
+
+
+def _tasks(
+    partitions: Partitions,
+    function: Callable[..., Any],
+    broadcast: Sequence[Any],
+    each: Iterable[Sequence[Any]] = (),
+) -> list[tuple[Any, ...]]:
+    n = len(partitions.chunks)
+    expected = sent(
+        Expected(partitions.n_features, partitions.dtype, partitions.stored, partitions.names)
+    )
+    shared = [sent(value) for value in broadcast]
+    own = list(zip(*each, strict=True)) or [()] * n
+    divisors = partitions.divisors or (None,) * n
+    lengths = partitions.lengths or (None,) * n
+    step = Step(function)
+    return [
+        (step, chunk, expected, i, lengths[i], divisors[i], *own[i], *shared)
+        for i, chunk in enumerate(partitions.chunks)
+    ]
+
+
+def _tasks_of_parts(
+    function: Callable[..., Any],
+    parts: Sequence[Sequence[Any]],
+    leading: Sequence[Any],
+    broadcast: Sequence[Any],
+) -> list[tuple[Any, ...]]:
+    shared = [sent(value) for value in broadcast]
+    return [(function, *leading, *own, *shared) for own in zip(*parts, strict=True)]
+
+
+def _array(
+    name: str,
+    tasks: Sequence[tuple[Any, ...]],
+    lengths: Sequence[int] | None,
+    like: NDArray[Any],
+) -> Any:
+    parts = layer(name, tasks, tail=(0,) * (like.ndim - 1))
+    heights = tuple(lengths or [np.nan] * len(parts))
+    return dask_module("array").Array(
+        parts[0].dask,
+        parts[0].key[0],
+        chunks=(heights, *((n,) for n in like.shape[1:])),
+        meta=np.empty((0,) * like.ndim, like.dtype),
+    )
+
+
+def layer(
+    name: str, tasks: Sequence[tuple[Any, ...]], *, tail: tuple[int, ...] = ()
+) -> list[Delayed]:
+    """Tasks (function, *arguments) as one layer of Dask's graph, with keys (name, number, *tail).
+
+    `dask.delayed` would make a layer for each of them, which takes minutes for some thousands.
+    """
+    delayed, graphs = dask_module("delayed"), dask_module("highlevelgraph")
+    name = f"{name}-{uuid4().hex}"
+    found: dict[int, Any] = {}
+    layer = {}
+    for i, (function, *arguments) in enumerate(tasks):
+        keys = []
+        for argument in arguments:
+            if isinstance(argument, delayed.Delayed):
+                # Those of one layer share a graph: one of them brings all. The graph of a bare
+                # value is made anew whenever it is asked for, and says nothing.
+                graph = argument.dask
+                found.setdefault(id(graph if graph is argument.dask else argument), argument)
+                keys.append(argument.key)
+            else:
+                keys.append(argument)
+        layer[name, i, *tail] = (function, *keys)
+    whole = graphs.HighLevelGraph.from_collections(name, layer, dependencies=list(found.values()))
+    return [delayed.Delayed(key, whole, layer=name) for key in layer]
+
+
+def _name(function: Callable[..., Any]) -> str:
+    """What Dask's displays call a task."""
+    return str(getattr(function, "__name__", type(function).__name__)).strip("_")
