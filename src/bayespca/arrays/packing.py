@@ -111,3 +111,10 @@ def inverses(precision: Array) -> tuple[Array, Array]:
     log_dets = -2 * xp.sum(xp.log(xp.linalg.diagonal(root)), axis=-1)
     inverse_root = xp.linalg.inv(root)
     return xp.matmul(xp.matrix_transpose(inverse_root), inverse_root), log_dets
+
+
+def are_covariances(matrices: NDArray[np.float64]) -> bool:
+    """Whether no eigenvalue of a stack of symmetric matrices is negative, but for rounding."""
+    variances = np.linalg.eigvalsh(matrices)
+    slack = 1e-6 * np.abs(variances).max(initial=0.0)
+    return bool((variances >= -slack).all())

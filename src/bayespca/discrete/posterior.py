@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayespca.arrays.packing import packed
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.packing import are_covariances, packed
+from bayespca.arrays.types import FloatArray, Matrices, Matrix, Vector
 
 from .cells import Sites, moments, regressors, sites
 from .data import Cells
@@ -39,16 +39,32 @@ class BinaryPosterior:
         Mean ⟨a²⟩ over the training rows: (k,).
     """
 
-    b: FloatArray
-    b_cov: FloatArray
-    prior: FloatArray
-    components: FloatArray
-    basis: FloatArray
-    latent_variance: FloatArray
+    b: Matrix
+    b_cov: Matrices
+    prior: Vector
+    components: Matrix
+    basis: Matrix
+    latent_variance: Vector
 
     @property
     def columns(self) -> Normals:
         return Normals(self.b, packed(self.b_cov), np.zeros(len(self.b)))
+
+    def check(self) -> None:
+        """Raise ValueError unless the parts belong together, and scores can be solved for."""
+        k, p = self.components.shape
+        agree = self.b.shape == (p, k + 1) and self.b_cov.shape == (p, k + 1, k + 1)
+        agree &= self.prior.shape == self.latent_variance.shape == (k,)
+        if not (agree and self.basis.shape == (k, k)):
+            raise ValueError("the arrays of a BinaryPosterior are of different sizes")
+        moments = (self.b, self.b_cov, self.basis, self.prior)
+        finite = all(np.isfinite(a).all() for a in moments)
+        if not (finite and (self.prior > 0).all() and (self.latent_variance >= 0).all()):
+            raise ValueError(
+                "the moments of a BinaryPosterior are not finite or its variances not positive"
+            )
+        if not are_covariances(self.b_cov):
+            raise ValueError("the covariances of a BinaryPosterior are none")
 
 
 def from_factors(rows: Normals, columns: Normals, prior: FloatArray) -> BinaryPosterior:

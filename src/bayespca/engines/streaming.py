@@ -16,13 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.threads import blas_threads, one_blas_thread
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import FloatArray, Matrix, Vector
 from bayespca.sources.columns import constant_columns
 from bayespca.sources.records import Source
 from bayespca.spectrum.records import Spectrum, Status
@@ -77,15 +77,27 @@ class RunningMoments:
     dtype: FloatType
     precision: FloatType
     n_folded: int
-    mean: FloatArray
-    scatter: FloatArray | None = None
+    mean: Vector
+    scatter: Matrix | None = None
     unit: float = 1.0
-    rows: tuple[Block, ...] = ()
+    rows: tuple[Annotated[Block, 2], ...] = ()
 
     @property
     def n_samples(self) -> int:
         """Rows seen so far."""
         return self.n_folded + sum(len(block) for block in self.rows)
+
+    def check(self) -> None:
+        """Raise ValueError unless the parts belong together."""
+        p, scatter = self.n_features, self.scatter
+        agree = self.mean.shape == (p,) and {a.shape[1] for a in self.rows} <= {p}
+        agree &= getattr(scatter, "shape", None) == ((p, p) if self.n_folded else None)
+        if not agree:
+            raise ValueError("the arrays of RunningMoments are of different sizes")
+        sums = (self.mean, *self.rows) if scatter is None else (self.mean, scatter, *self.rows)
+        known = all(np.isfinite(a).all() for a in sums)
+        if not (known and 0 < self.unit < np.inf):
+            raise ValueError("the sums of RunningMoments are not finite")
 
 
 # --- moments -----------------------------------------------------------------------------------

@@ -14,13 +14,13 @@ import numpy as np
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.io import archive
 from bayespca.io.archive import FlawError
-from bayespca.io.tree import Decoder, Encoder, Kind, Record, members, records_in
+from bayespca.io.kinds import ANYTHING, records_in
+from bayespca.io.tree import Decoder, Encoder, Record, members
 
 from .loop import Run, Trace
 
 S = TypeVar("S")
 
-ANYTHING = Kind("anything", lambda value: True)
 # Seconds between two times that a run is written.
 EVERY = 10.0
 

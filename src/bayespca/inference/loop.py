@@ -11,6 +11,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespca.arrays.types import Counts, Vector
 from bayespca.spectrum.tolerances import SLACK_OF_FREE_ENERGY
 
 
@@ -37,10 +38,10 @@ class FreeEnergyWarning(RuntimeWarning):
 class Trace:
     """What each step led to, one entry per step; `seconds` is the time that the step took."""
 
-    free_energy: NDArray[np.float64]
-    rank: NDArray[np.int64]
-    noise_variance: NDArray[np.float64]
-    seconds: NDArray[np.float64]
+    free_energy: Vector
+    rank: Counts
+    noise_variance: Vector
+    seconds: Vector
 
     @classmethod
     def empty(cls) -> Trace:
@@ -73,6 +74,11 @@ class Trace:
             return float("inf")
         before, after = self.free_energy[-2:].tolist()
         return float((before - after) / (abs(after) + 1.0))
+
+    def check(self) -> None:
+        """Raise ValueError unless there is one entry per step everywhere."""
+        if len({array.size for array in vars(self).values()}) != 1:
+            raise ValueError("the arrays of a Trace are of different lengths")
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayespca.arrays.types import Vector
 from bayespca.spectrum.records import Status
 
 from .loop import Trace
@@ -40,7 +40,7 @@ class Fit(Generic[P]):
 
     posterior: P
     free_energy: float
-    rank_posterior: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    rank_posterior: Vector = field(default_factory=lambda: np.empty(0))
     trace: Trace | None = None
     converged: bool = True
     status: Status = field(default_factory=Status)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, get_args, get_type_hints
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from array_api_compat import is_array_api_obj, is_numpy_array
@@ -66,19 +66,6 @@ def check_kinds(owner: str, values: Mapping[str, Any], kinds: Mapping[str, Kind]
     for name, kind in kinds.items():
         if name in values and not kind.fits(values[name]):
             raise FlawError(f"{name} of {owner} is not {kind.words}")
-
-
-def records_in(annotation: Any) -> list[type]:
-    """The dataclasses that a value of an annotated type can be made of, at any depth."""
-    found: list[type] = []
-    waiting = [annotation]
-    while waiting:
-        one = waiting.pop()
-        waiting += get_args(one)
-        if isinstance(one, type) and is_dataclass(one) and one not in found:
-            found.append(one)
-            waiting += get_type_hints(one).values()
-    return found
 
 
 # --- values to a tree --------------------------------------------------------------------------

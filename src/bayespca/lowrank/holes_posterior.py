@@ -23,7 +23,14 @@ from bayespca.arrays.namespaces import (
 )
 from bayespca.arrays.packing import packed, unpacked
 from bayespca.arrays.places import at, taken
-from bayespca.arrays.types import Array, FloatArray
+from bayespca.arrays.types import (
+    Array,
+    ArrayMatrix,
+    ArrayVector,
+    FloatArray,
+    Matrix,
+    Vector,
+)
 from bayespca.spectrum.tolerances import LEAST_RIDGE, UNDETERMINED
 
 from .density import low_rank_normal
@@ -55,17 +62,31 @@ class HolesPosterior:
     """
 
     columns: Columns
-    mean: Array
-    scale: Array
+    mean: ArrayVector
+    scale: ArrayVector
     unit: float
-    components: Array
-    basis: FloatArray
-    latent_variance: FloatArray
+    components: ArrayMatrix
+    basis: Matrix
+    latent_variance: Vector
 
     @property
     def noise_variance(self) -> float:
         """σ², of scaled data."""
         return self.columns.noise_variance * self.unit**2
+
+    def check(self) -> None:
+        """Raise ValueError unless the parts belong together."""
+        k, p = self.components.shape
+        agree = self.mean.shape == self.scale.shape == (p,)
+        agree &= self.latent_variance.shape == (k,) and self.basis.shape == (k, k)
+        if not (agree and self.columns.b.shape == (p, k + 1)):
+            raise ValueError("the arrays of a HolesPosterior are of different sizes")
+        if not 0 < self.unit < np.sqrt(np.finfo(np.float64).max):
+            raise ValueError(
+                "the unit of a HolesPosterior is not positive, or its square overflows"
+            )
+        if not (np.isfinite(self.basis).all() and (self.latent_variance >= 0).all()):
+            raise ValueError("the scores of a HolesPosterior do not follow from its basis")
 
 
 def from_columns(

@@ -13,7 +13,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from bayespca.arrays.namespaces import to_namespace
-from bayespca.arrays.types import Array
+from bayespca.arrays.types import Array, ArrayMatrix, ArrayVector
 from bayespca.spectrum.records import Solution
 
 from .density import log_density_of_complete
@@ -41,13 +41,13 @@ class Posterior:
         σ², of scaled data.
     """
 
-    mean: Array
-    scale: Array
-    components: Array
-    shrinkage: Array
-    score_variance: Array
-    loading_variance: Array
-    latent_variance: Array
+    mean: ArrayVector
+    scale: ArrayVector
+    components: ArrayMatrix
+    shrinkage: ArrayVector
+    score_variance: ArrayVector
+    loading_variance: ArrayVector
+    latent_variance: ArrayVector
     noise_variance: float
 
     @property
@@ -55,6 +55,14 @@ class Posterior:
         """σ² and what the uncertainty of the directions adds to it in a new row."""
         xp = array_namespace(self.components)
         return self.noise_variance + float(xp.sum(self.latent_variance * self.loading_variance))
+
+    def check(self) -> None:
+        """Raise ValueError unless the parts belong together."""
+        k, p = self.components.shape
+        of_components = (self.shrinkage, self.score_variance, self.loading_variance)
+        sizes = {a.shape for a in (*of_components, self.latent_variance)}
+        if not self.mean.shape == self.scale.shape == (p,) or sizes != {(k,)}:
+            raise ValueError("the arrays of a Posterior are of different sizes")
 
 
 def from_solution(

@@ -22,10 +22,10 @@ from array_api_compat import is_torch_array
 from numpy.typing import NDArray
 
 from bayespca.arrays.namespaces import array_namespace, device, is_numpy_array, to_numpy
-from bayespca.arrays.packing import packed, packed_beside_last, times, unpacked
+from bayespca.arrays.packing import are_covariances, packed, packed_beside_last, times, unpacked
 from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.places import at, taken
-from bayespca.arrays.types import Array, FloatArray
+from bayespca.arrays.types import Array, ArrayMatrices, ArrayMatrix, FloatArray, Vector
 
 from .holes import BLOCK, Block, Holes, Sample
 from .kernels import (
@@ -58,9 +58,9 @@ class Columns:
         Whether A is integrated out; where it is point-estimated its covariance is 0.
     """
 
-    b: Array
-    b_cov: Array
-    prior_a: FloatArray
+    b: ArrayMatrix
+    b_cov: ArrayMatrices
+    prior_a: Vector
     noise_variance: float
     integrated: bool = True
 
@@ -72,6 +72,17 @@ class Columns:
     def second(self) -> Array:
         """⟨b̃b̃ᵀ⟩ of each column."""
         return second_moments(self.b, self.b_cov)
+
+    def check(self) -> None:
+        """Raise ValueError unless the parts belong together, and scores can be solved for."""
+        p, width = self.b.shape
+        if self.b_cov.shape != (p, width, width) or self.prior_a.shape != (width - 1,):
+            raise ValueError("the arrays of Columns are of different sizes")
+        finite = np.isfinite(self.b).all() and np.isfinite(self.b_cov).all()
+        if not (finite and (self.prior_a > 0).all() and self.noise_variance > 0):
+            raise ValueError("the moments of Columns are not finite or its variances not positive")
+        if not are_covariances(self.b_cov):
+            raise ValueError("the covariances of Columns are none")
 
 
 @dataclass(frozen=True, eq=False)

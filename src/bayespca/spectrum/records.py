@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from .tolerances import SLACK_OF_SPECTRUM
 
 FloatArray = NDArray[np.float64]
+# One axis, for `io.kinds`.
+Vector = Annotated[FloatArray, 1]
 
 
 def samples(n: int, center: bool) -> int:
@@ -43,8 +46,8 @@ class Spectrum:
         of which only the sum of squares is needed.
     """
 
-    singular_values: FloatArray
-    shape: tuple[int, float]
+    singular_values: Vector
+    shape: tuple[int, int | float]
     sum_of_squares: float
     scale: float
     resolution: float = field(repr=False)
@@ -100,6 +103,20 @@ class Spectrum:
             self.resolution,
             self.shape[0],
         )
+
+    def check(self) -> None:
+        """Raise ValueError unless it could have been made by the constructor.
+
+        That one's sums may differ by rounding from those of another machine.
+        """
+        again = Spectrum(
+            *(self.singular_values, self.shape, self.sum_of_squares),
+            *(self.scale, self.resolution),
+        )
+        if again.shape != self.shape:
+            raise ValueError("the shape of a Spectrum is not two whole numbers")
+        if not 0 <= self.residual <= self.sum_of_squares:
+            raise ValueError("the residual of a Spectrum is not between 0 and its sum of squares")
 
 
 def _checked_shape(shape: tuple[int, float]) -> tuple[int, float]:

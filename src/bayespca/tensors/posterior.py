@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from bayespca.arrays.namespaces import array_namespace, to_numpy
 from bayespca.arrays.packing import inverses, packed, unpacked
 from bayespca.arrays.places import at
 from bayespca.arrays.signs import fixed_signs
-from bayespca.arrays.types import Array, FloatArray
+from bayespca.arrays.types import Array, FloatArray, Matrix
 
 from .modes import mode_product, times, unfolded
 from .records import Core, Rows, spread_of_cells
@@ -31,9 +32,11 @@ class Posterior:
     the mean of the slices along the first mode, with its variance, both 0 where there is none.
     """
 
+    stored_as: ClassVar[str] = "TuckerPosterior"
+
     factors: tuple[Rows, ...]
     core: Core
-    precision: FloatArray
+    precision: Matrix
     noise_variance: float
     mean: FloatArray
     mean_variance: FloatArray
@@ -41,6 +44,21 @@ class Posterior:
     @property
     def ranks(self) -> tuple[int, ...]:
         return tuple(rows.rank for rows in self.factors)
+
+    def check(self) -> None:
+        """Raise ValueError unless the parts belong together."""
+        slices = tuple(len(rows.mean) for rows in self.factors[1:])
+        agree = len(self.factors) > 2 and self.ranks == self.core.mean.shape
+        agree = agree and self.precision.shape == (self.ranks[0], self.ranks[0])
+        if not (agree and self.mean.shape == self.mean_variance.shape == slices):
+            raise ValueError("the arrays of a TuckerPosterior are of different sizes")
+        moments = (self.precision, self.mean, self.mean_variance)
+        positive = (self.mean_variance >= 0).all() and 0 < self.noise_variance < np.inf
+        finite = all(np.isfinite(a).all() for a in moments)
+        if not (finite and positive and (np.linalg.eigvalsh(self.precision) > 0).all()):
+            raise ValueError(
+                "the moments of a TuckerPosterior are not finite or its variances not positive"
+            )
 
 
 def of_state(

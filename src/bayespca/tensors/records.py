@@ -13,13 +13,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 # NumPy's linear algebra alone: SciPy's has threads of its own, which would compete with these.
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.packing import packed
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import FloatArray, Matrices, Matrix
 
 from .modes import mode_product, size_without, times, unfolded
 
@@ -34,8 +35,10 @@ class Rows:
     point-estimated factor has covariance 0.
     """
 
-    mean: FloatArray
-    cov: FloatArray
+    stored_as: ClassVar[str] = "TuckerRows"
+
+    mean: Matrix
+    cov: Matrices
     count: float
 
     @property
@@ -73,6 +76,15 @@ class Rows:
         cov = self.cov[:, keep[:, None], keep]
         return replace(self, mean=self.mean[:, keep], cov=cov)
 
+    def check(self) -> None:
+        """Raise ValueError unless the parts belong together."""
+        M, H = self.mean.shape
+        if self.cov.shape not in ((1, H, H), (M, H, H)):
+            raise ValueError("the arrays of TuckerRows do not agree")
+        finite = np.isfinite(self.mean).all() and np.isfinite(self.cov).all()
+        if not (finite and self.count > 0):
+            raise ValueError("the moments of TuckerRows are not finite")
+
 
 @dataclass(frozen=True, eq=False)
 class KroneckerCore:
@@ -82,7 +94,7 @@ class KroneckerCore:
     """
 
     mean: FloatArray
-    bases: tuple[FloatArray, ...]
+    bases: tuple[Matrix, ...]
     spread: FloatArray
 
     @property
@@ -124,13 +136,24 @@ class KroneckerCore:
         bases = tuple(back @ Q if m == n else Q for m, Q in enumerate(self.bases))
         return replace(self, mean=mode_product(self.mean, back, n), bases=bases)
 
+    def check(self) -> None:
+        """Raise ValueError unless the parts belong together."""
+        shape = self.mean.shape
+        agree = self.spread.shape == shape and len(self.bases) == len(shape) >= 2
+        agree = agree and all(Q.shape == (H, H) for Q, H in zip(self.bases, shape, strict=True))
+        if not agree:
+            raise ValueError("the arrays of a KroneckerCore are of different sizes")
+        finite = all(np.isfinite(a).all() for a in (self.mean, self.spread, *self.bases))
+        if not (finite and (self.spread >= 0).all()):
+            raise ValueError("the moments of a KroneckerCore are none")
+
 
 @dataclass(frozen=True, eq=False)
 class DenseCore:
     """G with its whole covariance Σ_G, entries in their order; `log_det` is log|Σ_G|."""
 
     mean: FloatArray
-    cov: FloatArray
+    cov: Matrix
     log_det: float
 
     def second_along(self, n: int, weights: tuple[FloatArray, ...]) -> FloatArray:
@@ -160,6 +183,15 @@ class DenseCore:
         pairs = mode_product(mode_product(pairs, back, n), back, n + len(shape))
         log_det = self.log_det + 2 * size_without(shape, n) * float(np.linalg.slogdet(back)[1])
         return DenseCore(mode_product(self.mean, back, n), pairs.reshape(self.cov.shape), log_det)
+
+    def check(self) -> None:
+        """Raise ValueError unless the parts belong together."""
+        size = self.mean.size
+        if self.mean.ndim < 2 or self.cov.shape != (size, size):
+            raise ValueError("the arrays of a DenseCore are of different sizes")
+        finite = np.isfinite(self.mean).all() and np.isfinite(self.cov).all()
+        if not (finite and (np.diag(self.cov) >= 0).all()):
+            raise ValueError("the moments of a DenseCore are none")
 
 
 Core = KroneckerCore | DenseCore

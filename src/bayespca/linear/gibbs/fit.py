@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayespca.arrays.threads import one_blas_thread
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import Matrices, Matrix, Stacks
 from bayespca.lowrank.variational import Hyper
 
 from .data import GibbsData
@@ -44,16 +44,27 @@ class GibbsDraws:
     rotated among each other: compare products, or align them first.
     """
 
-    W: FloatArray
-    alpha: FloatArray
-    tau: FloatArray
-    mu: FloatArray
-    log_joint: FloatArray
+    W: Stacks
+    alpha: Matrices
+    tau: Matrix
+    mu: Matrices
+    log_joint: Matrix
 
     @property
     def size(self) -> int:
         """Number of draws of all chains."""
         return int(self.tau.size)
+
+    def check(self) -> None:
+        """Raise ValueError unless the parts belong together."""
+        chains, n, d, q = self.W.shape
+        agree = self.alpha.shape == (chains, n, q) and self.mu.shape == (chains, n, d)
+        agree &= self.tau.shape == self.log_joint.shape == (chains, n)
+        if not (agree and chains * n):
+            raise ValueError("the arrays of GibbsDraws are empty or of different sizes")
+        known = np.isfinite(self.W).all() and np.isfinite(self.mu).all()
+        if not (known and np.isfinite(self.tau).all() and (self.tau > 0).all()):
+            raise ValueError("the draws of GibbsDraws are not finite or not positive")
 
 
 def fit(

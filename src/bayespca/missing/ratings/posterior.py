@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.packing import unpacked
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import FloatArray, Matrix, Vector
 
 from .cells import RatingsSide
 from .kernels import RowsTask, regressors, updated
@@ -25,9 +25,9 @@ class RatingsFactor:
     the prior variances (K,). Where the rows are point-estimated, covariances have no rows.
     """
 
-    mean: FloatArray
-    cov: FloatArray
-    prior: FloatArray
+    mean: Matrix
+    cov: Matrix
+    prior: Vector
 
     def at(self, places: Places) -> tuple[FloatArray, FloatArray]:
         """Means and covariances (k, K, K) of some rows; −1 stands for one that was never seen."""
@@ -54,6 +54,21 @@ class RatingsFactor:
         i, j = np.triu_indices(K)
         return np.asarray(np.sqrt(self.cov[:, i == j]))
 
+    def check(self) -> None:
+        """Raise ValueError unless the parts belong together, and predictions can be made."""
+        n, K = self.mean.shape
+        sizes = ((n, K * (K + 1) // 2), (0, K * (K + 1) // 2))
+        if self.prior.shape != (K,) or self.cov.shape not in sizes:
+            raise ValueError("the arrays of a RatingsFactor are of different sizes")
+        finite = all(np.isfinite(a).all() for a in (self.mean, self.cov, self.prior))
+        if not (finite and (self.prior > 0).all()):
+            raise ValueError(
+                "the moments of a RatingsFactor are not finite or its variances not positive"
+            )
+        with np.errstate(invalid="ignore"):
+            if not (self.std() >= 0).all():
+                raise ValueError("the covariances of a RatingsFactor are none")
+
 
 @dataclass(frozen=True, eq=False)
 class RatingsPosterior:
@@ -70,6 +85,16 @@ class RatingsPosterior:
     @property
     def rank(self) -> int:
         return int(self.rows.prior.size) - self.biases
+
+    def check(self) -> None:
+        """Raise ValueError unless the parts belong together."""
+        sizes = {self.rows.prior.size, self.columns.prior.size}
+        if len(sizes) != 1 or sizes.pop() < self.biases:
+            raise ValueError("the factors of a RatingsPosterior are of different sizes")
+        if not (0 < self.unit < np.inf and 0 < self.noise_variance < np.inf):
+            raise ValueError("the unit or the noise variance of a RatingsPosterior is not positive")
+        if not (np.isfinite(self.mean) and np.isfinite(self.location)):
+            raise ValueError("the mean of a RatingsPosterior is not finite")
 
 
 def predict(posterior: RatingsPosterior, rows: Places, columns: Places) -> FloatArray:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import FloatArray, Matrix, Vector
 from bayespca.spectrum.tolerances import LEAST_PROBABILITY, TINY
 
 from .data import BoolArray, Cells
@@ -30,14 +30,23 @@ class BernoulliClusters:
     predictive distribution is the mixture with the posterior means, exactly.
     """
 
-    weights: FloatArray
-    means: FloatArray
-    means_std: FloatArray
+    weights: Vector
+    means: Matrix
+    means_std: Matrix
 
     @property
     def logs(self) -> Logs:
         means = np.clip(self.means, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
         return Logs(np.log(np.maximum(self.weights, TINY)), np.log(means), np.log1p(-means))
+
+    def check(self) -> None:
+        """Raise ValueError unless the parts belong together, and there are densities."""
+        shape, weights = self.means.shape, self.weights
+        if weights.shape != shape[:1] or self.means_std.shape != shape or not shape[0]:
+            raise ValueError("the arrays of BernoulliClusters are empty or of different sizes")
+        known = (weights >= 0).all() and 0 < weights.sum() < np.inf
+        if not (known and ((self.means >= 0) & (self.means <= 1)).all()):
+            raise ValueError("the weights or the means of BernoulliClusters are no probabilities")
 
 
 def log_density(clusters: BernoulliClusters, ones: BoolArray, seen: BoolArray | None) -> FloatArray:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import FloatArray, Vector
 from bayespca.lowrank import posterior as read
 from bayespca.lowrank.posterior import Posterior
 
@@ -26,13 +26,24 @@ class MixturePosterior:
     `unit` is about the size of the data: squares are formed of numbers divided by it.
     """
 
-    weights: FloatArray
+    weights: Vector
     clusters: tuple[Posterior, ...]
     unit: float
 
     @property
     def ranks(self) -> NDArray[np.int64]:
         return np.array([cluster.components.shape[0] for cluster in self.clusters], np.int64)
+
+    def check(self) -> None:
+        """Raise ValueError unless the parts belong together."""
+        sizes = {cluster.mean.size for cluster in self.clusters}
+        if len(sizes) != 1 or self.weights.shape != (len(self.clusters),):
+            raise ValueError("the clusters of a MixturePosterior are of different sizes")
+        noises = np.array([cluster.noise_variance for cluster in self.clusters])
+        if not (0 < self.unit < np.inf and (noises > 0).all() and (self.weights > 0).all()):
+            raise ValueError(
+                "the unit, a weight or a noise variance of a MixturePosterior is not positive"
+            )
 
 
 def noise_variances(mixture: MixturePosterior, *, per_feature: bool) -> FloatArray:

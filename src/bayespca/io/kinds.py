@@ -1,0 +1,210 @@
+"""What a value in a file may be, from the annotation of where it belongs.
+
+Numbers, strings, None, unions, tuples, lists, dictionaries by name, types of numbers, dataclasses,
+and arrays: `Annotated[NDArray[np.float64], 2]` is a matrix of numbers, and so is
+`Annotated[Any, 2]`, which may be of any library before it is saved.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
+from functools import lru_cache
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from .archive import LARGEST_INT
+from .tree import Kind, Record
+
+ANYTHING = Kind("anything", lambda value: True)
+# What options are, whatever they mean: that is checked where they are used.
+PLAIN = Kind(
+    "None, a number or a string",
+    lambda value: value is None or isinstance(value, bool | int | float | str | np.generic),
+)
+
+
+def kind_of(annotation: Any) -> Kind:
+    """The kind of values that an annotation stands for; TypeError where files know none."""
+    if annotation in PLAIN_KINDS:
+        return PLAIN_KINDS[annotation]
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        base, axes = arguments
+        return _array("f", "numbers", axes) if base is Any else _array(*_entries(base), axes)
+    if origin in (Union, types.UnionType):
+        return _one_of([kind_of(one) for one in arguments])
+    if origin is np.ndarray:
+        return _array(*_entries(annotation), None)
+    if origin in CONTAINERS:
+        return CONTAINERS[origin](arguments)
+    if isinstance(annotation, type) and is_dataclass(annotation):
+        return Kind(f"a {name_of(annotation)}", lambda value: isinstance(value, annotation))
+    raise TypeError(f"{annotation!r} has no place in a file")
+
+
+# --- records -----------------------------------------------------------------------------------
+
+
+def name_of(record: type) -> str:
+    """What a dataclass is called in a file: its own name, unless `stored_as` gives another."""
+    return str(vars(record).get("stored_as", record.__name__))
+
+
+def annotations_of(record: type) -> dict[str, Any]:
+    """The annotations of the fields of a dataclass, type variables replaced by what they are."""
+    hints, bound = get_type_hints(record, include_extras=True), _bound(record)
+    return {field.name: bound.get(hints[field.name], hints[field.name]) for field in fields(record)}
+
+
+def _bound(record: type) -> dict[Any, Any]:
+    """Type variables of the generic bases of a class, and what the class says they are."""
+    bases = [base for cls in record.__mro__ for base in vars(cls).get("__orig_bases__", ())]
+    return {
+        variable: argument
+        for base in reversed(bases)
+        for variable, argument in zip(
+            getattr(get_origin(base), "__parameters__", ()), get_args(base), strict=False
+        )
+        if not isinstance(argument, TypeVar)
+    }
+
+
+def records_in(*annotations: Any) -> list[type]:
+    """The dataclasses that values of annotated types can be made of, at any depth."""
+    found: list[type] = []
+    waiting = list(annotations)
+    while waiting:
+        one = waiting.pop()
+        waiting += get_args(one)
+        if isinstance(one, type) and is_dataclass(one) and one not in found:
+            found.append(one)
+            waiting += annotations_of(one).values()
+    return found
+
+
+@lru_cache(maxsize=256)
+def record_of(cls: type) -> Record:
+    """What a file may say of a dataclass; TypeError names a field that has no place in one."""
+    kinds = {}
+    for name, annotation in annotations_of(cls).items():
+        try:
+            kinds[name] = kind_of(annotation)
+        except TypeError as error:
+            raise TypeError(f"{cls.__name__}.{name} cannot be saved: {error}.") from None
+    return Record(cls, kinds, getattr(cls, "check", lambda record: None))
+
+
+def records_of(*annotations: Any) -> dict[str, Record]:
+    """The records that values of annotated types can be made of, by their names in files."""
+    classes = records_in(*annotations)
+    found = {name_of(cls): record_of(cls) for cls in classes}
+    if len(found) != len(classes):
+        names = sorted(f"{name_of(cls)} ({cls.__module__})" for cls in classes)
+        raise TypeError(f"two records have one name in files: {', '.join(names)}.")
+    return found
+
+
+# --- kinds -------------------------------------------------------------------------------------
+
+
+def _is_whole(value: Any) -> bool:
+    whole = isinstance(value, int | np.integer) and type(value) is not bool
+    return whole and 0 <= int(value) <= LARGEST_INT
+
+
+def _is_precision(value: Any) -> bool:
+    return isinstance(value, np.dtype) and value in (np.dtype("f4"), np.dtype("f8"))
+
+
+PLAIN_KINDS: dict[Any, Kind] = {
+    None: Kind("None", lambda value: value is None),
+    type(None): Kind("None", lambda value: value is None),
+    str: Kind("a string", lambda value: isinstance(value, str)),
+    bool: Kind("true or false", lambda value: isinstance(value, bool | np.bool_)),
+    int: Kind("a whole number", _is_whole),
+    float: Kind("a number", lambda value: isinstance(value, float | np.floating)),
+    np.dtype: Kind("float32 or float64", _is_precision),
+}
+
+# By the type of numbers in an annotation: kinds of numbers in NumPy's letters, and their name.
+NUMBERS = ((np.floating, "f", "numbers"), (np.integer, "iu", "whole numbers"))
+WORDS = {
+    None: "an array of {}",
+    1: "a vector of {}",
+    2: "a matrix of {}",
+    3: "a stack of matrices of {}",
+    4: "stacks of matrices of {}",
+}
+
+
+def _array(letters: str, what: str, axes: int | None) -> Kind:
+    return Kind(
+        WORDS[axes].format(what),
+        lambda value: (
+            isinstance(value, np.ndarray)
+            and value.ndim == (value.ndim if axes is None else axes)
+            and value.dtype.kind in letters
+        ),
+    )
+
+
+def _entries(annotation: Any) -> tuple[str, str]:
+    """Letters and name for an annotation `ndarray[shape, dtype[scalar]]`."""
+    (scalar,) = get_args(get_args(annotation)[1]) or (Any,)
+    scalar = get_origin(scalar) or scalar
+    if scalar is Any:
+        return "biufO", "numbers or strings"
+    if scalar is np.object_:
+        return "O", "strings"
+    return next((letters, what) for base, letters, what in NUMBERS if issubclass(scalar, base))
+
+
+def _one_of(kinds: list[Kind]) -> Kind:
+    return Kind(
+        " or ".join(kind.words for kind in kinds),
+        lambda value: any(kind.fits(value) for kind in kinds),
+    )
+
+
+def _tuple(arguments: Sequence[Any]) -> Kind:
+    if arguments[-1] is Ellipsis:
+        return _items(tuple, "a tuple", kind_of(arguments[0]))
+    kinds = [kind_of(one) for one in arguments]
+    return Kind(
+        f"a tuple of {' and '.join(kind.words for kind in kinds)}",
+        lambda value: (
+            isinstance(value, tuple)
+            and len(value) == len(kinds)
+            and all(kind.fits(item) for kind, item in zip(kinds, value, strict=True))
+        ),
+    )
+
+
+def _items(container: Any, words: str, kind: Kind) -> Kind:
+    return Kind(
+        f"{words}, each {kind.words}",
+        lambda value: isinstance(value, container) and all(map(kind.fits, value)),
+    )
+
+
+def _by_name(arguments: Sequence[Any]) -> Kind:
+    kind = kind_of(arguments[1])
+    return Kind(
+        f"{kind.words} by name",
+        lambda value: (
+            isinstance(value, dict)
+            and all(isinstance(key, str) and kind.fits(item) for key, item in value.items())
+        ),
+    )
+
+
+CONTAINERS: dict[Any, Callable[[Sequence[Any]], Kind]] = {
+    tuple: _tuple,
+    list: lambda arguments: _items(list, "a list", kind_of(arguments[0])),
+    Sequence: lambda arguments: _items(list | tuple, "a list", kind_of(arguments[0])),
+    dict: _by_name,
+    np.dtype: lambda arguments: PLAIN_KINDS[np.dtype],
+}
