@@ -11,7 +11,7 @@ import pytest
 
 import bayespca
 from bayespca import BayesianPCA, load, rank_report
-from bayespca.sources.checks import IncompleteBlock
+from bayespca.sources.errors import IncompleteData
 
 ROWS, COLUMNS = (100, 1, 0, 259, 140), (5, 2, 3)
 
@@ -297,7 +297,7 @@ def test_holes_are_named_where_data_must_be_complete(is_wide):
     X = matrix()
     X[350, 7] = np.nan
     x = lazy(X).T if is_wide else lazy(X)
-    with pytest.raises(IncompleteBlock, match="column 350" if is_wide else "block 3, column 7"):
+    with pytest.raises(IncompleteData, match="column 350" if is_wide else "block 3, column 7"):
         bayespca.rank_report(x)
 
 

@@ -16,8 +16,9 @@ from dask.delayed import delayed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayespca.sources.checks import IncompleteBlock, check_complete
+from bayespca.sources.checks import check_complete
 from bayespca.sources.cluster import ClusterError, computed
+from bayespca.sources.errors import IncompleteData
 from bayespca.sources.file_pieces import of_files
 from bayespca.sources.partitions import is_dask, is_dask_table, partitioned, rows_joined
 from bayespca.sources.tasks import array_of_rows, mapped, reduced
@@ -213,10 +214,10 @@ def test_where_the_first_hole_is():
     check_complete(block, 0, None, None)
     check_complete(np.full((3, 4), 1e300), 0, None, None)
     block[1, 2] = np.nan
-    with pytest.raises(IncompleteBlock, match="row 1 of block 5, column 'c'") as caught:
+    with pytest.raises(IncompleteData, match="row 1 of block 5, column 'c'") as caught:
         check_complete(block, 5, ["a", "b", "c", "d"], None)
     assert (caught.value.block, caught.value.column) == (5, 2)
-    with pytest.raises(IncompleteBlock, match="row 2 of block 0, column 11"):
+    with pytest.raises(IncompleteData, match="row 2 of block 0, column 11"):
         check_complete(block, 0, None, 10)
     block[1, 2] = np.inf
     with pytest.raises(ValueError, match="infinity in row 1 of block 0, column 2"):

@@ -8,22 +8,26 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight
 
 from bayespca.arrays.types import FloatArray
+from bayespca.sources.data import Features
 
-from . import _validation
+from . import _input, _validation
 
 BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
 class Binary:
-    """Which cells are 1, and which are no holes (None: all are there); the type of the table."""
+    """Which cells are 1, and which are no holes (None: all are there); the type of the table, and
+    its columns.
+    """
 
     ones: BoolArray
     seen: BoolArray | None
     dtype: np.dtype[Any]
+    features: Features
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -36,9 +40,9 @@ def read(estimator: Any, X: Any, *, reset: bool) -> Binary:
 
     Booleans, whole numbers and floats of any size; masked cells and NaN are holes.
     """
-    X = validate_data(
+    X, features = _input.checked(
         estimator,
-        _validation.as_numpy(_validation.unmasked(X)),
+        _input.as_numpy(_input.unmasked(X)),
         reset=reset,
         dtype="numeric",
         ensure_all_finite="allow-nan",
@@ -47,7 +51,8 @@ def read(estimator: Any, X: Any, *, reset: bool) -> Binary:
         X = X.astype(np.float64)
     seen = ~np.isnan(X) if X.dtype.kind == "f" else np.ones(0, dtype=np.bool_)
     holes = None if seen.all() else seen
-    return Binary(_ones(estimator, X, holes), holes, _kept_type(X.dtype))
+    ones = _ones(X, holes, estimator.binarize, features)
+    return Binary(ones, holes, _kept_type(X.dtype), features)
 
 
 def _kept_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -55,8 +60,7 @@ def _kept_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32 if dtype == np.float32 else np.float64)
 
 
-def _ones(estimator: Any, X: NDArray[Any], seen: BoolArray | None) -> BoolArray:
-    threshold = estimator.binarize
+def _ones(X: NDArray[Any], seen: BoolArray | None, threshold: Any, features: Features) -> BoolArray:
     if threshold is not None:
         if not isinstance(threshold, Real) or not np.isfinite(float(threshold)):
             raise ValueError(f"binarize must be None or a number, got {threshold!r}.")
@@ -66,13 +70,13 @@ def _ones(estimator: Any, X: NDArray[Any], seen: BoolArray | None) -> BoolArray:
     if seen is not None:
         wrong &= seen
     if wrong.any():
-        raise ValueError(_wrong_value(estimator, X, wrong))
+        raise ValueError(_wrong_value(X, wrong, features))
     return ones
 
 
-def _wrong_value(estimator: Any, X: NDArray[Any], wrong: BoolArray) -> str:
+def _wrong_value(X: NDArray[Any], wrong: BoolArray, features: Features) -> str:
     row, column = (int(i) for i in np.argwhere(wrong)[0])
-    names = getattr(estimator, "feature_names_in_", None)
+    names = features.names
     named = "" if names is None else f" ({str(names[column])!r})"
     return (
         f"X must hold 0, 1, and NaN for holes: column {column}{named} holds "

@@ -16,7 +16,7 @@ from bayespca.sources.partitions import is_dask_table, partitioned
 from bayespca.sources.records import Partitions
 from bayespca.sources.tasks import array_of_rows, stacked
 
-from . import _validation
+from . import _input
 
 DaskArray = Any
 
@@ -81,7 +81,7 @@ def _check_width(estimator: Any, data: Partitions) -> None:
 
 def _applied(estimator: Any, data: Partitions, method: str, options: dict[str, Any]) -> Any:
     """One Dask array for each array that the method returns; shapes and types from a row of 0."""
-    _validation.check_same_place(estimator, np.empty(0), method)
+    _input.check_same_place(estimator, np.empty(0), method)
     model = copy.copy(estimator)
     # Names have been compared; the blocks have none.
     for name in ("feature_names_in_", "_seen"):

@@ -14,7 +14,7 @@ from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.sources.cluster import computed
 from bayespca.sources.partitions import is_dask
 
-from . import _lazy, _notebook, _validation
+from . import _input, _lazy, _notebook, _validation
 from ._reading import functions, general
 
 
@@ -39,7 +39,7 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         check_is_fitted(self)
         if is_dask(X):
             return _lazy.rows(self, X, "transform", return_std=return_std)
-        X = _validation.read_new_data(self, X, "transform")
+        X = _input.read_new(self, X, "transform")
         read, posterior = functions(self.posterior_, X)
         if not return_std:
             return read.scores(posterior, X) / self._unit()
@@ -51,7 +51,7 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         check_is_fitted(self)
         if is_dask(X):
             return _lazy.scores(self, X, "inverse_transform")
-        T = _validation.read_scores(X, self.n_components_, self.components_)
+        T = _input.read_scores(X, self.n_components_, self.components_)
         read, posterior = functions(self.posterior_)
         return read.reconstruct(posterior, T * self._unit())
 
@@ -60,7 +60,7 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         check_is_fitted(self)
         if is_dask(X):
             return _lazy.rows(self, X, "project")
-        X = _validation.read_new_data(self, X, "project")
+        X = _input.read_new(self, X, "project")
         read, posterior = functions(self.posterior_, X)
         return read.project(posterior, X)
 
@@ -69,7 +69,7 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         check_is_fitted(self)
         if is_dask(X):
             return _lazy.rows(self, X, "denoise")
-        X = _validation.read_new_data(self, X, "denoise")
+        X = _input.read_new(self, X, "denoise")
         read, posterior = functions(self.posterior_, X)
         return read.reconstruct(posterior, read.scores(posterior, X))
 
@@ -86,7 +86,7 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         _validation.choose("return_std", return_std, (False, True, "mean"))
         if is_dask(X):
             return _lazy.rows(self, X, "impute", return_std=return_std)
-        X = _validation.read_new_data(self, X, "impute")
+        X = _input.read_new(self, X, "impute")
         filled, std = holes_posterior.impute(
             self.general_posterior(), X, noise=return_std != "mean"
         )
@@ -102,7 +102,7 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if is_dask(X):
             seed = self.random_state if random_state is None else random_state
             return _lazy.imputations(self, X, n, _validation.generator(seed))
-        X = _validation.read_new_data(self, X, "sample_imputations")
+        X = _input.read_new(self, X, "sample_imputations")
         seed = self.random_state if random_state is None else random_state
         rng, posterior = _validation.generator(seed), self.general_posterior()
         draws = [holes_posterior.sample_imputation(posterior, X, rng) for _ in range(n)]
@@ -126,7 +126,7 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         check_is_fitted(self)
         if is_dask(X):
             return _lazy.rows(self, X, "score_samples")
-        X = _validation.read_new_data(self, X, "score_samples")
+        X = _input.read_new(self, X, "score_samples")
         read, posterior = functions(self.posterior_, X)
         return read.log_density(posterior, X)
 

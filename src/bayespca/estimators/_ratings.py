@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array
 from bayespca.arrays.namespaces import is_sparse
 from bayespca.arrays.types import FloatArray
 
-from . import _identifiers, _validation
+from . import _identifiers, _input
 
 Indices = NDArray[np.int32]
 
@@ -84,7 +84,7 @@ def cells_of(X: Any) -> tuple[Indices, Indices, FloatArray, tuple[int, int]]:
         values = cells.data
     else:
         dense = check_array(
-            _validation.unmasked(X), dtype=np.float64, ensure_all_finite=False, input_name="X"
+            _input.unmasked(X), dtype=np.float64, ensure_all_finite=False, input_name="X"
         )
         shape = dense.shape
         rows, columns = (a.astype(np.int32) for a in np.nonzero(~np.isnan(dense)))

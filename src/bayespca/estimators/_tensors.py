@@ -8,35 +8,36 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from bayespca.arrays.namespaces import array_namespace, cast, to_namespace, to_numpy
 from bayespca.arrays.types import Array
+from bayespca.sources.data import Features
 
-from . import _validation
+from . import _input
 
 Shape = tuple[int, ...]
 
 
-def read_tensor(estimator: Any, T: Any, mask: Any = None, *, reset: bool = True) -> Array:
-    """A tensor of floats, NaN in its holes: two modes or more, of any library."""
-    T = _validation.unmasked(T)
-    if _validation.is_foreign_array(T):
+def read_tensor(
+    estimator: Any, T: Any, mask: Any = None, *, reset: bool = True
+) -> tuple[Array, Features]:
+    """A tensor of floats, NaN in its holes: two modes or more, of any library; its columns."""
+    T = _input.unmasked(T)
+    if _input.is_foreign_array(T):
         T = _checked_foreign(T)
-        if reset:
-            estimator.n_features_in_ = int(T.shape[1])
+        features = Features(int(T.shape[1]))
     else:
-        T = validate_data(
+        T, features = _input.checked(
             estimator,
             T,
             reset=reset,
             allow_nd=True,
-            dtype=[np.float64, np.float32],
+            dtype=_input.FLOATS,
             ensure_all_finite=False,
         )
     T = with_holes(T, mask)
     check_values(T, any_value=reset)
-    return T
+    return T, features
 
 
 def _checked_foreign(T: Array) -> Array:
@@ -54,7 +55,7 @@ def with_holes(T: Array, mask: Any) -> Array:
     """NaN where a mask is 0, as in TensorLy; what stands there does not matter."""
     if mask is None:
         return T
-    seen = to_numpy(mask) if _validation.is_foreign_array(mask) else np.asarray(mask)
+    seen = to_numpy(mask) if _input.is_foreign_array(mask) else np.asarray(mask)
     if seen.shape != tuple(T.shape):
         raise ValueError(f"mask has the shape {seen.shape}, the tensor {tuple(T.shape)}.")
     if not np.isin(seen, (0, 1)).all():

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, DensityMixin, clone
+from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,7 +19,7 @@ from bayespca.mixtures.bernoulli import posterior as read
 from bayespca.mixtures.bernoulli.start import STARTS
 from bayespca.mixtures.bernoulli.step import Bayes, Family, MaximumLikelihood
 
-from . import _binary, _validation
+from . import _binary, _input, _validation
 
 
 def _has_likelihood(estimator: BernoulliMixture) -> bool:
@@ -147,13 +147,12 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
 
         `callback` is as in `BayesianPCA`. If anything goes wrong the estimator is left as it was.
         """
-        reader = clone(self)
-        data = _binary.read(reader, X, reset=True)
+        data = _binary.read(self, X, reset=True)
         _binary.check_any_value(data)
         weights = _binary.checked_weights(sample_weight, data)
         options = self._options(data, weights, callback)
         fitted = model.fit(data.ones, data.seen, weights, options)
-        self._store(fitted, reader)
+        self._store(fitted, data)
         if not fitted.converged:
             _validation.warn_of_early_end(fitted.trace, "the free energy still fell")
         return self
@@ -214,7 +213,7 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
             )
         return int(K)
 
-    def _store(self, fitted: model.Fit, reader: Any) -> None:
+    def _store(self, fitted: model.Fit, data: _binary.Binary) -> None:
         clusters = fitted.posterior
         attributes = {
             "weights_": clusters.weights,
@@ -230,7 +229,7 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
             "posterior_": clusters,
         }
         self.__dict__.pop("feature_names_in_", None)
-        self.__dict__.update(attributes, **_validation.features_of(reader))
+        self.__dict__.update(attributes, **_input.attributes_of(data.features))
 
     # --- clusters ------------------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
-    clone,
 )
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,7 +19,7 @@ from bayespca.discrete.data import Cells
 from bayespca.discrete.fit import binary_model, table
 from bayespca.discrete.posterior import BinaryPosterior
 
-from . import _binary, _validation
+from . import _binary, _input, _validation
 
 
 class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -115,13 +114,12 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         If anything goes wrong the estimator is left as it was.
         """
         cap = self._checked_cap()
-        reader = clone(self)
-        data = _binary.read(reader, X, reset=True)
+        data = _binary.read(self, X, reset=True)
         _binary.check_any_value(data)
         cells = table(data.ones, data.seen)
         model = binary_model(cells, n_components=cap, init=self.init)
         fitted = inference.fit(model, cells, _validation.looping(self, callback))
-        self._store(fitted, reader, data)
+        self._store(fitted, data)
         if not fitted.converged and fitted.trace is not None:
             _validation.warn_of_early_end(fitted.trace, "the free energy still fell")
         return self
@@ -136,9 +134,7 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             )
         return _validation.checked_n_components(self.n_components, "vb")
 
-    def _store(
-        self, fitted: inference.Fit[BinaryPosterior], reader: Any, data: _binary.Binary
-    ) -> None:
+    def _store(self, fitted: inference.Fit[BinaryPosterior], data: _binary.Binary) -> None:
         """Set every fitted attribute at once, when nothing can fail any more."""
         posterior = fitted.posterior
         attributes = {
@@ -157,7 +153,7 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             "posterior_": posterior,
         }
         self.__dict__.pop("feature_names_in_", None)
-        self.__dict__.update(attributes, **_validation.features_of(reader))
+        self.__dict__.update(attributes, **_input.attributes_of(data.features))
 
     # --- scores --------------------------------------------------------------------------------
 
@@ -174,7 +170,7 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def inverse_transform(self, X: Any) -> NDArray[Any]:
         """Probabilities of 1 in the cells of rows with given scores."""
         check_is_fitted(self)
-        T = _validation.read_scores(X, self.n_components_, self.components_)
+        T = _input.read_scores(X, self.n_components_, self.components_)
         return read.at_scores(self.posterior_, T).astype(T.dtype)
 
     # --- cells ---------------------------------------------------------------------------------

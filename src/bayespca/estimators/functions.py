@@ -16,7 +16,7 @@ from bayespca.spectrum.rank_rules import gavish_donoho, marchenko_pastur, minka,
 from bayespca.spectrum.records import Solution, Spectrum
 from bayespca.spectrum.solving import solve
 
-from . import _validation
+from . import _input, _validation
 from .pca import BayesianPCA
 
 Factors = tuple[Array, Array, Array, dict[str, Any]]
@@ -62,7 +62,7 @@ def _noise(sigma2: float | None) -> float | str:
 
 
 def _factorize(Y: Any, options: Options) -> Factors:
-    Y = _validation.read_matrix(Y)
+    Y = _input.read_matrix(Y)
     xp = array_namespace(Y)
     plan = options.plan
     found = engines.decompose(Y.T, plan=plan, center=False, n_needed=options.n_needed)
@@ -156,13 +156,14 @@ def rank_rules(spectrum: Spectrum, *, random_state: Any = 0) -> RankReport:
 
 
 def _whole_spectrum(X: Any, *, center: bool, scale: bool) -> Spectrum:
-    data = _validation.read_training_data(BayesianPCA(), X, dask=True)
-    if _validation.has_holes(data):
+    data = _input.read(BayesianPCA(), X, dask=True, twice=scale)
+    if data.holes:
         raise ValueError(
             "Input X contains NaN: rank rules need complete data. BayesianPCA finds the rank of "
             "data with holes."
         )
+    values = data.values
     if scale:
-        data = sources.rescaled_columns(data, sources.column_scales(data, center=center))
-    found = engines.decompose(data, plan=solve, center=center, n_needed=np.iinfo(np.int64).max)
+        values = sources.rescaled_columns(values, sources.column_scales(values, center=center))
+    found = engines.decompose(values, plan=solve, center=center, n_needed=np.iinfo(np.int64).max)
     return found.spectrum

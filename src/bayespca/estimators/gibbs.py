@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from array_api_compat import is_array_api_obj
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,8 +19,9 @@ from bayespca.linear.gibbs import posterior as reading
 from bayespca.linear.gibbs.data import GibbsData, compress
 from bayespca.linear.gibbs.fit import GibbsDraws, Schedule
 from bayespca.linear.gibbs.fit import fit as draw
+from bayespca.sources.data import Data
 
-from . import _arviz, _validation
+from . import _arviz, _input, _validation
 from .pca import RankWarning
 
 # Limits of Vehtari et al., "Rank-normalization, folding, and localization" (2021).
@@ -120,11 +121,9 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         holes. If anything goes wrong the estimator is left as it was.
         """
         schedule, prior = self._schedule(), _validation.hyperparameters(self)
-        reader = clone(self)
-        X = _validation.read_training_data(reader, X, in_memory=True)
-        X = X.toarray() if is_sparse(X) else to_numpy(X)
-        _validation.check_finite(X)
-        data = compress(np.asarray(X, dtype=np.float64))
+        table = _input.read(self, X, in_memory=True, dense=True)
+        _input.check_complete(table)
+        data = compress(np.asarray(table.values, dtype=np.float64))
         q = self._columns(data)
         self._check_size(data, q)
         for advice in reading.prior_advice(data, prior):
@@ -132,7 +131,7 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         rngs = _validation.generator(self.random_state).spawn(schedule.n_chains)
         draws = draw(data, q, prior=prior, schedule=schedule, rngs=rngs)
         found = reading.report(draws, data)
-        self._store(found, draws, reader, X.dtype, data.n)
+        self._store(found, draws, table, data.n)
         self._warn()
         return self
 
@@ -161,10 +160,9 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
                 "(with thin to keep the length of the chains)."
             )
 
-    def _store(
-        self, found: reading.Report, draws: GibbsDraws, reader: Any, dtype: Any, n: int
-    ) -> None:
+    def _store(self, found: reading.Report, draws: GibbsDraws, table: Data, n: int) -> None:
         """Set every fitted attribute at once, when nothing can fail any more."""
+        dtype = table.dtype
         judged = _arviz.diagnostics(found.quantities)
         variance, total = found.sample_variance, found.total_variance
         attributes = {
@@ -186,7 +184,7 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             "ess_": judged and judged[1],
         }
         self.__dict__.pop("feature_names_in_", None)
-        self.__dict__.update(attributes, **_validation.features_of(reader))
+        self.__dict__.update(attributes, **_input.attributes_of(table.features))
 
     def _warn(self) -> None:
         if self.r_hat_ is None:
@@ -230,7 +228,7 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     def inverse_transform(self, X: Any) -> Any:
         """Rows of data from scores: what `transform` returned goes to the denoised data."""
         check_is_fitted(self)
-        T = _validation.read_scores(X, self.n_components_, self.components_)
+        T = _input.read_scores(X, self.n_components_, self.components_)
         return T @ self.components_ + self.mean_
 
     # --- the distribution of a new row ---------------------------------------------------------
@@ -318,7 +316,7 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         """Rows for a method; arrays of other libraries become NumPy's, as in `fit`."""
         if is_array_api_obj(X) and not is_sparse(X):
             X = to_numpy(X)
-        return _validation.read_new_data(self, X, method)
+        return _input.read_new(self, X, method)
 
     def _reads_holes(self) -> bool:
         return False

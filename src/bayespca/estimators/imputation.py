@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayespca.lowrank import holes_posterior
 
-from . import _validation
+from . import _input, _validation
 from .pca import BayesianPCA
 
 
@@ -69,7 +69,7 @@ class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return np.asarray(
             validate_data(
                 self,
-                _validation.unmasked(X),
+                _input.unmasked(X),
                 reset=reset,
                 dtype=[np.float64, np.float32],
                 ensure_all_finite="allow-nan",
@@ -135,7 +135,7 @@ def cross_validate_entries(
         Seed of that.
     """
     named = imputers if isinstance(imputers, Mapping) else {type(imputers).__name__: imputers}
-    values = np.asarray(_validation.unmasked(X), dtype=np.float64)
+    values = np.asarray(_input.unmasked(X), dtype=np.float64)
     _check_table(values, n_folds)
     folds = _folds(values, n_folds, _validation.generator(random_state))
     rmse: dict[str, list[float]] = {name: [] for name in named}

@@ -15,14 +15,14 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     DensityMixin,
     TransformerMixin,
-    clone,
 )
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from bayespca import inference, mixtures
 from bayespca.mixtures.pca import posterior as read
+from bayespca.sources.data import Data
 
-from . import _validation
+from . import _input, _validation
 from .pca import RankWarning
 
 Array = NDArray[Any]
@@ -165,11 +165,13 @@ class PCAMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin
         """
         start = time.perf_counter()
         self._check_options()
-        reader = clone(self)
-        values = _read(reader, X, reset=True)
+        data = _read(self, X, reset=True)
+        _input.check_any_value(data)
+        _input.check_every_column(data)
+        values = data.values
         weights = _weights(sample_weight, values)
         fitted = mixtures.fit(values, self._options(values, weights, callback), weights)
-        self._store(fitted, reader, values.dtype)
+        self._store(fitted, data)
         self._report(fitted, values, time.perf_counter() - start)
         return self
 
@@ -199,8 +201,9 @@ class PCAMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin
             looping=_validation.looping(self, callback),
         )
 
-    def _store(self, fitted: mixtures.Fit, reader: Any, dtype: Any) -> None:
+    def _store(self, fitted: mixtures.Fit, data: Data) -> None:
         """Set every fitted attribute at once, when nothing can fail any more."""
+        dtype = data.dtype
         posterior = fitted.posterior
         noises = read.noise_variances(posterior, per_feature=self.noise == "per-feature")
         attributes = {
@@ -219,7 +222,7 @@ class PCAMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin
             "posterior_": posterior,
         }
         self.__dict__.pop("feature_names_in_", None)
-        self.__dict__.update(attributes, **_validation.features_of(reader))
+        self.__dict__.update(attributes, **_input.attributes_of(data.features))
 
     def _report(self, fitted: mixtures.Fit, X: Array, seconds: float) -> None:
         if not fitted.converged:
@@ -311,7 +314,7 @@ class PCAMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin
 
     def _read(self, X: Any) -> Array:
         check_is_fitted(self)
-        return _read(self, X, reset=False)
+        return _read(self, X, reset=False).values
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "posterior_")
@@ -327,18 +330,15 @@ class PCAMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin
         return tags
 
 
-def _read(estimator: Any, X: Any, *, reset: bool) -> Array:
-    X = validate_data(
+def _read(estimator: Any, X: Any, *, reset: bool) -> Data:
+    X, features = _input.checked(
         estimator,
-        _validation.unmasked(_validation.as_numpy(X)),
+        _input.unmasked(_input.as_numpy(X)),
         reset=reset,
-        dtype=[np.float64, np.float32],
+        dtype=_input.FLOATS,
         ensure_all_finite="allow-nan",
     )
-    if reset:
-        _validation.check_any_value(X)
-        _validation.check_columns_told(X)
-    return np.asarray(X)
+    return _input.in_place(np.asarray(X), features.names)
 
 
 def _weights(sample_weight: Any, X: Array) -> NDArray[np.float64]:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
 from bayespca import inference, linear
@@ -18,10 +17,11 @@ from bayespca.engines import streaming
 from bayespca.engines.selection import ENGINES
 from bayespca.lowrank.records import PCAFit
 from bayespca.missing.dense import fit as holes_fit
-from bayespca.sources.checks import IncompleteBlock
+from bayespca.sources.data import Data, Features, Where
+from bayespca.sources.errors import IncompleteData
 from bayespca.spectrum.methods import METHODS
 
-from . import _validation
+from . import _input, _validation
 from ._posterior import PosteriorReader
 from ._reading import functions
 
@@ -210,35 +210,29 @@ class BayesianPCA(PosteriorReader):
         """
         start = time.perf_counter()
         options = self._options(callback)
-        reader = clone(self)
         in_memory = self.noise == "per-feature" or self.engine not in ("auto", "streaming")
-        data = _validation.read_training_data(reader, X, in_memory=in_memory, dask=True)
+        data = _input.read(self, X, in_memory=in_memory, dask=True, twice=self.scale)
         fitted = self._fitted(data, options)
-        self._store(fitted, reader)
+        self._store(fitted, data.features)
         self._report(fitted, time.perf_counter() - start)
         return self
 
-    def _fitted(self, data: Any, options: linear.Options) -> PCAFit:
-        """Complete data by closed form. That there are holes is seen when its sums are not finite.
-
-        Scaling and noise of each feature need all numbers before that.
-        """
-        if self.scale or self.noise == "per-feature":
-            if _validation.has_holes(data):
-                return self._fitted_with_holes(data, options)
-            _validation.check_finite_if_possible(data)
+    def _fitted(self, data: Data, options: linear.Options) -> PCAFit:
+        """By closed form where data are complete, which only workers find out on their way."""
+        if data.holes:
+            return self._fitted_with_holes(data, options)
         try:
-            return linear.fit(data, options)
-        except (ValueError, RuntimeError) as error:
-            if not (isinstance(error, IncompleteBlock) or _validation.has_holes(data)):
-                _validation.check_finite_if_possible(data)
+            return linear.fit(data.values, options)
+        except IncompleteData:
+            if data.where is not Where.PARTITIONS:
                 raise
         return self._fitted_with_holes(data, options)
 
-    def _fitted_with_holes(self, data: Any, options: linear.Options) -> PCAFit:
-        _validation.check_for_holes(self, data)
+    def _fitted_with_holes(self, data: Data, options: linear.Options) -> PCAFit:
+        _input.check_any_value(data)
+        _validation.check_for_holes(self)
         return holes_fit.fit(
-            data,
+            data.values,
             holes_fit.Options(
                 method=options.method,
                 n_components=options.n_components,
@@ -261,16 +255,14 @@ class BayesianPCA(PosteriorReader):
         """
         options = self._options()
         seen = getattr(self, "_seen", None)
-        reader = clone(self)
-        if seen is not None:
-            _validation.adopt_features(reader, self)
-        block = _validation.read_block(reader, X, first=seen is None)
+        data = _input.read_block(self, X, first=seen is None)
+        block = data.values
         # Blocks are not seen again, so their products are as precise as they can be.
         fresh = streaming.start(block.shape[1], block.dtype, precision=np.dtype(np.float64))
         seen = streaming.add(seen or fresh, block)
         found = streaming.finish(seen, center=self.center, plan=options.plan)
         fitted = linear.from_decomposition(found, options)
-        self._store(fitted, reader)
+        self._store(fitted, data.features)
         self._seen = seen
         return self
 
@@ -302,7 +294,7 @@ class BayesianPCA(PosteriorReader):
             random_state=seed,
         )
 
-    def _store(self, fitted: PCAFit, reader: Any) -> None:
+    def _store(self, fitted: PCAFit, features: Features) -> None:
         """Set every fitted attribute at once, when nothing can fail any more."""
         posterior, like = fitted.posterior, fitted.posterior.components
         k = int(like.shape[0])
@@ -339,7 +331,7 @@ class BayesianPCA(PosteriorReader):
         }
         for name in ("feature_names_in_", "_seen"):
             self.__dict__.pop(name, None)
-        self.__dict__.update(attributes, **_validation.features_of(reader))
+        self.__dict__.update(attributes, **_input.attributes_of(features))
 
     def _report(self, fitted: PCAFit, seconds: float) -> None:
         if not fitted.converged and fitted.trace is not None:

@@ -9,7 +9,7 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,9 +17,10 @@ from bayespca import inference, tensors
 from bayespca.arrays.namespaces import array_namespace, to_namespace, to_numpy
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.io.packages import need
+from bayespca.sources.data import Features
 from bayespca.tensors.modes import times
 
-from . import _matrices, _tensors, _validation
+from . import _input, _matrices, _tensors, _validation
 from ._matrices import Found
 from .pca import BayesianPCA, RankWarning
 
@@ -168,11 +169,10 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """
         begin = time.perf_counter()
         self._check_options()
-        reader = clone(self)
-        T = _tensors.read_tensor(reader, X, mask)
+        T, features = _tensors.read_tensor(self, X, mask)
         ranks = _tensors.checked_ranks(self.ranks, tuple(T.shape))
         found = self._found(T, ranks, callback)
-        self._store(found, T, reader)
+        self._store(found, T, features)
         self._report(found, time.perf_counter() - begin)
         return self
 
@@ -234,7 +234,7 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             random_state=self.random_state,
         )
 
-    def _store(self, found: Found, T: Array, reader: Any) -> None:
+    def _store(self, found: Found, T: Array, features: Features) -> None:
         """Set every fitted attribute at once, when nothing can fail any more."""
         shape = tuple(T.shape)
         core = found.core.reshape(_tensors.expanded(found.core.shape, shape))
@@ -254,7 +254,7 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             "_tensor": T,
         }
         self.__dict__.pop("feature_names_in_", None)
-        self.__dict__.update(attributes, **_validation.features_of(reader))
+        self.__dict__.update(attributes, **_input.attributes_of(features))
 
     def _report(self, found: Found, seconds: float) -> None:
         if not found.converged and found.trace is not None:
@@ -288,7 +288,7 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def inverse_transform(self, X: Any) -> Array:
         """Slices along the first mode from rows of the first factor."""
         check_is_fitted(self)
-        rows = _validation.read_scores(X, self.ranks_[0], self.core_)
+        rows = _input.read_scores(X, self.ranks_[0], self.core_)
         return times(self.core_, [rows, *self.factors_[1:]]) + self.mean_
 
     def impute(self, X: Any = None, return_std: bool | str = False) -> Any:
@@ -343,8 +343,8 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return _tensors.squeezed_shape(sizes)
 
     def _read_slices(self, X: Any, method: str) -> Array:
-        T = _tensors.read_tensor(self, X, reset=False)
-        _validation.check_same_place(self, T, method)
+        T, _ = _tensors.read_tensor(self, X, reset=False)
+        _input.check_same_place(self, T, method)
         _tensors.check_slices(T, tuple(U.shape[0] for U in self.factors_[1:]), type(self).__name__)
         return T
 
@@ -410,7 +410,7 @@ def tensor_ranks(
     _validation.choose("method", method, ("evb", "epb", "emap"))
     if noise_variance not in ("auto", "0db"):
         _tensors.check_positive("noise_variance", noise_variance)
-    T = _tensors.read_tensor(BayesianTucker(), T)
+    T, _ = _tensors.read_tensor(BayesianTucker(), T)
     _tensors.check_complete(T)
     found = tensors.unfoldings(T, method=method, noise_variance=noise_variance)
     return tuple(unfolding.solution.rank for unfolding in found)

@@ -9,7 +9,6 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import clone
 
 from bayespca import inference
 from bayespca.arrays.namespaces import to_namespace
@@ -20,8 +19,9 @@ from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.rows import Columns
 from bayespca.lowrank.variational import Fit, Hyper
 from bayespca.missing.variational import fit as with_holes
+from bayespca.sources.data import Data
 
-from . import _validation
+from . import _input, _validation
 from ._posterior import PosteriorReader
 from .pca import WARNED, RankWarning
 
@@ -130,27 +130,23 @@ class VariationalPCA(PosteriorReader):
         Arrays of other libraries are taken over into NumPy.
         """
         hyper = self._hyper()
-        reader = clone(self)
         in_memory = self.engine not in ("auto", "streaming")
-        data = _validation.as_numpy(_validation.read_training_data(reader, X, in_memory=in_memory))
-        q = self._checked_components(getattr(data, "shape", (None, reader.n_features_in_)))
+        data = _input.in_numpy(_input.read(self, X, in_memory=in_memory))
+        q = self._checked_components(data.shape)
         looping = _validation.looping(self, callback)
         fitted = self._fitted(data, hyper, q, looping)
-        self._store(fitted, reader, getattr(data, "dtype", np.dtype(np.float64)))
+        self._store(fitted, data)
         self._report(fitted)
         return self
 
-    def _fitted(self, data: Any, hyper: Hyper, q: int | None, looping: inference.Looping) -> Fit:
-        """That there are holes is seen when the sums of complete data are not finite."""
-        try:
-            return variational.fit(data, hyper, n_components=q, looping=looping, engine=self.engine)
-        except (ValueError, RuntimeError):
-            if not _validation.has_holes(data):
-                _validation.check_finite_if_possible(data)
-                raise
-        _validation.check_any_value(data)
+    def _fitted(self, data: Data, hyper: Hyper, q: int | None, looping: inference.Looping) -> Fit:
+        if not data.holes:
+            return variational.fit(
+                data.values, hyper, n_components=q, looping=looping, engine=self.engine
+            )
+        _input.check_any_value(data)
         _validation.check_engine_for_holes(self)
-        return with_holes.fit(data, hyper, n_components=q, looping=looping)
+        return with_holes.fit(data.values, hyper, n_components=q, looping=looping)
 
     def _report(self, fitted: Fit) -> None:
         if not fitted.converged:
@@ -181,9 +177,9 @@ class VariationalPCA(PosteriorReader):
             )
         return int(q)
 
-    def _store(self, fitted: Fit, reader: Any, dtype: Any) -> None:
+    def _store(self, fitted: Fit, data: Data) -> None:
         k, spectrum = fitted.weights.shape[1], fitted.spectrum
-        posterior = _posterior(fitted, dtype)
+        posterior = _posterior(fitted, data.dtype)
         M = spectrum.shape[1]
         variances = holes_posterior.latent_variance_of_scores(posterior)
         gamma = np.sqrt(M * (variances + fitted.noise_variance))
@@ -215,7 +211,7 @@ class VariationalPCA(PosteriorReader):
             "posterior_": posterior,
         }
         self.__dict__.pop("feature_names_in_", None)
-        self.__dict__.update(attributes, **_validation.features_of(reader))
+        self.__dict__.update(attributes, **_input.attributes_of(data.features))
 
 
 def _posterior(fitted: Fit, dtype: Any) -> HolesPosterior:

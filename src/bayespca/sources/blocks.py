@@ -22,6 +22,8 @@ from bayespca.io.endings import PARQUET
 from bayespca.io.files import open_file
 from bayespca.io.records import File, Layout, Table, float_type, rows_per_block
 
+from .errors import IncompleteData, UnusableData
+from .finite import first_not_finite, not_finite
 from .records import Block, Blocks, Source
 
 Slice = Callable[[int, int], Any]
@@ -93,21 +95,19 @@ def _checked(blocks: Iterable[Block], where: str, names: list[str] | None) -> Bl
 
 
 def _check_finite(block: Block, where: str, first_row: int, names: list[str] | None) -> None:
-    """A sum is finite where all numbers are; only if it is not, look for the culprit."""
-    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        flat = block.reshape(-1, order="A") if block.flags.forc else None
-        # Of all ways to sum up, BLAS's inner product is the fastest.
-        total = block.sum() if flat is None else flat @ flat
-    if np.isfinite(total):
+    found = not_finite(block)
+    if not found:
         return
-    wrong = np.argwhere(~np.isfinite(block))
-    if wrong.size:
-        row, column = (int(i) for i in wrong[0])
-        raise ValueError(
-            f"{where} has {float(block[row, column])} in row {first_row + row} (counting from 0), "
-            f"column {_column_name(column, names)}: data that are streamed must be complete and "
-            "finite, so fill or drop such rows first."
-        )
+    row, column = first_not_finite(block)
+    value = float(block[row, column])
+    kind = IncompleteData if np.isnan(value) else UnusableData
+    raise kind(
+        f"{where} has {value} in row {first_row + row} (counting from 0), column "
+        f"{_column_name(column, names)}: data that are streamed must be complete and finite, so "
+        "fill or drop such rows first.",
+        row=first_row + row,
+        column=column,
+    )
 
 
 def _column_name(column: int, names: list[str] | None) -> str:

@@ -8,18 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from .errors import IncompleteData, UnusableData
+from .finite import first_nan, first_not_finite, not_finite
 from .records import Block
-
-
-class IncompleteBlock(ValueError):  # noqa: N818 - it is what was found, and a reason to go on
-    """A block has NaN, which are holes. `block` and `column` say where the first was seen."""
-
-    def __init__(self, message: str, block: int, column: int) -> None:
-        super().__init__(message, block, column)
-        self.block, self.column = block, column
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 @dataclass(frozen=True)
@@ -39,18 +30,18 @@ def block_of(chunk: Any, expected: Expected, i: int, length: int | None) -> Bloc
         return _block_of_table(chunk, expected, i)
     values = np.asarray(chunk)
     if values.ndim != 2 or values.shape[1] != p:
-        raise ValueError(
+        raise UnusableData(
             f"block {i} of the Dask array (counting from 0) has shape {values.shape}, but {p} "
             "columns were announced: look at what makes this chunk."
         )
     if values.dtype != expected.stored:
-        raise ValueError(
+        raise UnusableData(
             f"block {i} of the Dask array (counting from 0) is of type {values.dtype}, but "
             f"{expected.stored} was announced: convert the array with astype, or give the right "
             "dtype or meta where it is made."
         )
     if length is not None and len(values) != length:
-        raise ValueError(
+        raise UnusableData(
             f"block {i} of the Dask array (counting from 0) has {len(values)} rows, but "
             f"{length} were announced: look at what makes this chunk."
         )
@@ -86,27 +77,25 @@ def check_complete(block: Block, i: int, names: Sequence[str] | None, first: int
 
     With `first`, rows of the block are columns of the data, and that is the number of its first.
     """
-    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        flat = block.reshape(-1, order="A") if block.flags.forc else None
-        total = block.sum() if flat is None else flat @ flat
-    if np.isfinite(total):
+    found = not_finite(block)
+    if not found:
         return
-    wrong = ~np.isfinite(block)
-    if not wrong.any():
-        return
-    is_nan = np.isnan(block)
-    at = np.argwhere(is_nan if is_nan.any() else wrong)[0]
-    row, column = (int(k) for k in (at if first is None else at[::-1]))
+    at = first_nan(block) if found.nan else first_not_finite(block)
+    row, column = at if first is None else at[::-1]
     column += first or 0
     where = f"row {row} of block {i}, column {repr(names[column]) if names else column}"
-    if is_nan.any():
-        raise IncompleteBlock(
+    if found.nan:
+        raise IncompleteData(
             f"the Dask collection has NaN in {where} (counting from 0): fill or drop such rows "
             "first.",
             i,
+            row,
             column,
         )
-    raise ValueError(
+    raise UnusableData(
         f"the Dask collection has infinity in {where} (counting from 0): remove or replace what is "
-        "not a finite number."
+        "not a finite number.",
+        i,
+        row,
+        column,
     )

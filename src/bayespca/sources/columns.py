@@ -102,11 +102,6 @@ def _sparse_scales(X: Any, *, center: bool) -> np.ndarray:
 
 def _source_scales(source: Source, *, center: bool) -> np.ndarray:
     """From one pass, blocks merged by their means and sums of squares (Chan et al. 1983)."""
-    if not source.rereadable:
-        raise ValueError(
-            "scale=True reads the data twice, but an iterator can be read only once: give a list "
-            "of blocks, a file or a memory map."
-        )
     n, mean, sums = 0, np.zeros(source.n_features), np.zeros(source.n_features)
     for block in source.blocks():
         rows = block.shape[0]

@@ -1,0 +1,362 @@
+"""Data as users pass them: read once into `Data`, or answered with a sentence that says why not."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array
+from sklearn.utils.validation import _get_feature_names, check_array, validate_data
+
+from bayespca import io
+from bayespca.arrays.namespaces import is_sparse, to_numpy
+from bayespca.arrays.types import Array
+from bayespca.sources.blocks import columns_told, open_source
+from bayespca.sources.data import Data, Features, Names, Where, where_of
+from bayespca.sources.file_pieces import of_files
+from bayespca.sources.finite import NotFinite, first_not_finite, not_finite
+from bayespca.sources.partitions import is_dask, partitioned
+from bayespca.sources.records import Partitions, Source
+
+FLOATS = [np.float64, np.float32]
+
+
+# --- for a fit ---------------------------------------------------------------------------------
+
+
+def read(
+    estimator: Any,
+    X: Any,
+    *,
+    in_memory: bool = False,
+    dense: bool = False,
+    dask: bool = False,
+    twice: bool = False,
+) -> Data:
+    """X for a fit: an array, a sparse matrix, or what is read in blocks.
+
+    Parameters
+    ----------
+    in_memory
+        Whether the fit needs all rows at once, so that files are read whole.
+    dense
+        Whether it needs an array of NumPy's, whatever came.
+    dask
+        Whether it can leave Dask collections to their workers.
+    twice
+        Whether it reads the rows twice, which an iterator does not allow.
+    """
+    if dask and estimator.engine == "dask" and _is_path(X):
+        file, X = of_files(X)
+        _warn_about_columns(columns_told(file.layout))
+    if dask and (is_dask(X) or isinstance(X, Partitions)):
+        return _read_dask(estimator, X)
+    X = unmasked(X)
+    if _is_path(X) and not Path(X).is_dir():
+        X = _read_whole(X, always=in_memory)
+    if isinstance(X, io.Table):
+        return _of_table(estimator, X, dense=dense)
+    if _is_blocks(X) and not (in_memory and isinstance(X, np.memmap)):
+        return _read_blocks(X, in_memory=in_memory, twice=twice)
+    if is_foreign_array(X):
+        return in_place(_checked_foreign(X), dense=dense)
+    values, features = checked(
+        estimator,
+        X,
+        accept_sparse="csr",
+        dtype=FLOATS,
+        ensure_all_finite=False,
+        ensure_min_samples=1,
+    )
+    return in_place(values, features.names, dense=dense)
+
+
+def in_place(values: Array, names: Names | None = None, *, dense: bool = False) -> Data:
+    """Data in memory, or on a device; raise with the place of what is neither number nor hole."""
+    if dense:
+        values = values.toarray() if is_sparse(values) else to_numpy(values)
+    where = where_of(values)
+    found = not_finite(values.data if where is Where.SPARSE else values)
+    if found.infinite or (found.nan and where is Where.SPARSE):
+        raise ValueError(_not_finite_sentence(values, found))
+    return Data(values, where, Features(int(values.shape[1]), names), found.nan)
+
+
+def checked(estimator: Any, X: Any, *, reset: bool = True, **checks: Any) -> tuple[Any, Features]:
+    """X after scikit-learn's checks, and its features: those of the fit, unless `reset`.
+
+    The estimator stays as it is: it is asked for its name, and for the features to expect.
+    """
+    if not reset:
+        return validate_data(estimator, X, reset=False, **checks), features_of(estimator)
+    names = _get_feature_names(X)
+    values = check_array(X, input_name="X", estimator=estimator, **checks)
+    return values, Features(int(values.shape[1]), names)
+
+
+def read_block(estimator: Any, X: Any, *, first: bool) -> Data:
+    """A block of rows for `partial_fit`: dense, finite, with the features of the blocks before."""
+    refuse_dask(X)
+    values, features = checked(estimator, X, reset=first, dtype=FLOATS, ensure_min_samples=1)
+    return Data(values, Where.DENSE, features, holes=0)
+
+
+def features_of(estimator: Any) -> Features:
+    """The features that an estimator was fitted with."""
+    return Features(estimator.n_features_in_, getattr(estimator, "feature_names_in_", None))
+
+
+def attributes_of(features: Features) -> dict[str, Any]:
+    """What scikit-learn's estimators say about features: names only where there are some."""
+    found: dict[str, Any] = {"n_features_in_": features.count}
+    return found if features.names is None else found | {"feature_names_in_": features.names}
+
+
+def _read_dask(estimator: Any, X: Any) -> Data:
+    if estimator.engine not in ("auto", "dask"):
+        raise ValueError(
+            f"engine={estimator.engine!r} cannot read Dask collections: leave it at 'auto'."
+        )
+    data = X if isinstance(X, Partitions) else partitioned(X)
+    if not data.n_features or data.n_samples == 0:
+        n = "?" if data.n_samples is None else data.n_samples
+        raise ValueError(f"the Dask collection of {n} rows × {data.n_features} holds no numbers.")
+    return Data(data, Where.PARTITIONS, Features(data.n_features, _as_names(data.names)), None)
+
+
+def _read_blocks(X: Any, *, in_memory: bool, twice: bool) -> Data:
+    if in_memory:
+        raise ValueError(
+            "iterators are read a block at a time, which these options do not allow: "
+            "use engine='auto' and noise='isotropic', or pass an array."
+        )
+    source = X if isinstance(X, Source) else open_source(X)
+    if twice and not source.rereadable:
+        raise ValueError(
+            "scale=True reads the data twice, but an iterator can be read only once: give a list "
+            "of blocks, a file or a memory map."
+        )
+    _warn_about_columns(source.notes)
+    return Data(source, Where.BLOCKS, Features(source.n_features, _as_names(source.names)), None)
+
+
+def _read_whole(path: Any, *, always: bool) -> Any:
+    """The table in a file that cannot be read in blocks, or need not; else the path."""
+    file = io.open_file(path)
+    if file.blocks is not None and not always:
+        return path
+    table = file.read()
+    _warn_about_columns([f"{name!r} was set aside ({why})" for name, why in table.aside.items()])
+    return table
+
+
+def _of_table(estimator: Any, table: io.Table, *, dense: bool) -> Data:
+    values, _ = checked(
+        estimator, table.values, accept_sparse="csr", ensure_all_finite=False, ensure_min_samples=1
+    )
+    return in_place(values, _as_names(table.names), dense=dense)
+
+
+def _as_names(names: Sequence[str] | None) -> Names | None:
+    return np.asarray(names, dtype=object) if names else None
+
+
+def _warn_about_columns(notes: Sequence[str]) -> None:
+    """Columns of a file that are not among the features are never left out in silence."""
+    if notes:
+        warnings.warn("; ".join(notes) + ".", UserWarning, stacklevel=5)
+
+
+def _is_path(X: Any) -> bool:
+    return isinstance(X, str | os.PathLike)
+
+
+def _is_blocks(X: Any) -> bool:
+    return isinstance(X, str | os.PathLike | np.memmap | Source | Iterator)
+
+
+# --- what is missing, or no number -------------------------------------------------------------
+
+
+def check_complete(data: Data) -> None:
+    """Raise with the place of the first hole of data in memory, if there is one."""
+    if data.holes:
+        raise ValueError(_not_finite_sentence(data.values, NotFinite(nan=data.holes)))
+
+
+def check_any_value(data: Data) -> None:
+    """Raise where all cells are holes."""
+    if data.is_empty:
+        raise ValueError(f"Input X has no value at all: its {data.holes} cells are NaN.")
+
+
+def check_every_column(data: Data) -> None:
+    """Raise with the first column without any value, if there is one."""
+    empty = np.flatnonzero(np.isnan(data.values).all(axis=0)) if data.holes else np.empty(0)
+    if empty.size:
+        raise ValueError(
+            f"Input X has no value in column {int(empty[0])} (counting from 0): leave the column "
+            "out."
+        )
+
+
+def _not_finite_sentence(X: Any, found: NotFinite) -> str:
+    if is_sparse(X):
+        (cell,) = first_not_finite(X.data)
+        place = f"column {int(X.indices[cell])}"
+    else:
+        row, column = first_not_finite(X)
+        place = f"row {row}, column {column} (counting from 0)"
+    what = "NaN" if found.nan else "infinity"
+    return f"Input X contains {what}, first at {place}: remove or fill what is not a finite number."
+
+
+# --- for methods of a fitted estimator ---------------------------------------------------------
+
+
+def read_new(estimator: Any, X: Any, method: str) -> Any:
+    """Rows for a method of a fitted estimator: dense, with the features of the fit, and finite but
+    for holes where the estimator takes them.
+    """
+    X = unmasked(X)
+    finite = "allow-nan" if estimator._reads_holes() else True
+    if isinstance(X, io.Table):
+        check_same_place(estimator, np.empty(0), method)
+        return check_array(_arranged(estimator, X), dtype=FLOATS, ensure_all_finite=finite)
+    if is_foreign_array(X):
+        return _read_new_foreign(estimator, X, method)
+    check_same_place(estimator, np.empty(0), method)
+    X = validate_data(
+        estimator, X, reset=False, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=finite
+    )
+    return X.toarray() if is_sparse(X) else X
+
+
+def _read_new_foreign(estimator: Any, X: Any, method: str) -> Any:
+    X = _checked_foreign(X)
+    if X.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    data = in_place(X)
+    if not estimator._reads_holes():
+        check_complete(data)
+    check_same_place(estimator, X, method)
+    return X
+
+
+def _arranged(estimator: Any, table: io.Table) -> Any:
+    """The features of the fit from a table, by name where both have names."""
+    wanted = getattr(estimator, "feature_names_in_", None)
+    p = estimator.n_features_in_
+    if wanted is None or table.names is None:
+        if table.shape[1] != p:
+            raise ValueError(
+                f"the table has {table.shape[1]} columns of numbers, but the model was fitted on "
+                f"{p}."
+            )
+        values = table.values
+    else:
+        place = {name: j for j, name in enumerate(table.names)}
+        absent = [str(name) for name in wanted if name not in place]
+        if absent:
+            shown = ", ".join(map(repr, absent[:5])) + (", …" if len(absent) > 5 else "")
+            raise ValueError(
+                f"the model was fitted on other columns: the table has no {shown} "
+                f"({len(absent)} of {p} columns are absent)."
+            )
+        values = table.values[:, [place[str(name)] for name in wanted]]
+    return values.toarray() if is_sparse(values) else values
+
+
+def read_scores(X: Any, n_components: int, like: Array) -> Any:
+    """An array of scores with one column per component, in the type of the components."""
+    if not is_foreign_array(X):
+        X = np.asarray(X, dtype=like.dtype if is_numpy_array(like) else None)
+    if X.ndim != 2 or X.shape[1] != n_components:
+        raise ValueError(
+            f"expected an array with {n_components} columns, one for each component, "
+            f"got one of shape {tuple(X.shape)}."
+        )
+    return X
+
+
+def check_same_place(estimator: Any, X: Array, method: str) -> None:
+    """Raise unless X is of the library, and on the device, that the estimator was fitted with."""
+    fitted = estimator.core_ if hasattr(estimator, "core_") else estimator.components_
+    here, there = (array_namespace(a).__name__.rpartition(".")[2] for a in (X, fitted))
+    if here != there or device(X) != device(fitted):
+        raise ValueError(
+            f"Inputs passed to {type(estimator).__name__}.{method}() must use the same namespace "
+            f"and device as those passed to fit(): {there} on {device(fitted)}, not {here} on "
+            f"{device(X)}."
+        )
+
+
+# --- arrays of any library ---------------------------------------------------------------------
+
+
+def read_matrix(Y: Any) -> Any:
+    """A matrix to factorize: two-dimensional, finite, of floats."""
+    refuse_dask(Y)
+    if is_foreign_array(Y):
+        data = in_place(_checked_foreign(Y))
+        check_complete(data)
+        return data.values
+    return check_array(Y, dtype=FLOATS, input_name="Y")
+
+
+def unmasked(X: Any) -> Any:
+    """A masked array as one with NaN in the masked cells; the rest as it is, but for Dask's."""
+    refuse_dask(X)
+    if not isinstance(X, np.ma.MaskedArray):
+        return X
+    kind = X.dtype if X.dtype.kind == "f" else np.dtype(np.float64)
+    values = np.ma.getdata(X).astype(kind)
+    return np.where(np.ma.getmaskarray(X), np.asarray(np.nan, kind), values)
+
+
+def as_numpy(X: Any) -> Any:
+    """Arrays of other libraries as NumPy's; the rest as it is, but for Dask's."""
+    refuse_dask(X)
+    return to_numpy(X) if is_foreign_array(X) else X
+
+
+def in_numpy(data: Data) -> Data:
+    """The same data, arrays of other libraries as NumPy's."""
+    return replace(data, values=as_numpy(data.values))
+
+
+def refuse_dask(X: Any) -> None:
+    """Raise for a Dask collection where data must be in memory."""
+    if is_dask(X):
+        raise TypeError(
+            f"a Dask {type(X).__name__} was given where data must be in memory: only BayesianPCA "
+            "and MatrixFactorization.fit_ratings read Dask collections; call compute() on it where "
+            "it fits into memory."
+        )
+
+
+def is_foreign_array(X: Any) -> bool:
+    """An array that is not NumPy's: torch, CuPy, array-api-strict."""
+    return is_array_api_obj(X) and not is_numpy_array(X) and not is_sparse(X)
+
+
+def _checked_foreign(X: Any) -> Any:
+    xp = array_namespace(X)
+    if X.ndim != 2:
+        raise ValueError(f"Expected 2D array, got an array of {X.ndim} dimensions instead.")
+    if not X.shape[0] or not X.shape[1]:
+        raise ValueError(
+            f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s) "
+            f"(shape={tuple(X.shape)}) while a minimum of 1 is required."
+        )
+    if xp.isdtype(X.dtype, "complex floating"):
+        raise ValueError("Complex data not supported.")
+    return X if X.dtype in (xp.float32, xp.float64) else xp.astype(X, xp.float64)

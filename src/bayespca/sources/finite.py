@@ -1,0 +1,76 @@
+"""NaN and infinity among numbers in memory: whether there are any, how many, and where.
+
+Most data have none, which one sum tells at the speed of memory. Only where it is not finite is
+there anything to look for; sums of finite numbers that overflow are looked into in vain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayespca.arrays.namespaces import array_namespace, is_numpy_array, row_blocks, to_numpy
+from bayespca.arrays.types import Array
+
+# Cells that are looked at while they are in cache.
+PART = 1 << 16
+
+
+@dataclass(frozen=True)
+class NotFinite:
+    """How many cells are NaN, and how many infinite."""
+
+    nan: int = 0
+    infinite: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.nan or self.infinite)
+
+    def __add__(self, other: NotFinite) -> NotFinite:
+        return NotFinite(self.nan + other.nan, self.infinite + other.infinite)
+
+
+def not_finite(X: Array) -> NotFinite:
+    """Count the NaN and the infinities of an array of any library."""
+    if has_finite_sum(X):
+        return NotFinite()
+    return sum((_counted(part) for part in _parts(X)), NotFinite())
+
+
+def has_finite_sum(X: Array) -> bool:
+    """Whether a sum over all cells is finite: then all of them are. Beyond that it says nothing."""
+    xp = array_namespace(X)
+    # An inner product would be as fast on one thread, and slower where those of BLAS are late.
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        return bool(xp.isfinite(xp.sum(X)))
+
+
+def _parts(X: Array) -> Iterator[Array]:
+    """All cells, in parts that stay in cache."""
+    if is_numpy_array(X) and X.flags.forc:
+        flat = X.reshape(-1, order="A")
+        return (flat[i : i + PART] for i in range(0, flat.size, PART))
+    return (X[rows, ...] for rows in row_blocks(X))
+
+
+def first_not_finite(X: Array) -> tuple[int, ...]:
+    """The place of the first cell that is not finite, in the order of rows, where there is one."""
+    return _first(~array_namespace(X).isfinite(X))
+
+
+def first_nan(X: Array) -> tuple[int, ...]:
+    """The place of the first NaN, where there is one."""
+    return _first(array_namespace(X).isnan(X))
+
+
+def _first(wrong: Array) -> tuple[int, ...]:
+    wrong = to_numpy(wrong)
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
+
+
+def _counted(X: Array) -> NotFinite:
+    xp = array_namespace(X)
+    nan, infinite = (int(xp.count_nonzero(what(X))) for what in (xp.isnan, xp.isinf))
+    return NotFinite(nan, infinite)
