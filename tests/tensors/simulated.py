@@ -7,10 +7,10 @@ import numpy as np
 from bayespca.datasets import low_rank_tensor
 from bayespca.lowrank.factors import Prior
 from bayespca.spectrum import MAP, PB_B, VB
-from bayespca.tensors.data import Cells, cells
+from bayespca.tensors.data import TuckerCells, tucker_cells
 from bayespca.tensors.records import DenseCore, KroneckerCore
 from bayespca.tensors.start import guess, random, spectral
-from bayespca.tensors.updates import Model, State
+from bayespca.tensors.state import TuckerProblem, TuckerState
 from oracles.tucker import Moments
 
 FAMILIES = {"evb": VB, "epb": PB_B, "emap": MAP, "pb": PB_B}
@@ -27,23 +27,24 @@ def with_holes(T, share, seed=0):
     return np.where(rng.random(T.shape) < share, np.nan, T)
 
 
-def model_of(data: Cells, method: str, *, free=True, learns_noise=None) -> Model:
+def problem_of(data: TuckerCells, method: str, *, free=True) -> TuckerProblem:
+    """Points are given the noise that they start with."""
     prior = Prior("given", 0.5) if method == "pb" else Prior("learned")
-    learns = method == "evb" if learns_noise is None else learns_noise
-    return Model(FAMILIES[method], prior, data.sizes, (free,) * len(data.shape), learns)
+    noise = None if method == "evb" else 0.3
+    return TuckerProblem(FAMILIES[method], prior, data.sizes, (free,) * len(data.shape), noise)
 
 
 def started(T, method, ranks, *, center=False, seed=0, free=True, closed=False):
-    """Data, model, and a state from normal draws, or from the vectors of the unfoldings."""
-    data = cells(T, center=center)
-    model = model_of(data, method, free=free)
+    """Data, problem, and a state from normal draws, or from the vectors of the unfoldings."""
+    data = tucker_cells(T, center=center)
+    problem = problem_of(data, method, free=free)
     if closed:
-        return data, model, spectral(data, model, guess(data, ranks), 0.01)
+        return data, problem, spectral(data, problem, guess(data, ranks), 0.01)
     rng = np.random.default_rng(seed)
-    return data, model, random(data, model, ranks, 0.3, rng)
+    return data, problem, random(data, problem, ranks, 0.3, rng)
 
 
-def moments_of(state: State) -> Moments:
+def moments_of(state: TuckerState) -> Moments:
     """The state as the oracle has it: a covariance for each row, and that of the whole core."""
     covs = [
         np.broadcast_to(rows.cov, (len(rows.mean), rows.rank, rows.rank)) for rows in state.rows

@@ -7,19 +7,20 @@ import itertools
 import numpy as np
 import pytest
 
-from bayespca.tensors import Options, fit
+from bayespca import inference
 from bayespca.tensors import posterior as read
+from bayespca.tensors.data import tucker_cells
+from bayespca.tensors.fit import tucker_model
 from oracles import tucker as oracle
 from tensors.simulated import artificial, core_covariance, with_holes
-
-FREE = (None, None, None)
 
 
 @pytest.fixture(params=[0.0, 0.4], ids=["complete", "holes"])
 def fitted(request):
     T, _ = artificial(3, (6, 5, 7), (2, 2, 2), snr=5.0)
     T = with_holes(T, request.param)
-    return T, fit(T, Options(ranks=FREE)).posterior
+    data = tucker_cells(T, center=False)
+    return T, inference.fit(tucker_model(data), data, inference.Looping()).posterior
 
 
 def as_moments(posterior):

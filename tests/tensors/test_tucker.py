@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
 from bayespca import inference
-from bayespca.tensors import Options, fit, holes
+from bayespca.spectrum.methods import METHODS as BY_NAME
+from bayespca.tensors import holes
 from bayespca.tensors import posterior as read
-from bayespca.tensors.data import cells
+from bayespca.tensors.data import tucker_cells
+from bayespca.tensors.fit import tucker_model
 from bayespca.tensors.modes import unfolded
-from bayespca.tensors.step import equations_of, filled, stepping
-from bayespca.tensors.updates import finished
+from bayespca.tensors.step import equations_of, filled, finished, step
 from oracles import tucker as oracle
 from tensors.simulated import artificial, moments_of, started, with_holes
 
@@ -54,9 +56,9 @@ def oracle_energy(T, state, data, method):
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_free_energy_is_that_of_the_model_written_out(method, share):
     T = toy(share)
-    data, model, state = started(T, method, (2, 2, 2), free=False)
+    data, problem, state = started(T, method, (2, 2, 2), free=False)
     for _ in range(3):
-        state, info = stepping(data, model)(state)
+        state, info = step(state, data, problem)
         expected = oracle_energy(T, state, data, method)
         assert info.free_energy - state.gone == pytest.approx(expected, rel=1e-9)
 
@@ -66,8 +68,8 @@ def test_free_energy_is_that_of_the_model_written_out(method, share):
 def test_no_change_of_any_moment_leads_lower(method, share):
     """Where the sweeps end, the gradient of the free energy written out is 0."""
     T = toy(share, sizes=(3, 3, 3) if not share else (4, 4, 4))
-    data, model, state = started(T, method, (2, 2, 2), free=False, closed=True)
-    run = inference.run(stepping(data, model), state, max_iter=3000, tol=1e-14)
+    data, problem, state = started(T, method, (2, 2, 2), free=False, closed=True)
+    run = inference.run(partial(step, data=data, problem=problem), state, max_iter=3000, tol=1e-14)
     # Points are given the noise, which they cannot find.
     state = same_geometric_means(run.state) if method != "pb" else run.state
     assert np.linalg.norm(oracle.low_rank(moments_of(state))) > 3
@@ -119,8 +121,8 @@ def _packed(state, method):
 def test_brute_force_ends_at_the_same_minimum():
     """All of EVB's moments on 3×3×3, minimised from elsewhere, in no coordinates of ours."""
     T = toy(sizes=(3, 3, 3), ranks=(1, 1, 1))
-    data, model, state = started(T, "evb", (1, 1, 1), free=False, closed=True)
-    run = inference.run(stepping(data, model), state, max_iter=2000, tol=1e-15)
+    data, problem, state = started(T, "evb", (1, 1, 1), free=False, closed=True)
+    run = inference.run(partial(step, data=data, problem=problem), state, max_iter=2000, tol=1e-15)
     assert run.state.noise_variance < 0.1
 
     def unpack(x):
@@ -164,12 +166,11 @@ def test_brute_force_ends_at_the_same_minimum():
 def test_holes_that_are_none_change_nothing(method):
     """A mask of ones through the sweeps for holes: one step of each from the same place."""
     T, _ = artificial(0, (6, 7, 8), (2, 3, 2), snr=5.0)
-    data, model, state = started(T, method, (3, 3, 3), free=False)
-    step = stepping(data, model)
+    data, problem, state = started(T, method, (3, 3, 3), free=False)
     for _ in range(2):
-        state, _ = step(state)
+        state, _ = step(state, data, problem)
     masked = replace(data, seen=np.ones(T.shape))
-    whole, info = step(state)
+    whole, info = step(state, data, problem)
     with_own = replace(
         state,
         rows=tuple(
@@ -179,22 +180,22 @@ def test_holes_that_are_none_change_nothing(method):
     dense = holes.gathered(with_own, masked)
     core = dense.solved(
         state.priors,
-        model.core_variance,
+        problem.core_variance,
         state.noise_variance,
-        integrated=model.family.integrates_b,
+        integrated=problem.family.integrates_b,
     )
     plain = equations_of(state, data).solved(
         state.priors,
-        model.core_variance,
+        problem.core_variance,
         state.noise_variance,
-        integrated=model.family.integrates_b,
+        integrated=problem.family.integrates_b,
     )
     np.testing.assert_allclose(core.mean, plain.mean, rtol=1e-8, atol=1e-10)
     with_own = replace(with_own, core=core)
-    again, equations = holes.swept(with_own, masked, model)
-    again, told = finished(again, equations, masked, model)
+    again, equations = holes.swept(with_own, masked, problem)
+    again, told = finished(again, equations, masked, problem)
     state = replace(state, core=plain)
-    whole, info = step(state)
+    whole, info = step(state, data, problem)
     assert told.free_energy == pytest.approx(info.free_energy, rel=1e-10)
     low, other = (oracle.low_rank(moments_of(s)) for s in (whole, again))
     np.testing.assert_allclose(low, other, atol=1e-8)
@@ -206,8 +207,8 @@ def test_holes_that_are_none_change_nothing(method):
 def test_free_energy_never_rises(method, share, center):
     """The loop warns of a rise, and warnings are errors here."""
     T = with_holes(artificial(1, (12, 10, 9), (2, 3, 2), snr=3.0)[0], share)
-    data, model, state = started(T, method, (5, 5, 5), center=center)
-    run = inference.run(stepping(data, model), state, max_iter=300, tol=1e-10)
+    data, problem, state = started(T, method, (5, 5, 5), center=center)
+    run = inference.run(partial(step, data=data, problem=problem), state, max_iter=300, tol=1e-10)
     assert run.reason in ("settled", "max_iter")
     assert (np.diff(run.trace.free_energy) <= 1e-9 * np.abs(run.free_energy)).all()
 
@@ -215,11 +216,11 @@ def test_free_energy_never_rises(method, share, center):
 @pytest.mark.parametrize("center", [False, True])
 def test_filled_holes_never_raise_it_either(center):
     T = with_holes(artificial(2, (12, 10, 9), (2, 3, 2), snr=3.0)[0], 0.1)
-    data, model, state = started(T, "evb", (5, 5, 5), center=center)
+    data, problem, state = started(T, "evb", (5, 5, 5), center=center)
     data = replace(data, fills=True)
     state = started(filled(data, state).values, "evb", (5, 5, 5))[2]
     state = replace(state, shift=np.zeros(T.shape[1:]))
-    run = inference.run(stepping(data, model), state, max_iter=2000, tol=1e-9)
+    run = inference.run(partial(step, data=data, problem=problem), state, max_iter=2000, tol=1e-9)
     assert run.converged
     assert run.state.ranks == (2, 3, 2)
 
@@ -248,8 +249,8 @@ def test_global_minimum_of_points_is_zero_whatever_the_data(method):
 def test_scale_between_modes_is_not_seen_by_evb_and_has_no_minimum_for_points():
     """Why priors of all modes are given the same geometric mean."""
     T = toy(sizes=(3, 4, 5))
-    data, model, state = started(T, "emap", (1, 2, 2), free=False)
-    state, _ = stepping(data, model)(state)
+    data, problem, state = started(T, "emap", (1, 2, 2), free=False)
+    state, _ = step(state, data, problem)
 
     def moved(t):
         scales = (t, 1 / t, 1.0)
@@ -269,7 +270,7 @@ def test_scale_between_modes_is_not_seen_by_evb_and_has_no_minimum_for_points():
 def test_data_are_at_unit_scale():
     T, _ = artificial(0, (4, 5, 6), (1, 1, 1))
     for factor in (1e-150, 1.0, 1e150):
-        data = cells(T * factor, center=False)
+        data = tucker_cells(T * factor, center=False)
         assert data.squares == pytest.approx(T.size)
         assert data.unit == pytest.approx(factor * np.sqrt(np.mean(T**2)))
 
@@ -287,7 +288,9 @@ def test_tensors_without_noise(kind, method, share):
         "zero": np.zeros((7, 6, 5)),
     }[kind]
     T = with_holes(T, share)
-    fitted = fit(T, Options(method=method, ranks=(None, None, None)))
+    data = tucker_cells(T, center=False)
+    model = tucker_model(data, BY_NAME[method])
+    fitted = inference.fit(model, data, inference.Looping())
     there = ~np.isnan(T)
     low = read.cells(fitted.posterior, fitted.posterior.factors[0])
     assert np.isfinite(low).all()

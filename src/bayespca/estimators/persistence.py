@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from bayespca import tensors
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.discrete.posterior import BinaryPosterior
 from bayespca.engines.streaming import RunningMoments
@@ -31,7 +30,8 @@ from bayespca.missing.ratings.posterior import RatingsFactor, RatingsPosterior
 from bayespca.mixtures.bernoulli.posterior import BernoulliClusters
 from bayespca.mixtures.pca.posterior import MixturePosterior
 from bayespca.spectrum.records import Advice, Spectrum, Status
-from bayespca.tensors.records import DenseCore, KroneckerCore, Rows
+from bayespca.tensors.posterior import TuckerPosterior
+from bayespca.tensors.records import DenseCore, KroneckerCore, TuckerRows
 
 from ._tensors import squeezed_shape
 from .bernoulli import BernoulliMixture
@@ -254,7 +254,7 @@ def _check_ratings_posterior(posterior: RatingsPosterior) -> None:
     )
 
 
-def _check_rows(rows: Rows) -> None:
+def _check_rows(rows: TuckerRows) -> None:
     M, H = rows.mean.shape
     _require(rows.cov.shape in ((1, H, H), (M, H, H)), "the arrays of TuckerRows do not agree")
     finite = np.isfinite(rows.mean).all() and np.isfinite(rows.cov).all()
@@ -280,7 +280,7 @@ def _check_dense_core(core: DenseCore) -> None:
     _require(finite and (np.diag(core.cov) >= 0).all(), "the moments of a DenseCore are none")
 
 
-def _check_tucker_posterior(posterior: tensors.Posterior) -> None:
+def _check_tucker_posterior(posterior: TuckerPosterior) -> None:
     factors, H = posterior.factors, posterior.precision.shape[0]
     slices = tuple(len(rows.mean) for rows in factors[1:])
     _require(
@@ -439,7 +439,9 @@ RECORDS: dict[str, Record] = {
     "RatingsFactor": Record(
         RatingsFactor, {"mean": MATRIX, "cov": MATRIX, "prior": VECTOR}, _check_factor
     ),
-    "TuckerRows": Record(Rows, {"mean": MATRIX, "cov": MATRICES, "count": NUMBER}, _check_rows),
+    "TuckerRows": Record(
+        TuckerRows, {"mean": MATRIX, "cov": MATRICES, "count": NUMBER}, _check_rows
+    ),
     "KroneckerCore": Record(
         KroneckerCore,
         {"mean": TENSOR, "bases": _tuple_of(MATRIX), "spread": TENSOR},
@@ -449,9 +451,9 @@ RECORDS: dict[str, Record] = {
         DenseCore, {"mean": TENSOR, "cov": MATRIX, "log_det": NUMBER}, _check_dense_core
     ),
     "TuckerPosterior": Record(
-        tensors.Posterior,
+        TuckerPosterior,
         {
-            "factors": _tuple_of(_instance(Rows)),
+            "factors": _tuple_of(_instance(TuckerRows)),
             "core": _or(_instance(KroneckerCore), _instance(DenseCore)),
             "precision": MATRIX,
             "noise_variance": NUMBER,
@@ -634,7 +636,7 @@ def _check_tucker(model: Any) -> None:
     )
     kept = squeezed_shape(sizes)
     posterior = model.posterior_
-    if isinstance(posterior, tensors.Posterior):
+    if isinstance(posterior, TuckerPosterior):
         inside = tuple(len(rows.mean) for rows in posterior.factors)
         agree = inside == kept and posterior.ranks[0] <= ranks[0]
     else:
@@ -859,7 +861,7 @@ ESTIMATORS: dict[str, Layout] = {
             "status_": _instance(Status),
             "posterior_": Kind(
                 "a posterior of a tensor or a matrix",
-                lambda value: isinstance(value, tensors.Posterior | Posterior | HolesPosterior),
+                lambda value: isinstance(value, TuckerPosterior | Posterior | HolesPosterior),
             ),
             "n_features_in_": WHOLE,
         },

@@ -13,15 +13,20 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from bayespca import inference, tensors
+from bayespca import inference
 from bayespca.arrays.namespaces import array_namespace, to_namespace, to_numpy
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.io.packages import need
 from bayespca.sources.data import Features
+from bayespca.spectrum.methods import METHODS
+from bayespca.tensors import posterior as read
+from bayespca.tensors.data import tucker_cells
+from bayespca.tensors.fit import FAMILIES, TuckerFit, tucker_model
 from bayespca.tensors.modes import times
+from bayespca.tensors.posterior import TuckerPosterior
+from bayespca.tensors.ranks import unfoldings
 
 from . import _input, _matrices, _tensors, _validation
-from ._matrices import Found
 from .pca import BayesianPCA, RankWarning
 
 Shape = tuple[int, ...]
@@ -177,7 +182,7 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return self
 
     def _check_options(self) -> None:
-        _validation.choose("method", self.method, tuple(tensors.FAMILIES))
+        _validation.choose("method", self.method, tuple(FAMILIES))
         _validation.choose("solver", self.solver, ("auto", "gradient"))
         _validation.choose("init", self.init, ("closed", "random"))
         _validation.check_looping(self)
@@ -191,13 +196,13 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 f"prior_variance is for method='pb': method={self.method!r} learns its priors."
             )
 
-    def _found(self, T: Array, ranks: tuple[int | None, ...], callback: Any) -> Found:
+    def _found(self, T: Array, ranks: tuple[int | None, ...], callback: Any) -> TuckerFit:
         shape = _tensors.squeezed_shape(tuple(T.shape))
         _tensors.check_model(self, T, shape)
         asked = _tensors.squeezed(ranks, tuple(T.shape), None)
         small = array_namespace(T).reshape(T, shape)
         if len(shape) > 2:
-            return _matrices.of_tensor(tensors.fit(small, self._options(asked, callback)))
+            return self._fitted(small, asked, callback)
         rank = _tensors.common_rank(asked)
         model = self._matrix_model(rank)
         with warnings.catch_warnings():
@@ -207,17 +212,20 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             model.fit(small, callback=callback)
         return _matrices.of_matrix(model, small, rank)
 
-    def _options(self, ranks: tuple[int | None, ...], callback: Any) -> tensors.Options:
-        return tensors.Options(
-            method=self.method,
+    def _fitted(self, T: Array, ranks: tuple[int | None, ...], callback: Any) -> TuckerFit:
+        data = tucker_cells(T, center=self.center)
+        model = tucker_model(
+            data,
+            METHODS[self.method],
             ranks=ranks,
             noise_variance=self.noise_variance,
             prior_variance=self.prior_variance,
-            center=self.center,
-            solver=self.solver,
+            by_gradient=self.solver == "gradient",
             init=self.init,
-            looping=_validation.looping(self, callback),
         )
+        found = inference.fit(model, data, _validation.looping(self, callback))
+        assert isinstance(found, TuckerFit)
+        return found
 
     def _matrix_model(self, rank: int | None) -> BayesianPCA:
         return BayesianPCA(
@@ -234,7 +242,7 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             random_state=self.random_state,
         )
 
-    def _store(self, found: Found, T: Array, features: Features) -> None:
+    def _store(self, found: TuckerFit, T: Array, features: Features) -> None:
         """Set every fitted attribute at once, when nothing can fail any more."""
         shape = tuple(T.shape)
         core = found.core.reshape(_tensors.expanded(found.core.shape, shape))
@@ -256,7 +264,7 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.__dict__.pop("feature_names_in_", None)
         self.__dict__.update(attributes, **_input.attributes_of(features))
 
-    def _report(self, found: Found, seconds: float) -> None:
+    def _report(self, found: TuckerFit, seconds: float) -> None:
         if not found.converged and found.trace is not None:
             _validation.warn_of_early_end(found.trace, "the free energy still fell")
         for advice in found.status.advice:
@@ -306,11 +314,11 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def _imputed(self, T: Array, *, noise: bool, spread: bool) -> tuple[Array, Array]:
         xp, small = array_namespace(T), self._squeezed(T)
-        if not isinstance(self.posterior_, tensors.Posterior):
+        if not isinstance(self.posterior_, TuckerPosterior):
             pair = _matrices.imputed(self.posterior_, small, noise=noise)
             filled, std = (xp.reshape(a, T.shape) for a in pair)
             return filled, std
-        read, holes = tensors.posterior, xp.isnan(small)
+        holes = xp.isnan(small)
         first = read.scores(self.posterior_, small)
         low = to_namespace(read.cells(self.posterior_, first), T)
         filled = xp.reshape(xp.where(holes, low, small), T.shape)
@@ -322,8 +330,8 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def _scores(self, T: Array) -> FloatArray:
         small = self._squeezed(T)
-        if isinstance(self.posterior_, tensors.Posterior):
-            mean = tensors.posterior.scores(self.posterior_, small).mean
+        if isinstance(self.posterior_, TuckerPosterior):
+            mean = read.scores(self.posterior_, small).mean
             return np.pad(mean, ((0, 0), (0, self.ranks_[0] - mean.shape[1])))
         core, right = (to_numpy(a).astype(np.float64) for a in self._matrix())
         return _matrices.scores(self.posterior_, small, core, right)
@@ -412,5 +420,5 @@ def tensor_ranks(
         _tensors.check_positive("noise_variance", noise_variance)
     T, _ = _tensors.read_tensor(BayesianTucker(), T)
     _tensors.check_complete(T)
-    found = tensors.unfoldings(T, method=method, noise_variance=noise_variance)
+    found = unfoldings(T, method=method, noise_variance=noise_variance)
     return tuple(unfolding.solution.rank for unfolding in found)

@@ -21,10 +21,11 @@ from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.places import at
 from bayespca.arrays.types import Array, FloatArray
 
-from .data import Cells
+from .data import TuckerCells
 from .modes import in_turn, mode_product, outer, times, unfolded
 from .records import Index, KroneckerCore
-from .updates import Model, State, with_updated_rows
+from .state import TuckerProblem, TuckerState
+from .updates import with_updated_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,32 +64,34 @@ class Projected:
         return replace(self, cross=np.take(self.cross, keep, axis=n), roots=tuple(roots))
 
 
-def swept(state: State, data: Cells, model: Model) -> tuple[State, Projected]:
+def swept(
+    state: TuckerState, data: TuckerCells, problem: TuckerProblem
+) -> tuple[TuckerState, Projected]:
     """Every factor anew, and what the data then say of the core."""
 
-    def update(state: State, T: Array, n: int) -> State:
+    def update(state: TuckerState, T: Array, n: int) -> TuckerState:
         second = state.core.second_along(n, _seconds(state))
         cross = to_numpy(unfolded(T, n)) @ unfolded(state.core.mean, n).T
-        return with_updated_rows(state, n, cross, second[None], model)
+        return with_updated_rows(state, n, cross, second[None], problem)
 
     N = len(data.shape)
     state, last = in_turn(state, data.values, range(N), contract=_contracted, update=update)
     return state, Projected(to_numpy(_contracted(state, last, [N - 1])), _roots(state))
 
 
-def projected(state: State, data: Cells) -> Projected:
+def projected(state: TuckerState, data: TuckerCells) -> Projected:
     """What the data say of the core with the factors as they are."""
     cross = _contracted(state, data.values, range(len(data.shape)))
     return Projected(to_numpy(cross), _roots(state))
 
 
-def _contracted(state: State, T: Array, modes: Iterable[int]) -> Array:
+def _contracted(state: TuckerState, T: Array, modes: Iterable[int]) -> Array:
     for m in sorted(modes, reverse=True):
         T = mode_product(T, at(T, state.rows[m].mean.T), m)
     return T
 
 
-def _roots(state: State) -> tuple[FloatArray, ...]:
+def _roots(state: TuckerState) -> tuple[FloatArray, ...]:
     return tuple(rows.root for rows in state.rows)
 
 
@@ -104,5 +107,5 @@ def _graded_svd(B: FloatArray) -> tuple[FloatArray, FloatArray]:
     return sizes * (work[0] / work[1]), V
 
 
-def _seconds(state: State) -> tuple[FloatArray, ...]:
+def _seconds(state: TuckerState) -> tuple[FloatArray, ...]:
     return tuple(rows.second for rows in state.rows)

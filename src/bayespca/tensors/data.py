@@ -14,7 +14,7 @@ from bayespca.spectrum.tolerances import ROUNDING_OF_MEAN
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class TuckerCells:
     """Values in float64 where the tensor lives, 0 in holes; `seen` is 1 for a value, 0 for a hole.
 
     `seen` is None where there are no holes. `unit` and `mean` (a slice of the first mode, or None)
@@ -63,19 +63,32 @@ class Cells:
         lost = float(xp.sum(cast(counts > 0, xp.float64))) if self.mean is not None else 0.0
         return float(xp.sum(counts)) - lost
 
-    def filled(self, low: Array) -> Cells:
+    @property
+    def empty_places(self) -> dict[int, NDArray[np.intp]]:
+        """The places without any value along each mode that has such places."""
+        if self.seen is None:
+            return {}
+        xp, N, found = array_namespace(self.seen), len(self.shape), {}
+        for n in range(N):
+            counts = xp.sum(self.seen, axis=tuple(m for m in range(N) if m != n))
+            empty = np.flatnonzero(to_numpy(counts) == 0)
+            if empty.size:
+                found[n] = empty
+        return found
+
+    def filled(self, low: Array) -> TuckerCells:
         """With other values in the holes."""
         values = array_namespace(low).where(_as_bool(self.seen), self.values, low)
         return replace(self, values=values, squares=_sum_of_squares(values))
 
-    def moved(self, shift: Array) -> Cells:
+    def moved(self, shift: Array) -> TuckerCells:
         """With another mean, by a slice."""
         values = self.values - self.seen * shift[None, ...]
         mean = self.mean + shift
         return replace(self, values=values, squares=_sum_of_squares(values), mean=mean)
 
 
-def cells(T: Array, *, center: bool) -> Cells:
+def tucker_cells(T: Array, *, center: bool) -> TuckerCells:
     """The tensor, NaN in its holes, divided by its size; centred across the first mode if asked."""
     xp = array_namespace(T)
     holes = xp.isnan(T)
@@ -96,7 +109,7 @@ def cells(T: Array, *, center: bool) -> Cells:
         # Slices that are all the same, but for rounding, have nothing but a mean.
         values, squares, unit = xp.zeros_like(values), 0.0, 1.0
     scaled = None if mean is None else mean / unit
-    return Cells(values / unit, seen, squares / unit**2, unit * largest, scaled)
+    return TuckerCells(values / unit, seen, squares / unit**2, unit * largest, scaled)
 
 
 def _as_bool(seen: Array) -> Array:
@@ -115,16 +128,3 @@ def _means(values: Array, seen: Array | None) -> Array:
     counts, sums = xp.sum(seen, axis=0), xp.sum(values, axis=0)
     total = xp.sum(sums) / xp.sum(counts)
     return xp.where(counts > 0, sums / xp.where(counts > 0, counts, xp.ones_like(counts)), total)
-
-
-def empty_slices(T: Array) -> dict[int, NDArray[np.intp]]:
-    """The places without any value along each mode that has such places."""
-    xp = array_namespace(T)
-    there = ~xp.isnan(T)
-    found = {}
-    for n in range(T.ndim):
-        others = tuple(m for m in range(T.ndim) if m != n)
-        empty = np.flatnonzero(~to_numpy(xp.any(there, axis=others)))
-        if empty.size:
-            found[n] = empty
-    return found

@@ -17,37 +17,31 @@ from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Info
 
 from .complete import projected
-from .data import Cells
+from .coordinates import balanced, settled_prior
+from .data import TuckerCells
+from .energy import free_energy, residual_of
 from .modes import outer, times, unfolded
-from .updates import (
-    Equations,
-    Model,
-    State,
-    balanced,
-    free_energy,
-    residual_of,
-    settled_prior,
-    without_gone,
-)
+from .pruning import without_gone
+from .state import Equations, TuckerProblem, TuckerState
 
 
-def step(state: State, data: Cells, model: Model) -> tuple[State, Info]:
+def step(state: TuckerState, data: TuckerCells, problem: TuckerProblem) -> tuple[TuckerState, Info]:
     """One step for each factor and for the core, then the priors."""
     for n in range(len(state.rows)):
         state = _stepped_rows(state, n, data)
     found = projected(state, data)
     state = _stepped_core(state, found.cross, found.seconds)
     equations: Equations = found
-    state, equations = without_gone(state, equations, data, model)
+    state, equations = without_gone(state, equations, data, problem)
     for n in range(len(state.rows)):
-        state = settled_prior(state, n, model)
+        state = settled_prior(state, n, problem)
     state = balanced(state)
     residual = residual_of(state, equations, data)
-    state = replace(state, energy=free_energy(state, residual, data, model))
+    state = replace(state, energy=free_energy(state, residual, data, problem))
     return state, Info(state.energy, math.prod(state.ranks), state.noise_variance)
 
 
-def _stepped_rows(state: State, n: int, data: Cells) -> State:
+def _stepped_rows(state: TuckerState, n: int, data: TuckerCells) -> TuckerState:
     rows, s2 = state.rows[n], state.noise_variance
     second = state.core.second_along(n, tuple(rows.second for rows in state.rows))
     others = times(data.values, [rows.mean.T for rows in state.rows], skip=n)
@@ -57,7 +51,9 @@ def _stepped_rows(state: State, n: int, data: Cells) -> State:
     return state.with_rows(n, replace(rows, mean=mean))
 
 
-def _stepped_core(state: State, cross: FloatArray, seconds: tuple[FloatArray, ...]) -> State:
+def _stepped_core(
+    state: TuckerState, cross: FloatArray, seconds: tuple[FloatArray, ...]
+) -> TuckerState:
     s2, prior = state.noise_variance, outer(state.priors)
     diagonal = outer([np.diag(second) for second in seconds]) / s2 + 1 / prior
     mean = _stepped(

@@ -23,10 +23,11 @@ from bayespca.arrays.packing import packed, unpacked
 from bayespca.arrays.places import at
 from bayespca.arrays.types import Array, FloatArray
 
-from .data import Cells
+from .data import TuckerCells
 from .modes import in_turn, mode_product, outer, times, unfolded
 from .records import DenseCore, Index
-from .updates import Model, State, graded_inverses, with_updated_rows
+from .state import TuckerProblem, TuckerState
+from .updates import graded_inverses, with_updated_rows
 
 
 class Contracted(NamedTuple):
@@ -65,7 +66,7 @@ class Gathered:
         return replace(self, cross=np.take(self.cross, keep, axis=n), second=second)
 
 
-def moved(state: State, data: Cells) -> tuple[State, Cells]:
+def moved(state: TuckerState, data: TuckerCells) -> tuple[TuckerState, TuckerCells]:
     """The mean of the slices anew: what is left in the cells, on average over the first mode."""
     if data.mean is None or data.seen is None:
         return state, data
@@ -77,22 +78,24 @@ def moved(state: State, data: Cells) -> tuple[State, Cells]:
     return state, data.moved(at(data.values, state.shift))
 
 
-def low_rank(state: State, data: Cells) -> Array:
+def low_rank(state: TuckerState, data: TuckerCells) -> Array:
     """Posterior mean of the tensor without its mean and noise, where the data are."""
     return times(at(data.values, state.core.mean), [rows.mean for rows in state.rows])
 
 
-def swept(state: State, data: Cells, model: Model) -> tuple[State, Gathered]:
+def swept(
+    state: TuckerState, data: TuckerCells, problem: TuckerProblem
+) -> tuple[TuckerState, Gathered]:
     """Every factor anew, and what the cells then say of the core."""
 
-    def update(state: State, cells: Contracted, n: int) -> State:
+    def update(state: TuckerState, cells: Contracted, n: int) -> TuckerState:
         core, rank = state.core, state.ranks[n]
         cross = to_numpy(unfolded(cells.values, n)) @ unfolded(core.mean, n).T
         moments = at(cells.seen, unfolded(core.pairs(mean=True, spread=True), n))
         triangles = to_numpy(unfolded(cells.seen, n) @ moments.T)
         # Off the diagonal both halves were summed.
         second = unpacked(triangles, rank) * (0.5 + 0.5 * np.eye(rank))
-        return with_updated_rows(state, n, cross, second, model)
+        return with_updated_rows(state, n, cross, second, problem)
 
     N = len(data.shape)
     whole = Contracted(data.values, data.seen)
@@ -100,13 +103,13 @@ def swept(state: State, data: Cells, model: Model) -> tuple[State, Gathered]:
     return state, _gathered(_contracted(state, last, [N - 1]), state.ranks)
 
 
-def gathered(state: State, data: Cells) -> Gathered:
+def gathered(state: TuckerState, data: TuckerCells) -> Gathered:
     """What the cells say of the core with the factors as they are."""
     whole = Contracted(data.values, data.seen)
     return _gathered(_contracted(state, whole, range(len(data.shape))), state.ranks)
 
 
-def _contracted(state: State, cells: Contracted, modes: Iterable[int]) -> Contracted:
+def _contracted(state: TuckerState, cells: Contracted, modes: Iterable[int]) -> Contracted:
     values, seen = cells
     for m in sorted(modes, reverse=True):
         rows = state.rows[m]

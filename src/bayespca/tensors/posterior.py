@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -14,9 +13,8 @@ from bayespca.arrays.signs import fixed_signs
 from bayespca.arrays.types import Array, FloatArray, Matrix
 
 from .modes import mode_product, times, unfolded
-from .records import Core, Rows, spread_of_cells
-from .start import LARGEST_CORE
-from .updates import State
+from .records import LARGEST_CORE, Core, TuckerRows, spread_of_cells
+from .state import TuckerState
 
 # Rounds in which holes are filled, at most, and the change of the data that ends them.
 FILLINGS = 500
@@ -24,7 +22,7 @@ FILLED = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Posterior:
+class TuckerPosterior:
     """Factors with orthonormal columns, and the core that goes with them, in units of the data.
 
     Slices of the core along each mode are orthogonal to each other, largest first (the form of the
@@ -32,9 +30,7 @@ class Posterior:
     the mean of the slices along the first mode, with its variance, both 0 where there is none.
     """
 
-    stored_as: ClassVar[str] = "TuckerPosterior"
-
-    factors: tuple[Rows, ...]
+    factors: tuple[TuckerRows, ...]
     core: Core
     precision: Matrix
     noise_variance: float
@@ -62,8 +58,8 @@ class Posterior:
 
 
 def of_state(
-    state: State, *, unit: float, mean: FloatArray, mean_variance: FloatArray
-) -> Posterior:
+    state: TuckerState, *, unit: float, mean: FloatArray, mean_variance: FloatArray
+) -> TuckerPosterior:
     """The state in the coordinates of the higher-order SVD, in units of the data."""
     rows, core, precision = list(state.rows), state.core, np.diag(1 / state.priors[0])
     for n in range(len(rows)):
@@ -74,7 +70,7 @@ def of_state(
     for n, R in enumerate(turns):
         rows[n], core = rows[n].turned(R), core.turned(n, R.T)
     precision = turns[0].T @ precision @ turns[0]
-    return Posterior(
+    return TuckerPosterior(
         tuple(rows),
         core.scaled(unit),
         precision,
@@ -84,7 +80,7 @@ def of_state(
     )
 
 
-def _turn(core: Core, rows: list[Rows], n: int) -> FloatArray:
+def _turn(core: Core, rows: list[TuckerRows], n: int) -> FloatArray:
     """Left singular vectors of the core along a mode; signs so that the factor has ours."""
     W = np.linalg.svd(unfolded(core.mean, n), full_matrices=False)[0]
     # Fewer than there are components where the other modes have too few.
@@ -97,7 +93,7 @@ def _turn(core: Core, rows: list[Rows], n: int) -> FloatArray:
 # --- slices along the first mode ---------------------------------------------------------------
 
 
-def scores(posterior: Posterior, T: Array) -> Rows:
+def scores(posterior: TuckerPosterior, T: Array) -> TuckerRows:
     """Rows of the first factor that belong to slices, NaN in their holes.
 
     Σ = (C⁻¹ + Σ⟨xxᵀ⟩/σ²)⁻¹ and a = ΣΣ⟨x⟩y/σ² over the cells that are there, x = G₍₁₎(⊗_{m>1}aₘ).
@@ -119,10 +115,10 @@ def scores(posterior: Posterior, T: Array) -> Rows:
     # In units of the noise, whose square may be no number.
     cov, _ = inverses(posterior.precision + second / s2)
     mean = (cov @ (cross / s2)[:, :, None])[:, :, 0]
-    return Rows(mean, np.broadcast_to(cov, (len(mean), *cov.shape[1:])), float(len(mean)))
+    return TuckerRows(mean, np.broadcast_to(cov, (len(mean), *cov.shape[1:])), float(len(mean)))
 
 
-def _scores_by_filling(posterior: Posterior, T: Array) -> Rows:
+def _scores_by_filling(posterior: TuckerPosterior, T: Array) -> TuckerRows:
     """The same for cores too large for sums over cells: holes are filled until they stay.
 
     Means end where they would; covariances are those of slices without holes.
@@ -139,7 +135,7 @@ def _scores_by_filling(posterior: Posterior, T: Array) -> Rows:
     return found
 
 
-def _second_with_holes(posterior: Posterior, seen: Array) -> FloatArray:
+def _second_with_holes(posterior: TuckerPosterior, seen: Array) -> FloatArray:
     triangles = times_others(
         seen, [packed(rows.second_of_each).T for rows in posterior.factors[1:]]
     )
@@ -168,20 +164,22 @@ def check_size(core: Core) -> None:
 # --- cells -------------------------------------------------------------------------------------
 
 
-def cells(posterior: Posterior, first: Rows) -> FloatArray:
+def cells(posterior: TuckerPosterior, first: TuckerRows) -> FloatArray:
     """Posterior mean of every cell of slices with these rows of the first factor."""
     means = [first.mean, *(rows.mean for rows in posterior.factors[1:])]
     return np.asarray(times(posterior.core.mean, means) + posterior.mean)
 
 
-def variances(posterior: Posterior, first: Rows) -> FloatArray:
+def variances(posterior: TuckerPosterior, first: TuckerRows) -> FloatArray:
     """Posterior variance of every cell, without noise."""
     check_size(posterior.core)
     spread = spread_of_cells([first, *posterior.factors[1:]], posterior.core)
     return np.asarray(spread + posterior.mean_variance)
 
 
-def padded(posterior: Posterior, ranks: tuple[int, ...]) -> tuple[FloatArray, list[FloatArray]]:
+def padded(
+    posterior: TuckerPosterior, ranks: tuple[int, ...]
+) -> tuple[FloatArray, list[FloatArray]]:
     """Core and factors with as many components as asked for; those beyond are 0 in the core."""
     core = np.zeros(ranks)
     core[tuple(slice(H) for H in posterior.ranks)] = posterior.core.mean

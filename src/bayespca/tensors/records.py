@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 # NumPy's linear algebra alone: SciPy's has threads of its own, which would compete with these.
 import numpy as np
@@ -26,16 +25,17 @@ from .modes import mode_product, size_without, times, unfolded
 
 Index = NDArray[np.intp]
 
+# Largest core whose covariance is formed where there are holes.
+LARGEST_CORE = 4096
+
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class TuckerRows:
     """A factor: means of its rows (M, H) and their covariances, (1, H, H) if they share one.
 
     Covariances count `count` rows in all: one less than there are where one went to the mean. A
     point-estimated factor has covariance 0.
     """
-
-    stored_as: ClassVar[str] = "TuckerRows"
 
     mean: Matrix
     cov: Matrices
@@ -68,11 +68,11 @@ class Rows:
         share = self.count / len(self.mean)
         return np.asarray(outer_products(self.mean) + share * self.cov)
 
-    def turned(self, R: FloatArray) -> Rows:
+    def turned(self, R: FloatArray) -> TuckerRows:
         """A·R"""
         return replace(self, mean=self.mean @ R, cov=R.T @ self.cov @ R)
 
-    def kept(self, keep: Index) -> Rows:
+    def kept(self, keep: Index) -> TuckerRows:
         cov = self.cov[:, keep[:, None], keep]
         return replace(self, mean=self.mean[:, keep], cov=cov)
 
@@ -205,7 +205,7 @@ def _scaled(T: FloatArray, vectors: list[FloatArray], skip: int) -> FloatArray:
     return T
 
 
-def spread_of_cells(rows: Sequence[Rows], core: Core) -> FloatArray:
+def spread_of_cells(rows: Sequence[TuckerRows], core: Core) -> FloatArray:
     """Posterior variance of G ×₁ a₁ ×₂ a₂ … for every cell.
 
     ⟨(G ×₁ a₁ …)²⟩ − (Ĝ ×₁ â₁ …)² as a sum in which nothing cancels: first the core alone is
@@ -221,7 +221,7 @@ def spread_of_cells(rows: Sequence[Rows], core: Core) -> FloatArray:
     return np.asarray(np.maximum(total, 0.0))
 
 
-def spread_in_all(rows: Sequence[Rows], core: Core) -> float:
+def spread_in_all(rows: Sequence[TuckerRows], core: Core) -> float:
     """The sum of these variances over all cells, where rows share their covariances."""
     seconds = tuple(r.second for r in rows)
     bare = np.zeros_like(core.mean)

@@ -12,21 +12,21 @@ from bayespca.arrays.types import Array, FloatArray
 from bayespca.spectrum.tolerances import START_NOISE
 
 from . import holes
-from .data import Cells
+from .data import TuckerCells
 from .modes import times, unfolded
 from .ranks import unfoldings
-from .records import KroneckerCore, Rows
+from .records import LARGEST_CORE, KroneckerCore, TuckerRows
+from .state import TuckerProblem, TuckerState, replaced
 from .step import equations_of
-from .updates import Model, State, replaced, with_core
+from .updates import with_core
 
 Ranks = tuple[int, ...]
 
 # Components to start with beyond those that an unfolding shows: once the other modes are known to
 # be small, weaker ones can be seen. The free energy drops those that are not needed.
 SPARE = 3
-# Largest core whose covariance is formed where there are holes, and the size from which it is not
-# if this share of the cells is there: then little is lost by filling them.
-LARGEST_CORE = 4096
+# Size of the core from which its covariance is not formed if this share of the cells is there: then
+# little is lost by filling holes.
 LARGE_CORE = 512
 MOSTLY_THERE = 0.7
 # Sweeps of the search for a rank-one tensor.
@@ -50,7 +50,7 @@ class Guess:
         return tuple(U.shape[1] for U in self.bases)
 
 
-def guess(data: Cells, asked: tuple[int | None, ...]) -> Guess:
+def guess(data: TuckerCells, asked: tuple[int | None, ...]) -> Guess:
     """As many components as asked for, else as each unfolding shows, and some to spare."""
     if data.seen is None:
         found = unfoldings(data.values, spare=SPARE, needed=asked)
@@ -73,20 +73,20 @@ def guess(data: Cells, asked: tuple[int | None, ...]) -> Guess:
     return Guess(vectors, START_NOISE, fills, is_capped=ranks != shown)
 
 
-def spectral(data: Cells, model: Model, guess: Guess, noise: float) -> State:
+def spectral(data: TuckerCells, problem: TuckerProblem, guess: Guess, noise: float) -> TuckerState:
     """The vectors of the unfoldings, and the core that they give."""
-    return _state(data, model, list(guess.bases), noise)
+    return _state(data, problem, list(guess.bases), noise)
 
 
 def random(
-    data: Cells, model: Model, ranks: Ranks, noise: float, rng: np.random.Generator
-) -> State:
+    data: TuckerCells, problem: TuckerProblem, ranks: Ranks, noise: float, rng: np.random.Generator
+) -> TuckerState:
     """Factors from normal draws, and the core that they give."""
     draws = [rng.normal(size=(size, rank)) for size, rank in zip(data.shape, ranks, strict=True)]
-    return _state(data, model, [np.linalg.qr(draw)[0] for draw in draws], noise)
+    return _state(data, problem, [np.linalg.qr(draw)[0] for draw in draws], noise)
 
 
-def _unbiased(data: Cells, n: int) -> tuple[FloatArray, int]:
+def _unbiased(data: TuckerCells, n: int) -> tuple[FloatArray, int]:
     """Vectors of T₍ₙ₎T₍ₙ₎ᵀ as it would be without holes, strongest first; how many stand out.
 
     Off the diagonal two cells have to be there, on it one. What noise and holes add is as often
@@ -101,26 +101,28 @@ def _unbiased(data: Cells, n: int) -> tuple[FloatArray, int]:
     return np.asarray(vectors[:, ::-1]), above
 
 
-def _state(data: Cells, model: Model, bases: list[FloatArray], noise: float) -> State:
+def _state(
+    data: TuckerCells, problem: TuckerProblem, bases: list[FloatArray], noise: float
+) -> TuckerState:
     """Factors of unit size, and the core that suits them under a wide prior."""
     rows = tuple(_points(data, n, U * math.sqrt(data.shape[n])) for n, U in enumerate(bases))
     shape = tuple(U.shape[1] for U in bases)
     priors = tuple(np.ones(H) for H in shape)
-    state = State(rows, _no_core(shape), priors, noise, shift=np.zeros(data.shape[1:]))
-    return with_core(state, equations_of(state, data), model)
+    state = TuckerState(rows, _no_core(shape), priors, noise, shift=np.zeros(data.shape[1:]))
+    return with_core(state, equations_of(state, data), problem)
 
 
-def _points(data: Cells, n: int, mean: FloatArray) -> Rows:
+def _points(data: TuckerCells, n: int, mean: FloatArray) -> TuckerRows:
     H = mean.shape[1]
     own = 1 if data.is_whole else data.shape[n]
-    return Rows(mean, np.zeros((own, H, H)), float(data.sizes[n]))
+    return TuckerRows(mean, np.zeros((own, H, H)), float(data.sizes[n]))
 
 
 def _no_core(shape: Ranks) -> KroneckerCore:
     return KroneckerCore(np.zeros(shape), tuple(np.eye(H) for H in shape), np.zeros(shape))
 
 
-def with_one_more(state: State, data: Cells, model: Model) -> State:
+def with_one_more(state: TuckerState, data: TuckerCells, problem: TuckerProblem) -> TuckerState:
     """One more component in every mode that may have it: the rank-one tensor nearest to the rest.
 
     Modes that do not need theirs lose it again.
@@ -130,17 +132,17 @@ def with_one_more(state: State, data: Cells, model: Model) -> State:
     left = here.values - (low if here.seen is None else low * here.seen)
     mean = state.core.mean
     for n, vector in enumerate(_rank_one(left)):
-        if model.free[n] and state.ranks[n] < data.shape[n]:
+        if problem.free[n] and state.ranks[n] < data.shape[n]:
             state = state.with_rows(n, _with_column(state.rows[n], vector))
             prior = np.append(state.priors[n], state.priors[n].mean())
             state = replace(state, priors=replaced(state.priors, n, prior))
             mean = np.pad(mean, [(0, int(m == n)) for m in range(mean.ndim)])
     core = replace(_no_core(state.ranks), mean=mean)
     state = replace(state, core=core, energy=np.inf)
-    return with_core(state, equations_of(state, here), model)
+    return with_core(state, equations_of(state, here), problem)
 
 
-def _with_column(rows: Rows, vector: FloatArray) -> Rows:
+def _with_column(rows: TuckerRows, vector: FloatArray) -> TuckerRows:
     """One more column, as large and as uncertain as the others on average."""
     size = np.sqrt(np.mean(rows.mean**2) * vector.size)
     cov = np.pad(rows.cov, ((0, 0), (0, 1), (0, 1)))

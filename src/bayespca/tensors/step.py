@@ -1,41 +1,63 @@
-"""The step of the iteration: a sweep over all factors and the core, by coordinates or gradients."""
+"""One sweep of Tucker factorization, for every family and prior, with and without holes."""
 
 from __future__ import annotations
 
-from functools import partial
+import math
+from dataclasses import replace
 
-from bayespca.inference.loop import Info, Step
+from bayespca.inference.loop import Info
+from bayespca.spectrum.tolerances import CALM, LEAST_NOISE_OF_TENSORS
 
-from . import complete, gradient, holes
-from .data import Cells
-from .updates import Equations, Model, State, finished
-
-
-def stepping(data: Cells, model: Model, *, by_gradient: bool = False) -> Step[State]:
-    """The step that suits the data."""
-    if by_gradient:
-        return partial(gradient.step, data=data, model=model)
-    return partial(_swept, data=data, model=model)
+from . import complete, holes
+from .coordinates import balanced, settled
+from .data import TuckerCells
+from .energy import energy_of, free_energy, residual_of
+from .pruning import without_gone, without_useless
+from .state import Equations, TuckerProblem, TuckerState
+from .updates import with_core
 
 
-def _swept(state: State, data: Cells, model: Model) -> tuple[State, Info]:
+def step(state: TuckerState, data: TuckerCells, problem: TuckerProblem) -> tuple[TuckerState, Info]:
+    """All factors, then the core, priors and noise."""
     state, here = holes.moved(state, data)
     equations: Equations
     if data.is_whole:
         here = filled(here, state)
-        state, equations = complete.swept(state, here, model)
+        state, equations = complete.swept(state, here, problem)
     else:
-        state, equations = holes.swept(state, here, model)
-    return finished(state, equations, here, model)
+        state, equations = holes.swept(state, here, problem)
+    return finished(state, equations, here, problem)
 
 
-def equations_of(state: State, data: Cells) -> Equations:
+def finished(
+    state: TuckerState, equations: Equations, data: TuckerCells, problem: TuckerProblem
+) -> tuple[TuckerState, Info]:
+    """The core, without what is gone or does not pay; the best coordinates, priors and noise."""
+    state = with_core(state, equations, problem)
+    state, equations = without_gone(state, equations, data, problem)
+    now = energy_of(state, equations, data, problem)
+    # Before components have found their places, one that will be needed may look useless.
+    if problem.prunes and state.energy - now < CALM * abs(now):
+        state, equations = without_useless(state, equations, data, problem)
+    residual = residual_of(state, equations, data)
+    for n in range(len(state.rows)):
+        state = settled(state, n, problem)
+    if problem.prior.is_learned:
+        state = balanced(state)
+    if problem.fixed_noise is None:
+        noise = residual / max(data.n_cells, 1.0)
+        state = replace(state, noise_variance=max(noise, LEAST_NOISE_OF_TENSORS))
+    state = replace(state, energy=free_energy(state, residual, data, problem))
+    return state, Info(state.energy, math.prod(state.ranks), state.noise_variance)
+
+
+def equations_of(state: TuckerState, data: TuckerCells) -> Equations:
     """What the data say of the core with the factors as they are."""
     if data.is_whole:
         return complete.projected(state, filled(data, state))
     return holes.gathered(state, data)
 
 
-def filled(data: Cells, state: State) -> Cells:
+def filled(data: TuckerCells, state: TuckerState) -> TuckerCells:
     """With what the state expects in the holes that are to be filled."""
     return data.filled(holes.low_rank(state, data)) if data.seen is not None else data

@@ -1,0 +1,63 @@
+"""The free energy of a state, and what is left in the cells."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayespca.arrays.namespaces import array_namespace
+from bayespca.arrays.places import at
+from bayespca.lowrank.factors import factor_energy
+from bayespca.spectrum.tolerances import CANCELS, LOG_2PI
+
+from .data import TuckerCells
+from .modes import outer, times
+from .records import spread_in_all, spread_of_cells
+from .state import Equations, TuckerProblem, TuckerState
+
+
+def residual_of(state: TuckerState, equations: Equations, data: TuckerCells) -> float:
+    """Σ⟨(y − …)²⟩ over the cells, in another way where its large terms nearly cancel."""
+    quick = equations.residual(state.core, data.squares)
+    return quick if quick > CANCELS * data.squares else _slow_residual(state, data)
+
+
+def _slow_residual(state: TuckerState, data: TuckerCells) -> float:
+    """What is left in the cells, and the variance of what is not: both sums of squares."""
+    xp = array_namespace(data.values)
+    left = data.values - times(at(data.values, state.core.mean), [r.mean for r in state.rows])
+    if data.is_whole:
+        return float(xp.sum(left * left)) + spread_in_all(state.rows, state.core)
+    left = left * data.seen
+    spread = at(data.values, spread_of_cells(state.rows, state.core))
+    return float(xp.sum(left * left)) + float(xp.sum(spread * data.seen))
+
+
+def free_energy(
+    state: TuckerState, residual: float, data: TuckerCells, problem: TuckerProblem
+) -> float:
+    """½n log 2πσ² + ⟨‖Y − …‖²⟩/2σ² + KL of what is integrated out − log prior of the others."""
+    s2 = state.noise_variance
+    likelihood = 0.5 * (data.n_cells * (LOG_2PI + np.log(s2)) + residual / s2)
+    return likelihood + _prior_energy(state, problem) + state.gone
+
+
+def _prior_energy(state: TuckerState, problem: TuckerProblem) -> float:
+    total = _core_energy(state, problem)
+    for n, (rows, prior) in enumerate(zip(state.rows, state.priors, strict=True)):
+        log_det = rows.log_det if problem.family.integrates_a else 0.0
+        factors = problem.factors(n, state.ranks)
+        total += factors.energy_of_a(np.diag(rows.second), prior, log_det)
+    return total
+
+
+def _core_energy(state: TuckerState, problem: TuckerProblem) -> float:
+    integrated = problem.family.integrates_b
+    log_det = state.core.log_det if integrated else 0.0
+    prior = problem.core_variance * outer(state.priors).ravel()
+    return factor_energy(state.core.squares().ravel(), prior, 1, log_det, integrated)
+
+
+def energy_of(
+    state: TuckerState, equations: Equations, data: TuckerCells, problem: TuckerProblem
+) -> float:
+    return free_energy(state, residual_of(state, equations, data), data, problem)
