@@ -20,15 +20,16 @@ TRIED = (10, 20, 30, 40, 60, 80)
 
 def one_sweep() -> None:
     """EM on 100,000×200 cells: a sweep against the two products it contains."""
-    from bayespca.mixtures.bernoulli.data import Cells
+    from bayespca.mixtures.bernoulli.data import BernoulliRows
+    from bayespca.mixtures.bernoulli.family import MaximumLikelihood
     from bayespca.mixtures.bernoulli.start import kmeans_plus_plus
-    from bayespca.mixtures.bernoulli.step import MaximumLikelihood, step
+    from bayespca.mixtures.bernoulli.step import step
 
     n, p, K = 100_000, 200, 10
     rng = np.random.default_rng(0)
     means = rng.beta(0.5, 0.5, size=(K, p))
     X = rng.random((n, p)) < means[rng.integers(K, size=n)]
-    data, numbers = Cells(X), X.astype(np.float64)
+    data, numbers = BernoulliRows(X), X.astype(np.float64)
     state = kmeans_plus_plus(data, K, rng)
     D, Q = rng.normal(size=(p, K)), rng.random((n, K))
     sweep = partial(step, state, data, MaximumLikelihood())

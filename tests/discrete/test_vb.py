@@ -14,13 +14,13 @@ from bayespca import inference
 from bayespca.arrays.packing import packed
 from bayespca.discrete import posterior
 from bayespca.discrete import step as vb
-from bayespca.discrete.data import Cells
+from bayespca.discrete.data import binary_table
 from bayespca.discrete.fit import binary_model
-from bayespca.discrete.fit import table as table_of
 from bayespca.discrete.normals import Normals
 from bayespca.discrete.start import random_start, start, with_one_more
 from bayespca.inference import Looping
 from bayespca.lowrank.factors import Factors, Prior
+from bayespca.sources.binary import BinaryCells
 from bayespca.spectrum import VB
 from oracles import binary_pca as oracle
 
@@ -37,16 +37,16 @@ def table(n, p, rank, holes=0.0, strength=1.0, seed=0):
 
 def cells(X):
     seen = ~np.isnan(X)
-    return Cells(X == 1, None if seen.all() else seen)
+    return BinaryCells(X == 1, None if seen.all() else seen)
 
 
 def model_of(X, most):
     n, p = X.shape
-    return vb.Problem(Factors((p, n), VB, Prior("learned"), 1e-8), most)
+    return vb.BinaryProblem(Factors((p, n), VB, Prior("learned"), 1e-8), most)
 
 
 def fit(X, looping=None, **options):
-    data = table_of(*arrays(X))
+    data = binary_table(cells(X))
     options.setdefault("n_components", None)
     return inference.fit(binary_model(data, **options), data, looping or Looping())
 
@@ -133,11 +133,6 @@ def test_probabilities_are_averages_over_the_posterior():
     b = rng.multivariate_normal(found.b[3], found.b_cov[3], size=200_000)
     sampled = oracle.sigmoid((a * b[:, :1])[:, 0] + b[:, 1]).mean()
     assert probabilities[0, 3] == pytest.approx(sampled, abs=5e-3)
-
-
-def arrays(X):
-    seen = ~np.isnan(X)
-    return X == 1, None if seen.all() else seen
 
 
 @pytest.mark.parametrize("holes", [0.0, 0.2])

@@ -12,6 +12,7 @@ from bayespca import BernoulliMixture, load
 from bayespca.estimators import ModelFileError
 from bayespca.io import archive
 from bayespca.mixtures.bernoulli.posterior import BernoulliClusters, responsibilities
+from bayespca.sources.binary import BinaryCells
 
 
 def clusters(n=300, p=12, K=3, seed=0):
@@ -29,7 +30,7 @@ HOLES = np.where(np.random.default_rng(1).random(X.shape) < 0.2, np.nan, X)
 def test_clusters_are_found(method, data):
     model = BernoulliMixture(3, method=method, n_init=3, random_state=0).fit(data)
     truth = BernoulliClusters(np.full(3, 1 / 3), MEANS, 0 * MEANS)
-    by_truth = responsibilities(truth, data == 1, ~np.isnan(data)).argmax(axis=1)
+    by_truth = responsibilities(truth, BinaryCells(data == 1, ~np.isnan(data))).argmax(axis=1)
     assert adjusted_rand_score(by_truth, model.predict(data)) > 0.9
     gaps = np.abs(model.means_[:, None] - MEANS).mean(axis=2)
     assert gaps.min(axis=0).max() < 0.06
@@ -47,6 +48,11 @@ def test_the_free_energy_of_em_is_the_likelihood():
     assert model.aic(HOLES) == pytest.approx(2 * model.free_energy_ + 2 * n_parameters, rel=1e-8)
     penalty = n_parameters * np.log(len(X))
     assert model.bic(HOLES) == pytest.approx(2 * model.free_energy_ + penalty, rel=1e-8)
+
+
+def test_verbose(capsys):
+    BernoulliMixture(1, random_state=0, verbose=True).fit(X)
+    assert "vb: 1 clusters, free energy" in capsys.readouterr().out
 
 
 def test_criteria_of_maximum_likelihood_are_for_em():

@@ -167,6 +167,11 @@ def test_random_starts():
     assert drawn.free_energy_ == pytest.approx(closed.free_energy_, rel=1e-4)
 
 
+def test_verbose(capsys):
+    BinaryPCA(0, verbose=True).fit(X)
+    assert "binary: rank 0, free energy" in capsys.readouterr().out
+
+
 def test_an_early_end_is_told():
     with pytest.warns(ConvergenceWarning, match="the free energy still fell"):
         BinaryPCA(max_iter=2).fit(X)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from bayespca import BayesianPCA, VariationalPCA
+from bayespca import BayesianPCA, BernoulliMixture, BinaryPCA, PCAMixture, VariationalPCA
 from bayespca.inference import Checkpoint, fingerprint, run
 from bayespca.io.archive import ModelFileError
 
@@ -118,6 +118,7 @@ def test_fingerprints_tell_data_and_options_apart():
 rng = np.random.default_rng(0)
 WHOLE = rng.normal(size=(60, 2)) @ rng.normal(size=(2, 8)) + rng.normal(size=(60, 8))
 HOLES = np.where(rng.random(WHOLE.shape) < 0.3, np.nan, WHOLE)
+ONES = np.where(np.isnan(HOLES), np.nan, WHOLE > 0)
 FITS = {
     "sweeps": (BayesianPCA("vb", prior_variance=1.0, solver="iterative", random_state=0), WHOLE),
     "several starts": (BayesianPCA("epb", solver="iterative", n_init=2, random_state=0), WHOLE),
@@ -126,6 +127,11 @@ FITS = {
     "holes, per feature": (BayesianPCA(noise="per-feature"), HOLES),
     "holes, maximum likelihood": (BayesianPCA("ml", n_components=2), HOLES),
     "Bishop": (VariationalPCA(random_state=0), WHOLE),
+    "clusters": (PCAMixture(3, init="k-means", n_init=2, random_state=0), HOLES),
+    "clusters of ones": (BernoulliMixture(4, n_init=2, random_state=0), ONES),
+    "clusters of ones, EM": (BernoulliMixture(3, method="em", random_state=0), WHOLE > 0),
+    "ones": (BinaryPCA(), ONES),
+    "ones, several starts": (BinaryPCA(3, init="random", n_init=2, random_state=0), ONES),
 }
 
 
@@ -149,7 +155,9 @@ def test_every_iteration_can_be_taken_up_again(name, tmp_path, monkeypatch):
     kept.fit(X, callback=lambda number, info: steps.append(number))
     assert steps[4] == 4  # the fourth step again, not the first
     assert kept.free_energy_ == whole.free_energy_
-    np.testing.assert_array_equal(kept.components_, whole.components_)
+    name = "components_" if hasattr(whole, "transform") else "means_"
+    for ours, theirs in zip(getattr(kept, name), getattr(whole, name), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
     np.testing.assert_array_equal(kept.trace_.free_energy, whole.trace_.free_energy)
     assert list(tmp_path.iterdir()) == []
 
@@ -171,21 +179,32 @@ def test_another_seed_is_another_fit(tmp_path, monkeypatch):
 CODE = """
 import sys, time
 import numpy as np
-from bayespca import BayesianPCA
+from bayespca import BayesianPCA, BernoulliMixture, BinaryPCA, PCAMixture
 from bayespca.inference import checkpoint
 checkpoint.EVERY = 0.0
 X = np.random.default_rng(0).normal(size=(200, 30)) * np.linspace(1, 3, 30)
 X[:, :6] += np.random.default_rng(1).normal(size=(200, 1)) * 2
-options = dict(noise="per-feature", tol=0.0, max_iter=300)
 slow = lambda number, info: time.sleep(0.03)
-model = BayesianPCA(**options, checkpoint=sys.argv[1]).fit(X, callback=slow)
-sys.stdout.write(repr((model.free_energy_, model.noise_variance_.tolist(), model.n_iter_)))
+model = {model}.set_params(checkpoint=sys.argv[1]).fit({data}, callback=slow)
+sys.stdout.write(repr((model.free_energy_, model.{attribute}.tolist(), model.n_iter_)))
 """
+KILLED = [
+    (
+        "BayesianPCA(noise='per-feature', tol=0.0, max_iter=300)",
+        "X",
+        "noise_variance_",
+    ),
+    ("PCAMixture(3, init='k-means', tol=0.0, max_iter=40, random_state=0)", "X", "means_"),
+    ("BernoulliMixture(6, tol=0.0, max_iter=40, random_state=0)", "X > 1", "means_"),
+    ("BinaryPCA(tol=0.0, max_iter=40)", "X > 1", "components_"),
+]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_fit_that_is_killed_ends_as_if_nothing_had_happened(tmp_path):
-    command = [sys.executable, "-W", "ignore", "-c", CODE]
+@pytest.mark.parametrize(("model", "data", "attribute"), KILLED, ids=lambda text: text[:9])
+def test_a_fit_that_is_killed_ends_as_if_nothing_had_happened(model, data, attribute, tmp_path):
+    code = CODE.format(model=model, data=data, attribute=attribute)
+    command = [sys.executable, "-W", "ignore", "-c", code]
     whole = subprocess.run(
         [*command, str(tmp_path / "a")], capture_output=True, text=True, check=True
     )

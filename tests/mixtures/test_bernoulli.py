@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from bayespca import inference
 from bayespca.mixtures.bernoulli import data as bernoulli_data
-from bayespca.mixtures.bernoulli import fit as bernoulli_fit
 from bayespca.mixtures.bernoulli import posterior as bernoulli_posterior
 from bayespca.mixtures.bernoulli import step as bernoulli
-from bayespca.mixtures.bernoulli.data import Cells
+from bayespca.mixtures.bernoulli.data import BernoulliRows, bernoulli_rows
+from bayespca.mixtures.bernoulli.family import Bayes, BernoulliSums, MaximumLikelihood
+from bayespca.mixtures.bernoulli.fit import BernoulliModel
 from bayespca.mixtures.bernoulli.start import STARTS, with_given
-from bayespca.mixtures.bernoulli.step import Bayes, MaximumLikelihood, State, Sums, step
+from bayespca.mixtures.bernoulli.step import BernoulliState, step
 from oracles import bernoulli as oracle
 
 
@@ -31,13 +32,13 @@ def table(n, p, holes=0.0, seed=0):
 
 def cells(X, weights=None):
     seen = ~np.isnan(X)
-    return Cells(X == 1, None if seen.all() else seen, weights)
+    return BernoulliRows(X == 1, None if seen.all() else seen, weights)
 
 
 def sums_of(X, q):
     """As the state of a fit, by plain sums."""
     known = (~np.isnan(X)).astype(float)
-    return Sums(q.sum(axis=0), q.T @ np.nan_to_num(X), q.T @ known)
+    return BernoulliSums(q.sum(axis=0), q.T @ np.nan_to_num(X), q.T @ known)
 
 
 def responsibilities_of(X, K, seed=0):
@@ -52,7 +53,7 @@ class TestTinyProblems:
         begin = responsibilities_of(X, K)
         weights, means = oracle.em_update(X, begin)
         q = oracle.responsibilities(X, weights, means)
-        state, info = step(State(sums_of(X, begin)), cells(X), MaximumLikelihood())
+        state, info = step(BernoulliState(sums_of(X, begin)), cells(X), MaximumLikelihood())
         expected = sums_of(X, q)
         for name in ("sizes", "ones", "seen"):
             found, wanted = getattr(state.sums, name), getattr(expected, name)
@@ -71,19 +72,18 @@ class TestTinyProblems:
         weights, means = oracle.em_update(X, responsibilities_of(X, K))
         clusters = bernoulli_posterior.BernoulliClusters(weights, means, 0 * means)
         data = cells(X)
-        found = bernoulli_posterior.responsibilities(clusters, data.ones, data.seen)
+        found = bernoulli_posterior.responsibilities(clusters, data)
         assert found == pytest.approx(oracle.responsibilities(X, weights, means), rel=1e-12)
-        densities = bernoulli_posterior.log_density(clusters, data.ones, data.seen)
+        densities = bernoulli_posterior.log_density(clusters, data)
         _, wanted = oracle.posterior_of_assignments(X, weights, means)
         assert densities.sum() == pytest.approx(wanted, rel=1e-12)
 
     def test_vb_free_energy_is_its_definition(self, holes):
         X, K, family = table(6, 4, holes), 3, Bayes(0.4, 0.7, 1.3)
-        state = State(sums_of(X, responsibilities_of(X, K)))
+        state = BernoulliState(sums_of(X, responsibilities_of(X, K)))
         logs = family.logs(state.sums)
         data = cells(X)
-        x, known = data.values(slice(0, 6)), data.known(slice(0, 6))
-        q, _ = bernoulli.normalised(bernoulli.log_joint(x, known, logs))
+        q, _ = bernoulli.normalised(bernoulli.log_joint(data.values, data.known, logs))
         _, info = step(state, data, family)
         assert info.free_energy == pytest.approx(
             oracle.vb_free_energy(X, q, 0.4, 0.7, 1.3), rel=1e-12
@@ -93,7 +93,7 @@ class TestTinyProblems:
         X, K, family = table(6, 4, holes), 2, Bayes(0.5)
         run = inference.run(
             lambda state: step(state, cells(X), family),
-            State(sums_of(X, responsibilities_of(X, K))),
+            BernoulliState(sums_of(X, responsibilities_of(X, K))),
             max_iter=200,
             tol=1e-12,
         )
@@ -123,7 +123,7 @@ def test_the_free_energy_never_rises(seed, K, family, holes, init):
 def test_weights_count_rows(family):
     X = table(20, 5, 0.2)
     times = np.random.default_rng(1).integers(1, 4, size=20)
-    state = State(sums_of(X, responsibilities_of(X, 3)))
+    state = BernoulliState(sums_of(X, responsibilities_of(X, 3)))
     once, _ = step(state, cells(X, times.astype(float)), family)
     repeated, _ = step(state, cells(np.repeat(X, times, axis=0)), family)
     assert once.energy == pytest.approx(repeated.energy, rel=1e-12)
@@ -132,7 +132,7 @@ def test_weights_count_rows(family):
 
 def test_blocks_and_threads_do_not_matter(monkeypatch):
     X = table(500, 6, 0.2)
-    state = State(sums_of(X, responsibilities_of(X, 3)))
+    state = BernoulliState(sums_of(X, responsibilities_of(X, 3)))
     whole, _ = step(state, cells(X), Bayes(0.2))
     monkeypatch.setattr(bernoulli_data, "BLOCK", 6 * 64)
     parts, _ = step(state, cells(X), Bayes(0.2))
@@ -170,10 +170,9 @@ def test_vb_finds_the_number_of_clusters():
     means = rng.beta(0.5, 0.5, size=(5, 20))
     X = (rng.random((1000, 20)) < means[rng.integers(5, size=1000)]).astype(float)
     looping = inference.Looping(tol=1e-6, n_init=2, random_state=0)
-    data = cells(X)
+    data = bernoulli_rows(cells(X))
     for most in (8, 15):
-        options = bernoulli_fit.Options(most, Bayes(1 / most), looping=looping)
-        found = bernoulli_fit.fit(data.ones, data.seen, None, options)
+        found = inference.fit(BernoulliModel(most, Bayes(1 / most)), data, looping)
         assert found.posterior.weights.size == 5
         gaps = np.abs(found.posterior.means[:, None] - means).mean(axis=2)
         assert gaps.min(axis=0).max() < 0.05

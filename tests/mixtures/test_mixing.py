@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from bayespca import inference, mixtures
+from bayespca import inference
 from bayespca.mixtures.pca import start
 from bayespca.mixtures.pca import step as mixing
-from bayespca.mixtures.pca.cluster import Plan, updated
+from bayespca.mixtures.pca.cluster import ClusterPlan, updated
 from bayespca.mixtures.pca.data import gathered, prepared
+from bayespca.mixtures.pca.fit import mixture_model
 from bayespca.mixtures.pca.gaussian import Gaussian, expected, log_densities
-from bayespca.mixtures.pca.weights import Dirichlet, PointWeights
+from bayespca.mixtures.weights import Dirichlet, PointWeights
 from oracles.mixtures import conditional, free_energy, log_density_of_seen
 
 
@@ -34,7 +35,7 @@ def begun(X, K=3, method="evb", rank=None, weights=None, per_feature=False):
     data = prepared(X, weights)
     floor = 1e-6 * data.variances if per_feature else 1e-9
     prior = Dirichlet(1 / K) if method == "evb" else PointWeights()
-    model = mixing.Model(method, prior, floor)
+    model = mixing.MixtureProblem(method, prior, floor)
     whole = start.one_cluster(data, model, rank)
     state = start.by_k_means(data, model, (rank,) * K, whole, np.random.default_rng(0))
     return state, data, model
@@ -153,11 +154,11 @@ def test_wide_clusters_go_through_their_rows():
     rng = np.random.default_rng(5)
     X = 3 * np.outer(rng.normal(size=12), rng.normal(size=40)) + rng.normal(size=(12, 40))
     rows = gathered(X, rng.uniform(0.5, 1, 12))
-    wide = updated(rows, None, Plan("evb", None, 1e-9))
+    wide = updated(rows, None, ClusterPlan("evb", None, 1e-9))
     extra = gathered(
         np.vstack([X, np.zeros((40, 40))]), np.append(rows.weights, np.full(40, 1e-300))
     )
-    tall = updated(extra, None, Plan("evb", None, 1e-9))
+    tall = updated(extra, None, ClusterPlan("evb", None, 1e-9))
     assert wide.cluster.rank == 1
     assert wide.free_energy == pytest.approx(tall.free_energy, rel=1e-10)
 
@@ -171,8 +172,9 @@ def test_weights_of_one_cluster_cost_nothing(prior):
 
 def test_a_starved_cluster_goes_when_that_is_better():
     X = three_clusters(6)
-    looping = inference.Looping(random_state=0)
-    fitted = mixtures.fit(X, mixtures.Options((2,) * 25, "ml", init="k-means", looping=looping))
+    data = prepared(X, None)
+    model = mixture_model(data, ranks=(2,) * 25, method="ml", weights=PointWeights(), prune=False)
+    fitted = inference.fit(model, data, inference.Looping(random_state=0))
     assert len(fitted.counts) < 25
     assert "removed-clusters" in fitted.status
     assert fitted.counts.min() > 3

@@ -1,5 +1,1 @@
-"""Binary PCA."""
-
-from .posterior import BinaryPosterior
-
-__all__ = ["BinaryPosterior"]
+"""Binary PCA: low-rank logits of zeros and ones."""

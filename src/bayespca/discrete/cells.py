@@ -8,7 +8,7 @@ r(aᵢ) fulfils
 
 a cell is a measurement of z with precision ω and value τ/ω (Opper and Archambeau 2009; Knowles and
 Minka 2011). Sums over cells are products of ω with packed outer products, as those of masks are
-where noise is the same everywhere (`missing.rows`).
+where noise is the same everywhere (`lowrank.rows`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import numpy as np
 from bayespca.arrays.packing import unpacked
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.kernels import kernel_for
+from bayespca.sources.binary import BinaryCells
 
-from .data import Cells
 from .logistic import averages
 from .normals import Normals
 
@@ -49,7 +49,7 @@ class Sites:
             values[which] = other
 
 
-class Regressors(NamedTuple):
+class LogitRegressors(NamedTuple):
     """What rows need to know of columns: ⟨b̃⟩ (p, H + 1), and in columns packed ⟨b̃b̃ᵀ⟩."""
 
     b: FloatArray
@@ -62,18 +62,20 @@ class Regressors(NamedTuple):
         return self.second * np.where(i == j, 1.0, 2.0)[:, None]
 
 
-def regressors(columns: Normals) -> Regressors:
-    return Regressors(columns.mean, np.ascontiguousarray(columns.second.T))
+def regressors(columns: Normals) -> LogitRegressors:
+    return LogitRegressors(columns.mean, np.ascontiguousarray(columns.second.T))
 
 
-def moments(rows: Normals, second: FloatArray, given: Regressors) -> tuple[FloatArray, FloatArray]:
+def moments(
+    rows: Normals, second: FloatArray, given: LogitRegressors
+) -> tuple[FloatArray, FloatArray]:
     """Mean and variance of z in each cell; `second` is packed ⟨ããᵀ⟩."""
     H = rows.width
     m = rows.mean @ given.b[:, :H].T + given.b[:, H]
     return m, np.maximum(second @ given.doubled - m * m, 0.0)
 
 
-def sites(rows: Normals, second: FloatArray, given: Regressors, cells: Cells) -> Sites:
+def sites(rows: Normals, second: FloatArray, given: LogitRegressors, cells: BinaryCells) -> Sites:
     """What cells are like under the posterior of their rows and columns."""
     m, v = moments(rows, second, given)
     log_norm, probability, slope = averages(m, v)
@@ -84,7 +86,7 @@ def sites(rows: Normals, second: FloatArray, given: Regressors, cells: Cells) ->
     return Sites(omega, tau, cells.without_holes(x * m - log_norm))
 
 
-def rows_from(found: Sites, given: Regressors, prior: FloatArray, n_in_all: int) -> Normals:
+def rows_from(found: Sites, given: LogitRegressors, prior: FloatArray, n_in_all: int) -> Normals:
     """The posterior of rows whose cells are measurements τ/ω with precisions ω.
 
     `n_in_all` is the number of rows of all blocks, for which a compiled loop may be worth its time.

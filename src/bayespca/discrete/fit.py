@@ -14,37 +14,16 @@ from bayespca.inference.loop import Info, Run
 from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
 from bayespca.lowrank.factors import Factors, Prior
-from bayespca.sources.seen import Seen, seen_in
+from bayespca.sources.binary import BinaryCells, BoolArray
 from bayespca.spectrum.families import VB
 from bayespca.spectrum.records import Status
 from bayespca.spectrum.tolerances import GONE_OF_BITS
 
-from .data import BoolArray, Cells
+from .data import BinaryTable
 from .normals import Normals
 from .posterior import BinaryPosterior, from_factors
 from .start import random_start, start, with_one_more
-from .step import Problem, State, evaluated, step, without_components
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """The cells that take part, and how many values each row and column of the table has.
-
-    Rows and columns without any value take no part: for both the prior answers.
-    """
-
-    cells: Cells
-    seen: Seen
-
-
-def table(ones: BoolArray, seen: BoolArray | None) -> Table:
-    """A table of zeros and ones, `seen` where they are no holes."""
-    known = seen_in(seen, ones.shape)
-    if known.rows.all() and known.columns.all():
-        return Table(Cells(ones, seen), known)
-    assert seen is not None
-    part = np.ix_(known.rows, known.columns)
-    return Table(Cells(ones[part], seen[part]), known)
+from .step import BinaryProblem, BinaryState, evaluated, step, without_components
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +34,7 @@ class BinaryFit(Fit[BinaryPosterior]):
 
 
 @dataclass(frozen=True)
-class BinaryModel(Problem, Model[Table, State, BinaryPosterior]):
+class BinaryModel(BinaryProblem, Model[BinaryTable, BinaryState, BinaryPosterior]):
     """Logistic PCA that finds its rank; `init` as in `BinaryPCA`."""
 
     init: str = "closed"
@@ -64,47 +43,49 @@ class BinaryModel(Problem, Model[Table, State, BinaryPosterior]):
     def has_one_start(self) -> bool:
         return self.init == "closed"
 
-    def start(self, data: Table, rng: np.random.Generator) -> State:
+    def start(self, data: BinaryTable, rng: np.random.Generator) -> BinaryState:
         if self.has_one_start:
             return start(data.cells, self)
         return random_start(data.cells, self, rng)
 
-    def step(self, state: State, data: Table) -> tuple[State, Info]:
+    def step(self, state: BinaryState, data: BinaryTable) -> tuple[BinaryState, Info]:
         return step(state, data.cells, self)
 
-    def digests(self, data: Table) -> Sequence[Any]:
+    def digests(self, data: BinaryTable) -> Sequence[Any]:
         return [data.cells.ones, data.cells.seen]
 
-    def moves(self, data: Table) -> Sequence[Move[State]]:
+    def moves(self, data: BinaryTable) -> Sequence[Move[BinaryState]]:
         return [Move(partial(self._less, data=data.cells), partial(self._more, data=data.cells))]
 
-    def _less(self, state: State, data: Cells) -> State | None:
+    def _less(self, state: BinaryState, data: BinaryCells) -> BinaryState | None:
         return evaluated(without_components(state, 1), data, self) if state.rank else None
 
-    def _more(self, state: State, data: Cells) -> State | None:
+    def _more(self, state: BinaryState, data: BinaryCells) -> BinaryState | None:
         return with_one_more(state, data) if state.rank < self.most else None
 
-    def posterior(self, state: State, data: Table) -> BinaryPosterior:
+    def posterior(self, state: BinaryState, data: BinaryTable) -> BinaryPosterior:
         columns = _for_all_columns(state, data.seen.columns)
         return from_factors(state.rows, columns, state.prior)
 
-    def status(self, state: State, data: Table) -> Status:
+    def status(self, state: BinaryState, data: BinaryTable) -> Status:
         return data.seen.emptiness
 
     def described(
-        self, found: Fit[BinaryPosterior], run: Run[State], data: Table
+        self, found: Fit[BinaryPosterior], run: Run[BinaryState], data: BinaryTable
     ) -> Fit[BinaryPosterior]:
         return extended(found, BinaryFit, n_samples=data.seen.in_rows.size)
 
 
-def binary_model(data: Table, *, n_components: int | None, init: str = "closed") -> BinaryModel:
+def binary_model(
+    data: BinaryTable, *, n_components: int | None, init: str = "closed"
+) -> BinaryModel:
     """The model of a table, with as many components as its size allows."""
     n, p = data.cells.shape
     most = max(min(n, p) - 1, 0) if n_components is None else min(n_components, n, p)
     return BinaryModel(Factors((p, n), VB, Prior("learned"), GONE_OF_BITS), most, init)
 
 
-def _for_all_columns(state: State, live: BoolArray) -> Normals:
+def _for_all_columns(state: BinaryState, live: BoolArray) -> Normals:
     """Nothing is known of a column without values but its prior."""
     prior = np.append(state.prior, state.spread)
     mean = np.zeros((live.size, prior.size))

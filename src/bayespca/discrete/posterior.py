@@ -10,9 +10,10 @@ import numpy as np
 
 from bayespca.arrays.packing import are_covariances, packed
 from bayespca.arrays.types import FloatArray, Matrices, Matrix, Vector
+from bayespca.sources.binary import BinaryCells
 
 from .cells import Sites, moments, regressors, sites
-from .data import Cells
+from .data import row_blocks
 from .logistic import averages
 from .normals import Normals
 from .step import improved_rows
@@ -98,7 +99,7 @@ def loading_std(posterior: BinaryPosterior) -> FloatArray:
 # --- rows --------------------------------------------------------------------------------------
 
 
-def scores(posterior: BinaryPosterior, data: Cells) -> tuple[FloatArray, FloatArray]:
+def scores(posterior: BinaryPosterior, data: BinaryCells) -> tuple[FloatArray, FloatArray]:
     """Posterior means of the scores of rows, and their standard deviations."""
     M = posterior.basis
     parts = [
@@ -109,7 +110,7 @@ def scores(posterior: BinaryPosterior, data: Cells) -> tuple[FloatArray, FloatAr
     return means, np.sqrt(variances)
 
 
-def probabilities(posterior: BinaryPosterior, data: Cells) -> FloatArray:
+def probabilities(posterior: BinaryPosterior, data: BinaryCells) -> FloatArray:
     """⟨σ(z)⟩ of each cell, from the cells of its row that are there."""
     given = regressors(posterior.columns)
 
@@ -119,7 +120,7 @@ def probabilities(posterior: BinaryPosterior, data: Cells) -> FloatArray:
     return np.concatenate([of_block(found.rows) for found in _by_block(posterior, data)])
 
 
-def log_density(posterior: BinaryPosterior, data: Cells) -> FloatArray:
+def log_density(posterior: BinaryPosterior, data: BinaryCells) -> FloatArray:
     """The bound on log p(x) of each row, of the cells that are there."""
     parts = [
         found.sites.log_likelihood.sum(axis=1) - found.rows.energies(posterior.prior)
@@ -134,17 +135,17 @@ def at_scores(posterior: BinaryPosterior, T: FloatArray) -> FloatArray:
     return np.asarray(averages(z, np.zeros_like(z)).probability)
 
 
-class _Found(NamedTuple):
+class _SettledRows(NamedTuple):
     rows: Normals
     sites: Sites
 
 
-def _by_block(posterior: BinaryPosterior, data: Cells) -> Iterator[_Found]:
-    for rows in data.blocks:
+def _by_block(posterior: BinaryPosterior, data: BinaryCells) -> Iterator[_SettledRows]:
+    for rows in row_blocks(data):
         yield _settled(posterior, data.part(rows), data.shape[0])
 
 
-def _settled(posterior: BinaryPosterior, cells: Cells, n_in_all: int) -> _Found:
+def _settled(posterior: BinaryPosterior, cells: BinaryCells, n_in_all: int) -> _SettledRows:
     """The posterior of rows given that of columns, from the prior by steps that lead down."""
     given, prior, n = regressors(posterior.columns), posterior.prior, cells.shape[0]
     cov = np.repeat(packed(np.diag(prior))[None, :], n, axis=0)
@@ -165,4 +166,4 @@ def _settled(posterior: BinaryPosterior, cells: Cells, n_in_all: int) -> _Found:
         going = going[fallen]
         if not going.size:
             break
-    return _Found(rows, found)
+    return _SettledRows(rows, found)

@@ -10,11 +10,11 @@ from bayespca.arrays.packing import packed
 from bayespca.arrays.signs import fixed_signs
 from bayespca.arrays.types import FloatArray
 from bayespca.engines.decomposing import decompose
+from bayespca.sources.binary import BinaryCells
 from bayespca.spectrum.solving import solve
 
-from .data import Cells
 from .normals import Normals
-from .step import Problem, State, evaluated_all
+from .step import BinaryProblem, BinaryState, evaluated_all
 
 # Components beyond those that the closed form keeps, and how many it may keep, as a multiple of
 # those that it is sure of and some more.
@@ -24,21 +24,23 @@ TIMES, SOME = 3, 10
 LEAST = 1e-3
 
 
-def start(data: Cells, problem: Problem) -> State:
+def start(data: BinaryCells, problem: BinaryProblem) -> BinaryState:
     """Components of (x − x̄)/√(x̄(1 − x̄)), whose noise has variance 1 where z is near its mean."""
     mean, slope = _mean_and_slope(data)
-    Y = data.without_holes(data.values - data.shares) / np.sqrt(slope)
+    Y = data.without_holes(data.values - _shares(data)) / np.sqrt(slope)
     right, strength = _components(Y, problem.most)
     return _state(data, (right * strength[:, None] / np.sqrt(slope)).T, mean)
 
 
-def random_start(data: Cells, problem: Problem, rng: np.random.Generator) -> State:
+def random_start(
+    data: BinaryCells, problem: BinaryProblem, rng: np.random.Generator
+) -> BinaryState:
     """All components that there may be, from normal draws."""
     b = rng.normal(size=(data.shape[1], problem.most)) / np.sqrt(max(problem.most, 1))
     return _state(data, b, _mean_and_slope(data)[0])
 
 
-def with_one_more(state: State, data: Cells) -> State:
+def with_one_more(state: BinaryState, data: BinaryCells) -> BinaryState:
     """One more component: the strongest of where cells pull their z."""
     H, n = state.rank, data.shape[0]
     given = state.columns.mean
@@ -63,7 +65,7 @@ def with_one_more(state: State, data: Cells) -> State:
     )
 
 
-def _state(data: Cells, b: FloatArray, mean: FloatArray) -> State:
+def _state(data: BinaryCells, b: FloatArray, mean: FloatArray) -> BinaryState:
     """Loadings as given, and scores as they are before rows are seen."""
     n, H = data.shape[0], b.shape[1]
     # A and B have one size: a of variance s where b has mean square s.
@@ -72,7 +74,7 @@ def _state(data: Cells, b: FloatArray, mean: FloatArray) -> State:
     cov = np.broadcast_to(packed(np.diag(size)), (n, H * (H + 1) // 2))
     rows = Normals(np.zeros((n, H)), cov, np.full(n, np.log(size).sum()))
     spread = max(float((mean**2).mean()), 0.1)
-    return State(rows, columns, size, spread, evaluated_all(rows, columns, data))
+    return BinaryState(rows, columns, size, spread, evaluated_all(rows, columns, data))
 
 
 def _points(b: FloatArray) -> Normals:
@@ -81,10 +83,16 @@ def _points(b: FloatArray) -> Normals:
     return Normals(b, np.zeros((p, width * (width + 1) // 2)), np.full(p, -np.inf))
 
 
-def _mean_and_slope(data: Cells) -> tuple[FloatArray, FloatArray]:
+def _mean_and_slope(data: BinaryCells) -> tuple[FloatArray, FloatArray]:
     """logit and variance of the share of ones in each column."""
-    shares = data.shares
+    shares = _shares(data)
     return np.log(shares / (1 - shares)), shares * (1 - shares)
+
+
+def _shares(data: BinaryCells) -> FloatArray:
+    """Share of ones in each column, with half a cell of each kind added."""
+    counts = len(data.ones) if data.seen is None else data.seen.sum(axis=0)
+    return np.asarray((data.ones.sum(axis=0) + 0.5) / (counts + 1.0))
 
 
 def _components(Y: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:

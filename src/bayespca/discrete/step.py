@@ -20,26 +20,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Info
 from bayespca.lowrank.factors import Factors
+from bayespca.sources.binary import BinaryCells, BoolArray
 from bayespca.spectrum.tolerances import CALM, LEAST_SPREAD
 
-from .cells import Regressors, Sites, columns_precision, regressors, rows_from, sites, split
-from .data import Cells
+from .cells import LogitRegressors, Sites, columns_precision, regressors, rows_from, sites, split
+from .data import row_blocks
 from .normals import Normals, from_precisions
-
-BoolArray = NDArray[np.bool_]
 
 # How often a step that leads up is halved before it is given up.
 HALVINGS = 6
 
 
 @dataclass(frozen=True)
-class Problem:
+class BinaryProblem:
     """What is to be solved: priors of A and B, the number of components at most."""
 
     factors: Factors
@@ -47,7 +45,7 @@ class Problem:
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class BinaryState:
     """All that the next sweep needs.
 
     `rows` and `columns` are the posteriors of A (n rows) and of (B, μ) (p rows), `prior` the
@@ -68,7 +66,7 @@ class State:
         return int(self.prior.size)
 
 
-def step(state: State, data: Cells, problem: Problem) -> tuple[State, Info]:
+def step(state: BinaryState, data: BinaryCells, problem: BinaryProblem) -> tuple[BinaryState, Info]:
     """Rows, columns, the best coordinates and priors; when little changes, components that pay."""
     new = _settled(_with_rows_and_columns(state, data), problem)
     new = with_energy(new)
@@ -80,7 +78,7 @@ def step(state: State, data: Cells, problem: Problem) -> tuple[State, Info]:
 # --- rows and columns --------------------------------------------------------------------------
 
 
-def _with_rows_and_columns(state: State, data: Cells) -> State:
+def _with_rows_and_columns(state: BinaryState, data: BinaryCells) -> BinaryState:
     given = regressors(state.columns)
     found = Sites(*(np.empty(data.shape) for _ in range(3)))
 
@@ -92,7 +90,7 @@ def _with_rows_and_columns(state: State, data: Cells) -> State:
         found.put(rows, like)
         return new, columns_precision(like, new, second)
 
-    parts = list(in_turn(work, data.blocks))
+    parts = list(in_turn(work, row_blocks(data)))
     rows = _joined([normals for normals, _ in parts])
     sums = np.sum([part for _, part in parts], axis=0)
     prior = np.append(state.prior, state.spread)
@@ -105,9 +103,9 @@ def _with_rows_and_columns(state: State, data: Cells) -> State:
 def improved_rows(
     rows: Normals,
     before: Sites,
-    given: Regressors,
+    given: LogitRegressors,
     prior: FloatArray,
-    cells: Cells,
+    cells: BinaryCells,
     n_in_all: int,
 ) -> tuple[Normals, FloatArray, Sites]:
     """Rows with a lower free energy, or as they were; packed ⟨ããᵀ⟩, and what cells are like."""
@@ -124,19 +122,24 @@ def improved_rows(
 
 
 def _improved_columns(
-    columns: Normals, new: Normals, rows: Normals, before: Sites, prior: FloatArray, data: Cells
+    columns: Normals,
+    new: Normals,
+    rows: Normals,
+    before: Sites,
+    prior: FloatArray,
+    data: BinaryCells,
 ) -> tuple[Normals, Sites]:
     """Columns with a lower free energy, or as they were, and what cells are like then."""
 
     def evaluated(some: Normals, which: BoolArray) -> Sites:
-        return evaluated_all(rows, some, data.columns(which)).turned
+        return evaluated_all(rows, some, data.part((slice(None), which))).turned
 
     after = evaluated_all(rows, new, data)
     new = _descended(columns, new, before.turned, after.turned, prior, evaluated)
     return new, after
 
 
-def evaluated_all(rows: Normals, columns: Normals, data: Cells) -> Sites:
+def evaluated_all(rows: Normals, columns: Normals, data: BinaryCells) -> Sites:
     """What all cells are like."""
     given, found = regressors(columns), Sites(*(np.empty(data.shape) for _ in range(3)))
 
@@ -144,7 +147,7 @@ def evaluated_all(rows: Normals, columns: Normals, data: Cells) -> Sites:
         some = rows[block]
         found.put(block, sites(some, some.second_with_one, given, data.part(block)))
 
-    list(in_turn(work, data.blocks))
+    list(in_turn(work, row_blocks(data)))
     return found
 
 
@@ -187,7 +190,7 @@ def _joined(parts: list[Normals]) -> Normals:
 # --- coordinates and priors --------------------------------------------------------------------
 
 
-def _settled(state: State, problem: Problem) -> State:
+def _settled(state: BinaryState, problem: BinaryProblem) -> BinaryState:
     """In the best coordinates with the best priors: (A − m)·R, B·R⁻ᵀ and μ + B·m."""
     H = state.rank
     shift = _best_shift(state)
@@ -203,14 +206,14 @@ def _settled(state: State, problem: Problem) -> State:
     return _with_best_priors(replace(state, rows=rows, columns=columns), problem)
 
 
-def _with_best_priors(state: State, problem: Problem) -> State:
+def _with_best_priors(state: BinaryState, problem: BinaryProblem) -> BinaryState:
     squares = state.columns.squares.sum(axis=0)
     prior, _ = problem.factors.priors(state.rows.squares.sum(axis=0), squares[:-1])
     spread = max(float(squares[-1]) / len(state.columns.mean), LEAST_SPREAD)
     return replace(state, prior=prior, spread=spread)
 
 
-def _best_shift(state: State) -> FloatArray:
+def _best_shift(state: BinaryState) -> FloatArray:
     """m that minimises Σᵢ⟨(aᵢ − m)ᵀ(aᵢ − m)/c²⟩ + Σⱼ⟨(μⱼ + bⱼᵀm)²⟩/v: what A gives to μ."""
     H, n = state.rank, len(state.rows.mean)
     second = _sum_of_second(state.columns)
@@ -226,7 +229,7 @@ def _sum_of_second(normals: Normals) -> FloatArray:
 # --- the free energy, and components that go ---------------------------------------------------
 
 
-def with_energy(state: State) -> State:
+def with_energy(state: BinaryState) -> BinaryState:
     """F = −Σ⟨log p(x | z)⟩ + KL(r(A)‖prior) + KL(r(B, μ)‖prior)"""
     of_rows = state.rows.energies(state.prior).sum()
     of_columns = state.columns.energies(np.append(state.prior, state.spread)).sum()
@@ -234,7 +237,7 @@ def with_energy(state: State) -> State:
     return replace(state, energy=float(energy))
 
 
-def _without_weakest(state: State, data: Cells, problem: Problem) -> State:
+def _without_weakest(state: BinaryState, data: BinaryCells, problem: BinaryProblem) -> BinaryState:
     """Without the last components if the free energy is lower, computed in full.
 
     Twice as many are tried each time that it was.
@@ -246,13 +249,13 @@ def _without_weakest(state: State, data: Cells, problem: Problem) -> State:
     return replace(state, batch=1)
 
 
-def evaluated(state: State, data: Cells, problem: Problem) -> State:
+def evaluated(state: BinaryState, data: BinaryCells, problem: BinaryProblem) -> BinaryState:
     """With the cells, the priors and the free energy that belong to its posterior."""
     found = evaluated_all(state.rows, state.columns, data)
     return with_energy(_with_best_priors(replace(state, found=found), problem))
 
 
-def without_components(state: State, count: int) -> State:
+def without_components(state: BinaryState, count: int) -> BinaryState:
     """Without the last components; the others, and the cells, are left as they are."""
     keep = np.arange(state.rank - count)
     return replace(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
@@ -11,31 +11,22 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
 from bayespca.arrays.types import FloatArray
+from bayespca.inference.result import Fit
+from bayespca.sources.binary import BinaryCells, BoolArray
 from bayespca.sources.data import Features
 
 from . import _input, _validation
 
-BoolArray = NDArray[np.bool_]
-
 
 @dataclass(frozen=True, eq=False)
-class Binary:
-    """Which cells are 1, and which are no holes (None: all are there); the type of the table, and
-    its columns.
-    """
+class BinaryData(BinaryCells):
+    """A table of zeros and ones, its columns, and the type that answers about it have."""
 
-    ones: BoolArray
-    seen: BoolArray | None
-    dtype: np.dtype[Any]
-    features: Features
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        n, p = self.ones.shape
-        return n, p
+    features: Features = field(kw_only=True)
+    dtype: np.dtype[Any] = field(kw_only=True)
 
 
-def read(estimator: Any, X: Any, *, reset: bool) -> Binary:
+def read(estimator: Any, X: Any, *, reset: bool) -> BinaryData:
     """A table of 0, 1 and NaN, or of any numbers with a threshold in `binarize`.
 
     Booleans, whole numbers and floats of any size; masked cells and NaN are holes.
@@ -52,7 +43,7 @@ def read(estimator: Any, X: Any, *, reset: bool) -> Binary:
     seen = ~np.isnan(X) if X.dtype.kind == "f" else np.ones(0, dtype=np.bool_)
     holes = None if seen.all() else seen
     ones = _ones(X, holes, estimator.binarize, features)
-    return Binary(ones, holes, _kept_type(X.dtype), features)
+    return BinaryData(ones, holes, dtype=_kept_type(X.dtype), features=features)
 
 
 def _kept_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -85,13 +76,13 @@ def _wrong_value(X: NDArray[Any], wrong: BoolArray, features: Features) -> str:
     )
 
 
-def check_any_value(data: Binary) -> None:
+def check_any_value(data: BinaryCells) -> None:
     """Raise where all cells are holes."""
     if data.seen is not None and not data.seen.any():
         raise ValueError(f"Input X has no value at all: its {data.seen.size} cells are NaN.")
 
 
-def checked_weights(sample_weight: Any, data: Binary) -> FloatArray | None:
+def checked_weights(sample_weight: Any, data: BinaryCells) -> FloatArray | None:
     """Weights of rows as numbers; None where there are none."""
     if sample_weight is None:
         return None
@@ -103,7 +94,19 @@ def checked_weights(sample_weight: Any, data: Binary) -> FloatArray | None:
     return weights
 
 
-def filled(X: Binary, probabilities: FloatArray, kind: str) -> NDArray[Any]:
+def report(estimator: Any, fitted: Fit[Any], data: BinaryCells, found: str, seconds: float) -> None:
+    """Warn of sweeps that ended early, and print what was found if `verbose` asks for it."""
+    if not fitted.converged and fitted.trace is not None:
+        _validation.warn_of_early_end(fitted.trace, "the free energy still fell")
+    if estimator.verbose:
+        n, p = data.shape
+        print(
+            f"bayespca: {n}×{p}, {found}, free energy {fitted.free_energy:.6g} after "
+            f"{fitted.n_iter} sweeps, {seconds:.2f} s"
+        )
+
+
+def filled(X: BinaryData, probabilities: FloatArray, kind: str) -> NDArray[Any]:
     """The table with its holes filled by probabilities of 1, or by the more probable value."""
     _validation.choose("kind", kind, ("probability", "value"))
     found = probabilities > 0.5 if kind == "value" else probabilities

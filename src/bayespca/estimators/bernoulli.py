@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -14,10 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
 from bayespca.arrays.types import FloatArray
-from bayespca.mixtures.bernoulli import fit as model
 from bayespca.mixtures.bernoulli import posterior as read
+from bayespca.mixtures.bernoulli.data import bernoulli_rows
+from bayespca.mixtures.bernoulli.family import Bayes, BernoulliFamily, MaximumLikelihood
+from bayespca.mixtures.bernoulli.fit import BernoulliModel
+from bayespca.mixtures.bernoulli.posterior import BernoulliClusters
 from bayespca.mixtures.bernoulli.start import STARTS
-from bayespca.mixtures.bernoulli.step import Bayes, Family, MaximumLikelihood
+from bayespca.sources.binary import BinaryCells
 
 from . import _binary, _input, _validation
 
@@ -65,8 +69,12 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
         of each cluster. Only with ``method="vb"``.
     binarize : float, optional
         Values above it count as 1, others as 0. By default data must be 0 and 1.
+    checkpoint : path, optional
+        A file from which a fit that was broken off goes on, as in `BayesianPCA`.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the starts, and of `sample`.
+    verbose : bool, default=False
+        Whether `fit` prints a line about what it did.
 
     Attributes
     ----------
@@ -117,7 +125,9 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
         ones_prior: float | None = None,
         zeros_prior: float | None = None,
         binarize: float | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.n_components = n_components
         self.method = method
@@ -131,7 +141,9 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
         self.ones_prior = ones_prior
         self.zeros_prior = zeros_prior
         self.binarize = binarize
+        self.checkpoint = checkpoint
         self.random_state = random_state
+        self.verbose = verbose
 
     # --- fitting -------------------------------------------------------------------------------
 
@@ -147,37 +159,36 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
 
         `callback` is as in `BayesianPCA`. If anything goes wrong the estimator is left as it was.
         """
+        start = time.perf_counter()
         data = _binary.read(self, X, reset=True)
         _binary.check_any_value(data)
         weights = _binary.checked_weights(sample_weight, data)
-        options = self._options(data, weights, callback)
-        fitted = model.fit(data.ones, data.seen, weights, options)
+        model, rows = self._model(data, weights), bernoulli_rows(data, weights)
+        fitted = inference.fit(model, rows, _validation.looping(self, callback))
         self._store(fitted, data)
-        if not fitted.converged:
-            _validation.warn_of_early_end(fitted.trace, "the free energy still fell")
+        seconds = time.perf_counter() - start
+        found = f"{self.method}: {self.n_components_} clusters"
+        _binary.report(self, fitted, data, found, seconds)
         return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> NDArray[np.intp]:
         """Fit the mixture, and give the most probable cluster of each row."""
         return self.fit(X, y, sample_weight).predict(X)
 
-    def _options(
-        self, data: _binary.Binary, weights: FloatArray | None, callback: Any
-    ) -> model.Options:
+    def _model(self, data: BinaryCells, weights: FloatArray | None) -> BernoulliModel:
         _validation.choose("method", self.method, ("em", "vb"))
         _validation.choose("init_params", self.init_params, tuple(STARTS))
         _validation.check_looping(self)
         K = self._checked_components(data, weights)
-        return model.Options(
+        return BernoulliModel(
             n_components=K,
             family=self._family(K),
             init_params=self.init_params,
             weights_init=_checked_weights_init(self.weights_init, K),
             means_init=_checked_means_init(self.means_init, (K, data.shape[1])),
-            looping=_validation.looping(self, callback),
         )
 
-    def _family(self, K: int) -> Family:
+    def _family(self, K: int) -> BernoulliFamily:
         names = ("weight_concentration_prior", "ones_prior", "zeros_prior")
         given = {name: getattr(self, name) for name in names}
         for name, value in given.items():
@@ -198,7 +209,7 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
             )
         )
 
-    def _checked_components(self, data: _binary.Binary, weights: FloatArray | None) -> int:
+    def _checked_components(self, data: BinaryCells, weights: FloatArray | None) -> int:
         K = self.n_components
         if not isinstance(K, Integral) or K < 1:
             raise ValueError(f"n_components must be a whole number of at least 1, got {K!r}.")
@@ -213,7 +224,7 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
             )
         return int(K)
 
-    def _store(self, fitted: model.Fit, data: _binary.Binary) -> None:
+    def _store(self, fitted: inference.Fit[BernoulliClusters], data: _binary.BinaryData) -> None:
         clusters = fitted.posterior
         attributes = {
             "weights_": clusters.weights,
@@ -224,7 +235,7 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
             "lower_bound_": -fitted.free_energy,
             "trace_": fitted.trace,
             "converged_": fitted.converged,
-            "n_iter_": len(fitted.trace),
+            "n_iter_": fitted.n_iter,
             "status_": fitted.status,
             "posterior_": clusters,
         }
@@ -236,7 +247,7 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> FloatArray:
         """Probability of each cluster for each row, from the cells that are there."""
         data = self._read(X)
-        return read.responsibilities(self.posterior_, data.ones, data.seen)
+        return read.responsibilities(self.posterior_, data)
 
     def predict(self, X: Any) -> NDArray[np.intp]:
         """The most probable cluster of each row."""
@@ -248,7 +259,7 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
         With ``kind="value"`` holes are filled by 0 or 1, whichever is more probable.
         """
         data = self._read(X)
-        found = read.probabilities(self.posterior_, data.ones, data.seen)
+        found = read.probabilities(self.posterior_, data)
         return _binary.filled(data, found, kind)
 
     # --- densities -----------------------------------------------------------------------------
@@ -259,7 +270,7 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
         With ``method="vb"`` under the posterior predictive distribution.
         """
         data = self._read(X)
-        return read.log_density(self.posterior_, data.ones, data.seen)
+        return read.log_density(self.posterior_, data)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of `score_samples`."""
@@ -297,7 +308,7 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
 
         save(self, path)
 
-    def _read(self, X: Any) -> _binary.Binary:
+    def _read(self, X: Any) -> _binary.BinaryData:
         check_is_fitted(self)
         return _binary.read(self, X, reset=False)
 

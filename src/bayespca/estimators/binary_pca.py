@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any, Self
 
 from numpy.typing import NDArray
@@ -15,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
 from bayespca.discrete import posterior as read
-from bayespca.discrete.data import Cells
-from bayespca.discrete.fit import binary_model, table
+from bayespca.discrete.data import binary_table
+from bayespca.discrete.fit import binary_model
 from bayespca.discrete.posterior import BinaryPosterior
 
 from . import _binary, _input, _validation
@@ -47,8 +48,12 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Number of random starts, with ``init="random"``; the lowest free energy wins.
     binarize : float, optional
         Values above it count as 1, others as 0. By default data must be 0 and 1.
+    checkpoint : path, optional
+        A file from which a fit that was broken off goes on, as in `BayesianPCA`.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the random starts.
+    verbose : bool, default=False
+        Whether `fit` prints a line about what it did.
 
     Attributes
     ----------
@@ -96,7 +101,9 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         tol: float = 1e-6,
         n_init: int = 1,
         binarize: float | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.n_components = n_components
         self.init = init
@@ -104,7 +111,9 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.tol = tol
         self.n_init = n_init
         self.binarize = binarize
+        self.checkpoint = checkpoint
         self.random_state = random_state
+        self.verbose = verbose
 
     # --- fitting -------------------------------------------------------------------------------
 
@@ -113,15 +122,16 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
         If anything goes wrong the estimator is left as it was.
         """
+        start = time.perf_counter()
         cap = self._checked_cap()
         data = _binary.read(self, X, reset=True)
         _binary.check_any_value(data)
-        cells = table(data.ones, data.seen)
-        model = binary_model(cells, n_components=cap, init=self.init)
-        fitted = inference.fit(model, cells, _validation.looping(self, callback))
+        table = binary_table(data)
+        model = binary_model(table, n_components=cap, init=self.init)
+        fitted = inference.fit(model, table, _validation.looping(self, callback))
         self._store(fitted, data)
-        if not fitted.converged and fitted.trace is not None:
-            _validation.warn_of_early_end(fitted.trace, "the free energy still fell")
+        seconds = time.perf_counter() - start
+        _binary.report(self, fitted, data, f"binary: rank {self.n_components_}", seconds)
         return self
 
     def _checked_cap(self) -> int | None:
@@ -134,7 +144,7 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             )
         return _validation.checked_n_components(self.n_components, "vb")
 
-    def _store(self, fitted: inference.Fit[BinaryPosterior], data: _binary.Binary) -> None:
+    def _store(self, fitted: inference.Fit[BinaryPosterior], data: _binary.BinaryData) -> None:
         """Set every fitted attribute at once, when nothing can fail any more."""
         posterior = fitted.posterior
         attributes = {
@@ -163,7 +173,7 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         In the coordinates of the orthonormal components, from the cells that are there.
         """
         data = self._read(X)
-        T, std = read.scores(self.posterior_, _cells(data))
+        T, std = read.scores(self.posterior_, data)
         T, std = T.astype(data.dtype), std.astype(data.dtype)
         return (T, std) if return_std else T
 
@@ -181,7 +191,7 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Scores, loadings and means are averaged over.
         """
         data = self._read(X)
-        return read.probabilities(self.posterior_, _cells(data)).astype(data.dtype)
+        return read.probabilities(self.posterior_, data).astype(data.dtype)
 
     def impute(self, X: Any, kind: str = "probability") -> NDArray[Any]:
         """Rows with their holes (NaN) filled by the probability of 1; other cells stay.
@@ -189,14 +199,14 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         With ``kind="value"`` holes are filled by 0 or 1, whichever is more probable.
         """
         data = self._read(X)
-        return _binary.filled(data, read.probabilities(self.posterior_, _cells(data)), kind)
+        return _binary.filled(data, read.probabilities(self.posterior_, data), kind)
 
     # --- densities -----------------------------------------------------------------------------
 
     def score_samples(self, X: Any) -> NDArray[Any]:
         """The bound on the log probability of each row, of the cells that are there."""
         data = self._read(X)
-        return read.log_density(self.posterior_, _cells(data))
+        return read.log_density(self.posterior_, data)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of `score_samples`."""
@@ -210,7 +220,7 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
         save(self, path)
 
-    def _read(self, X: Any) -> _binary.Binary:
+    def _read(self, X: Any) -> _binary.BinaryData:
         check_is_fitted(self)
         return _binary.read(self, X, reset=False)
 
@@ -226,7 +236,3 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _cells(data: _binary.Binary) -> Cells:
-    return Cells(data.ones, data.seen)

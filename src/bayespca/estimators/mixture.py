@@ -18,8 +18,12 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from bayespca import inference, mixtures
+from bayespca import inference
 from bayespca.mixtures.pca import posterior as read
+from bayespca.mixtures.pca.data import MixtureData, prepared
+from bayespca.mixtures.pca.fit import MixtureModel, mixture_model
+from bayespca.mixtures.pca.posterior import MixturePosterior
+from bayespca.mixtures.weights import Dirichlet, PointWeights
 from bayespca.sources.data import Data
 
 from . import _input, _validation
@@ -170,7 +174,10 @@ class PCAMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin
         _input.check_every_column(data)
         values = data.values
         weights = _weights(sample_weight, values)
-        fitted = mixtures.fit(values, self._options(values, weights, callback), weights)
+        ranks, choose = self._ranks(values, weights)
+        rows = prepared(values, weights)
+        model = self._model(rows, ranks, choose)
+        fitted = inference.fit(model, rows, _validation.looping(self, callback))
         self._store(fitted, data)
         self._report(fitted, values, time.perf_counter() - start)
         return self
@@ -186,22 +193,28 @@ class PCAMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin
         _validation.check_looping(self)
         _validation.check_concentration(self.weight_concentration, self.method)
 
-    def _options(
-        self, X: Array, weights: Array, callback: inference.Callback | None
-    ) -> mixtures.Options:
+    def _ranks(self, X: Array, weights: Array) -> tuple[tuple[int | None, ...], bool]:
+        """The largest rank of each cluster, and whether the number of clusters is chosen."""
         n_rows = int(np.count_nonzero((weights > 0) & ~np.isnan(X).all(axis=1)))
         K, choose = _validation.checked_clusters(self.n_components, self.max_components, n_rows)
-        return mixtures.Options(
-            ranks=_validation.checked_ranks(self.rank, self.method, K, choose),
+        return _validation.checked_ranks(self.rank, self.method, K, choose), choose
+
+    def _model(
+        self, data: MixtureData, ranks: tuple[int | None, ...], choose: bool
+    ) -> MixtureModel:
+        given = self.weight_concentration
+        prior = Dirichlet(1 / len(ranks) if given is None else given)
+        return mixture_model(
+            data,
+            ranks=ranks,
             method=self.method,
-            choose=choose,
-            init=self.init,
+            weights=PointWeights() if self.method == "ml" else prior,
             per_feature=self.noise == "per-feature",
-            concentration=self.weight_concentration,
-            looping=_validation.looping(self, callback),
+            choose=choose,
+            prune=self.init == "pruned" and not choose,
         )
 
-    def _store(self, fitted: mixtures.Fit, data: Data) -> None:
+    def _store(self, fitted: inference.Fit[MixturePosterior], data: Data) -> None:
         """Set every fitted attribute at once, when nothing can fail any more."""
         dtype = data.dtype
         posterior = fitted.posterior
@@ -217,24 +230,25 @@ class PCAMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin
             "lower_bound_": -fitted.free_energy,
             "trace_": fitted.trace,
             "converged_": fitted.converged,
-            "n_iter_": len(fitted.trace),
+            "n_iter_": fitted.n_iter,
             "status_": fitted.status,
             "posterior_": posterior,
         }
         self.__dict__.pop("feature_names_in_", None)
         self.__dict__.update(attributes, **_input.attributes_of(data.features))
 
-    def _report(self, fitted: mixtures.Fit, X: Array, seconds: float) -> None:
-        if not fitted.converged:
+    def _report(self, fitted: inference.Fit[MixturePosterior], X: Array, seconds: float) -> None:
+        if not fitted.converged and fitted.trace is not None:
             _validation.warn_of_early_end(fitted.trace, "the free energy still fell")
         if "all-clusters" in fitted.status:
             warnings.warn(str(fitted.status), RankWarning, stacklevel=3)
         if self.verbose:
             n, p = X.shape
+            ranks = fitted.posterior.ranks
             print(
-                f"bayespca: {n}×{p}, {self.method}: {len(fitted.counts)} clusters of ranks "
-                f"{', '.join(map(str, fitted.posterior.ranks))}, free energy "
-                f"{fitted.free_energy:.6g} after {len(fitted.trace)} sweeps, {seconds:.2f} s"
+                f"bayespca: {n}×{p}, {self.method}: {len(ranks)} clusters of ranks "
+                f"{', '.join(map(str, ranks))}, free energy "
+                f"{fitted.free_energy:.6g} after {fitted.n_iter} sweeps, {seconds:.2f} s"
             )
 
     # --- clusters ------------------------------------------------------------------------------

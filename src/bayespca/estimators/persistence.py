@@ -903,6 +903,13 @@ ESTIMATORS: dict[str, Layout] = {
 }
 
 
+# Parameters that the first model files do not have: their defaults do what was done then.
+LATER = {
+    "BernoulliMixture": ("checkpoint", "verbose"),
+    "BinaryPCA": ("checkpoint", "verbose"),
+}
+
+
 # --- saving and loading ------------------------------------------------------------------------
 
 
@@ -967,7 +974,8 @@ def _estimator(meta: Json, arrays: Mapping[str, np.ndarray]) -> Any:
     if layout is None or not isinstance(written_by, str):
         raise FlawError(f"it holds an estimator of the unknown class {str(name)[:60]!r}")
     decoder = Decoder(RECORDS, arrays)
-    trees = dict(zip(layout.parameters, members(parameters, *layout.parameters), strict=True))
+    told = _told_parameters(name, parameters, layout)
+    trees = dict(zip(told, members(parameters, *told), strict=True))
     trees |= _checked_attributes(attributes, layout)
     values = {key: decoder.decode(tree) for key, tree in trees.items()}
     check_kinds(f"a {name}", values, layout.kinds)
@@ -978,6 +986,12 @@ def _estimator(meta: Json, arrays: Mapping[str, np.ndarray]) -> Any:
     if decoder.used != arrays.keys():
         raise FlawError("it holds an array that nothing refers to")
     return estimator
+
+
+def _told_parameters(name: str, trees: Json, layout: Layout) -> list[str]:
+    """The parameters that a file must have; those that came later may be lacking."""
+    lacking = set(LATER.get(name, ())) - trees.keys() if isinstance(trees, dict) else set()
+    return [parameter for parameter in layout.parameters if parameter not in lacking]
 
 
 def _checked_attributes(trees: Json, layout: Layout) -> dict[str, Json]:

@@ -1,45 +1,36 @@
-"""Binary cells, some of which may be holes: a byte each, turned into numbers a block at a time."""
+"""Rows of zeros and ones that count by weights, turned into numbers a block at a time."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.types import FloatArray
-
-BoolArray = NDArray[np.bool_]
+from bayespca.sources.binary import BinaryCells
+from bayespca.sources.seen import seen_in
+from bayespca.spectrum.records import Status
 
 # Numbers in a block of rows: what is made of it stays in a core's cache.
 BLOCK = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class BernoulliRows(BinaryCells):
     """Rows of zeros and ones.
 
     Attributes
     ----------
-    ones
-        Whether a cell is 1; False in holes: (n, p).
-    seen
-        Whether a cell is no hole: (n, p); None where all are there.
     weights
         How often each row counts: (n,); None where each counts once.
+    status
+        Advice on rows and columns without any value in the table that the rows are from.
     """
 
-    ones: BoolArray
-    seen: BoolArray | None = None
     weights: FloatArray | None = None
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        n, p = self.ones.shape
-        return n, p
+    status: Status = field(default_factory=Status)
 
     @property
     def total(self) -> float:
@@ -51,14 +42,6 @@ class Cells:
         n, p = self.shape
         step = max(BLOCK // p, 64)
         return [slice(first, min(first + step, n)) for first in range(0, n, step)]
-
-    def known(self, rows: slice) -> FloatArray | None:
-        """1.0 where a cell is no hole."""
-        return None if self.seen is None else _numbers(self.seen[rows])
-
-    def values(self, rows: slice) -> FloatArray:
-        """1.0 where a cell is 1, 0.0 elsewhere."""
-        return _numbers(self.ones[rows])
 
     def filled_row(self, row: int) -> FloatArray:
         """A row as numbers, with the share of ones of its column in a hole."""
@@ -73,17 +56,14 @@ class Cells:
     @cached_property
     def _squares(self) -> FloatArray:
         """‖x‖² of all rows, with the share of ones of its column in a hole."""
-        found = np.concatenate([self.values(rows).sum(axis=1) for rows in self.blocks])
-        if self.seen is not None:
-            squares = self.shares**2
-            known = (_numbers(self.seen[rows]) @ squares for rows in self.blocks)
-            found += squares.sum() - np.concatenate(list(known))
-        return found
+        squares = self.shares**2
+        return np.concatenate([_squares(self.part(rows), squares) for rows in self.blocks])
 
     def _times_filled(self, rows: slice, C: FloatArray) -> FloatArray:
         """x·C = ones·C + Σ_d s_d C_d over the holes d of a row."""
-        found: FloatArray = self.values(rows) @ C
-        known = self.known(rows)
+        cells = self.part(rows)
+        found: FloatArray = cells.values @ C
+        known = cells.known
         if known is not None:
             filling = (self.shares * C.T).T
             found += filling.sum(axis=0) - known @ filling
@@ -97,12 +77,24 @@ class Cells:
             weights = np.ones(rows.stop - rows.start)
             if self.weights is not None:
                 weights = self.weights[rows]
-            known = self.known(rows)
-            ones += weights @ self.values(rows)
+            cells = self.part(rows)
+            known = cells.known
+            ones += weights @ cells.values
             counts += weights.sum() if known is None else weights @ known
         return np.where(counts > 0, ones / np.where(counts > 0, counts, 1.0), 0.5)
 
 
-def _numbers(flags: NDArray[Any]) -> FloatArray:
-    """Bytes become numbers faster than flags do."""
-    return flags.view(np.uint8).astype(np.float64)
+def _squares(cells: BinaryCells, filling: FloatArray) -> FloatArray:
+    """‖x‖² of rows, with the squares in `filling` in their holes."""
+    found: FloatArray = cells.values.sum(axis=1)
+    known = cells.known
+    return found if known is None else found + (filling.sum() - known @ filling)
+
+
+def bernoulli_rows(cells: BinaryCells, weights: FloatArray | None = None) -> BernoulliRows:
+    """The rows of a table that have a value and a weight; `weights` say how often each counts."""
+    known = seen_in(cells.seen, cells.shape)
+    taken = known.rows if weights is None else known.rows & (weights > 0)
+    part = cells if taken.all() else cells.part(taken)
+    counts = weights if weights is None else weights[taken]
+    return BernoulliRows(part.ones, part.seen, counts, known.emptiness)

@@ -9,10 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray, Matrix, Vector
-from bayespca.spectrum.tolerances import LEAST_PROBABILITY, TINY
+from bayespca.mixtures.weights import log_weights
+from bayespca.sources.binary import BinaryCells
+from bayespca.spectrum.tolerances import LEAST_PROBABILITY
 
-from .data import BoolArray, Cells
-from .step import Logs, log_joint, normalised
+from .data import BernoulliRows
+from .family import BernoulliLogs
+from .step import log_joint, normalised
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +38,9 @@ class BernoulliClusters:
     means_std: Matrix
 
     @property
-    def logs(self) -> Logs:
+    def logs(self) -> BernoulliLogs:
         means = np.clip(self.means, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
-        return Logs(np.log(np.maximum(self.weights, TINY)), np.log(means), np.log1p(-means))
+        return BernoulliLogs(log_weights(self.weights), np.log(means), np.log1p(-means))
 
     def check(self) -> None:
         """Raise ValueError unless the parts belong together, and there are densities."""
@@ -49,26 +52,22 @@ class BernoulliClusters:
             raise ValueError("the weights or the means of BernoulliClusters are no probabilities")
 
 
-def log_density(clusters: BernoulliClusters, ones: BoolArray, seen: BoolArray | None) -> FloatArray:
+def log_density(clusters: BernoulliClusters, cells: BinaryCells) -> FloatArray:
     """log p(x) of each row, of the cells that are there."""
-    return np.concatenate([log_norm for _, log_norm in _by_block(clusters, ones, seen)])
+    return np.concatenate([log_norm for _, log_norm in _by_block(clusters, cells)])
 
 
-def responsibilities(
-    clusters: BernoulliClusters, ones: BoolArray, seen: BoolArray | None
-) -> FloatArray:
+def responsibilities(clusters: BernoulliClusters, cells: BinaryCells) -> FloatArray:
     """Probability of each cluster for each row: (n, K)."""
-    return np.concatenate([q for q, _ in _by_block(clusters, ones, seen)])
+    return np.concatenate([q for q, _ in _by_block(clusters, cells)])
 
 
-def probabilities(
-    clusters: BernoulliClusters, ones: BoolArray, seen: BoolArray | None
-) -> FloatArray:
+def probabilities(clusters: BernoulliClusters, cells: BinaryCells) -> FloatArray:
     """Probability that a cell is 1, from the others of its row: Σ_k q_nk p_kd where it is a hole.
 
     For a cell that is there, this is what its row, itself included, says of another like it.
     """
-    return responsibilities(clusters, ones, seen) @ clusters.means
+    return responsibilities(clusters, cells) @ clusters.means
 
 
 def sample(
@@ -82,8 +81,9 @@ def sample(
 
 
 def _by_block(
-    clusters: BernoulliClusters, ones: BoolArray, seen: BoolArray | None
+    clusters: BernoulliClusters, cells: BinaryCells
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
-    data, logs = Cells(ones, seen), clusters.logs
-    for rows in data.blocks:
-        yield normalised(log_joint(data.values(rows), data.known(rows), logs))
+    logs = clusters.logs
+    for rows in BernoulliRows(cells.ones, cells.seen).blocks:
+        part = cells.part(rows)
+        yield normalised(log_joint(part.values, part.known, logs))

@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
+from bayespca.spectrum.tolerances import TINY
 
-from .data import Cells
-from .step import State, Sums, added, sums_of
+from .data import BernoulliRows
+from .family import BernoulliSums
+from .step import BernoulliState, added, sums_of
 
 
-def kmeans_plus_plus(data: Cells, K: int, rng: np.random.Generator) -> State:
+def kmeans_plus_plus(data: BernoulliRows, K: int, rng: np.random.Generator) -> BernoulliState:
     """Rows go to the nearest of K rows, drawn one after another with probabilities in proportion to
     the squared distance from the nearest one so far (Arthur and Vassilvitskii 2007). Holes count as
     the share of ones in their column.
@@ -34,7 +36,7 @@ def kmeans_plus_plus(data: Cells, K: int, rng: np.random.Generator) -> State:
     return _owned(data, K, owner)
 
 
-def random_from_data(data: Cells, K: int, rng: np.random.Generator) -> State:
+def random_from_data(data: BernoulliRows, K: int, rng: np.random.Generator) -> BernoulliState:
     """Rows go to the nearest of K different rows, drawn at random."""
     n = data.shape[0]
     chances = None if data.weights is None else data.weights / data.weights.sum()
@@ -43,13 +45,13 @@ def random_from_data(data: Cells, K: int, rng: np.random.Generator) -> State:
     return _owned(data, K, distances.argmin(axis=0))
 
 
-def random(data: Cells, K: int, rng: np.random.Generator) -> State:
+def random(data: BernoulliRows, K: int, rng: np.random.Generator) -> BernoulliState:
     """Responsibilities are drawn at random."""
     q = rng.random((data.shape[0], K))
     return _with_responsibilities(data, lambda rows: q[rows] / q[rows].sum(axis=1, keepdims=True))
 
 
-STARTS: dict[str, Callable[[Cells, int, np.random.Generator], State]] = {
+STARTS: dict[str, Callable[[BernoulliRows, int, np.random.Generator], BernoulliState]] = {
     "k-means++": kmeans_plus_plus,
     "random_from_data": random_from_data,
     "random": random,
@@ -57,34 +59,37 @@ STARTS: dict[str, Callable[[Cells, int, np.random.Generator], State]] = {
 
 
 def with_given(
-    state: State, data: Cells, weights: FloatArray | None, means: FloatArray | None
-) -> State:
+    state: BernoulliState, data: BernoulliRows, weights: FloatArray | None, means: FloatArray | None
+) -> BernoulliState:
     """With given weights and probabilities in place of those that were found."""
     sums = state.sums
-    shares = sums.ones / np.maximum(sums.seen, np.finfo(np.float64).tiny)
+    shares = sums.ones / np.maximum(sums.seen, TINY)
     if means is not None:
         shares = means
     if weights is not None or means is not None:
         K = state.n_clusters
         sizes = data.total * (np.full(K, 1 / K) if weights is None else weights)
         seen = np.repeat(sizes[:, None], data.shape[1], axis=1)
-        sums = Sums(sizes, seen * shares, seen)
+        sums = BernoulliSums(sizes, seen * shares, seen)
     return replace(state, sums=sums)
 
 
-def _squared_distances(data: Cells, centre: int) -> FloatArray:
-    """Of all rows from one of them."""
+def _squared_distances(data: BernoulliRows, centre: int) -> FloatArray:
+    """Squared distances of all rows from one of them."""
     return data.squared_distances(data.filled_row(centre))
 
 
-def _owned(data: Cells, K: int, owner: NDArray[np.intp]) -> State:
+def _owned(data: BernoulliRows, K: int, owner: NDArray[np.intp]) -> BernoulliState:
     """Each row in one cluster."""
     return _with_responsibilities(data, lambda rows: np.eye(K)[owner[rows]])
 
 
-def _with_responsibilities(data: Cells, of_rows: Callable[[slice], FloatArray]) -> State:
+def _with_responsibilities(
+    data: BernoulliRows, of_rows: Callable[[slice], FloatArray]
+) -> BernoulliState:
     def weighted(rows: slice) -> FloatArray:
         q = of_rows(rows)
         return q if data.weights is None else q * data.weights[rows, None]
 
-    return State(added(sums_of(data, rows, weighted(rows)) for rows in data.blocks))
+    parts = ((data.part(rows), weighted(rows)) for rows in data.blocks)
+    return BernoulliState(added(sums_of(some.values, some.known, q) for some, q in parts))

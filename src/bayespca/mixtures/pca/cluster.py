@@ -33,13 +33,15 @@ from bayespca.arrays.types import FloatArray
 from bayespca.engines.gram import Eigen, is_precise
 from bayespca.lowrank.feature_noise import best_noise
 from bayespca.lowrank.posterior import Posterior, from_solution
+from bayespca.spectrum.methods import METHODS
 from bayespca.spectrum.records import Solution, Spectrum
 from bayespca.spectrum.solving import solve
+from bayespca.spectrum.tolerances import EPS
 
-from .data import Rows
-from .gaussian import Expected, Gaussian, expected
+from .data import MixtureRows
+from .gaussian import ExpectedRows, Gaussian, expected
 
-EPS = np.dtype(np.float64)
+FLOAT64 = np.dtype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +103,7 @@ def compared(posterior: Posterior) -> Gaussian:
     """The Gaussian with variance σ²/(1 − shrinkage) along each direction."""
     s, shrinkage = posterior.noise_variance, posterior.shrinkage
     # Where there is hardly any noise, nothing is shrunk.
-    spread = s * shrinkage / np.maximum(1 - shrinkage, np.finfo(np.float64).eps)
+    spread = s * shrinkage / np.maximum(1 - shrinkage, EPS)
     return Gaussian(posterior.mean, posterior.scale, posterior.components, spread, s)
 
 
@@ -115,11 +117,12 @@ class Update:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class ClusterPlan:
     """What to make of a cluster's spectrum.
 
-    `max_rank` is the largest rank, or the rank itself for "ml"; it yields to what the shape allows.
-    `least_noise` is a number where the noise is the same for all features, else one for each.
+    `max_rank` is the largest rank, or the rank itself where the method needs one; it yields to what
+    the shape allows. `least_noise` is a number where the noise is the same for all features, else
+    one for each.
     """
 
     method: str
@@ -133,7 +136,7 @@ class Plan:
         One goes to the mean. Ranks that are given need as many rows, and one for the noise; a rank
         that is found is 0 below that.
         """
-        return 2.0 + (self.max_rank or 0) * (self.method == "ml")
+        return 2.0 + (self.max_rank or 0) * (METHODS[self.method].needs_rank)
 
     @property
     def is_per_feature(self) -> bool:
@@ -159,13 +162,13 @@ def spherical(mean: FloatArray, scale: FloatArray, noise: float, count: float) -
     return Cluster(count, posterior, 0.0, 0.0)
 
 
-def updated(rows: Rows, before: Cluster | None, plan: Plan) -> Update:
+def updated(rows: MixtureRows, before: Cluster | None, plan: ClusterPlan) -> Update:
     """The closed form on rows that count by their weights; holes are expected as `before`.
 
     Where each feature has its own noise, the closed form is that of data divided by its root, in
     turns with that noise, as in `linear.per_feature`.
     """
-    found = Expected(rows.values, 0.0, 0.0)
+    found = ExpectedRows(rows.values, 0.0, 0.0)
     if before is not None:
         found = expected(before.gaussian, rows)
     moments = _moments(rows, found)
@@ -207,7 +210,7 @@ class _Moments:
         return np.diag(self.gram).copy()
 
 
-def _moments(rows: Rows, found: Expected) -> _Moments:
+def _moments(rows: MixtureRows, found: ExpectedRows) -> _Moments:
     N = rows.total
     mean = rows.weights @ found.values / N
     scaled = (found.values - mean) * np.sqrt(rows.weights)[:, None]
@@ -227,7 +230,7 @@ class _Decomposed:
     components: FloatArray
 
 
-def _decomposed(moments: _Moments, scale: FloatArray, plan: Plan) -> _Decomposed:
+def _decomposed(moments: _Moments, scale: FloatArray, plan: ClusterPlan) -> _Decomposed:
     """Through the shorter side's Gram matrix.
 
     Where rounding errors of that reach the noise, by the singular values themselves.
@@ -239,7 +242,7 @@ def _decomposed(moments: _Moments, scale: FloatArray, plan: Plan) -> _Decomposed
         squares, right = _of_features(moments.gram / scale[:, None] / scale)
     spectrum = _spectrum(squares, (p, moments.M))
     solution = plan.solve(spectrum)
-    if moments.is_complete and not is_precise(spectrum, solution, EPS):
+    if moments.is_complete and not is_precise(spectrum, solution, FLOAT64):
         _, gamma, vectors = np.linalg.svd(moments.rows / scale, full_matrices=False)
         spectrum, right = _spectrum(gamma**2, (p, moments.M)), lambda k: vectors[:k]
         solution = plan.solve(spectrum)
@@ -247,12 +250,12 @@ def _decomposed(moments: _Moments, scale: FloatArray, plan: Plan) -> _Decomposed
     return _Decomposed(scale, spectrum, solution, components)
 
 
-def _first_scale(moments: _Moments, plan: Plan) -> FloatArray:
+def _first_scale(moments: _Moments, plan: ClusterPlan) -> FloatArray:
     """Half of each feature's variance is noise to begin with."""
     return np.sqrt(np.maximum(0.5 * moments.squares / moments.M, plan.least_noise))
 
 
-def _best_scale(found: _Decomposed, moments: _Moments, plan: Plan) -> FloatArray:
+def _best_scale(found: _Decomposed, moments: _Moments, plan: ClusterPlan) -> FloatArray:
     psi = best_noise(
         found.scale**2,
         moments.squares,

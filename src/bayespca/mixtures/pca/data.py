@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -17,7 +17,7 @@ BLOCK = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class MixtureRows:
     """Rows with the same cells missing stand together.
 
     Attributes
@@ -67,10 +67,17 @@ class Rows:
             rows = slice(start, min(start + size, n))
             yield rows, slice(int(self.pattern[start]), int(self.pattern[rows.stop - 1]) + 1)
 
-    def taken(self, which: NDArray[np.bool_], weights: FloatArray) -> Rows:
+    def filled(self, values: FloatArray) -> MixtureRows:
+        """The same rows without holes."""
+        n, p = self.shape
+        return replace(self, values=values, seen=np.ones((1, p)), pattern=np.zeros(n, np.intp))
+
+    def taken(self, which: NDArray[np.bool_], weights: FloatArray) -> MixtureRows:
         """Some of the rows, with other weights."""
         kept, pattern = np.unique(self.pattern[which], return_inverse=True)
-        return Rows(self.values[which], self.seen[kept], pattern, self.order[which], weights[which])
+        return MixtureRows(
+            self.values[which], self.seen[kept], pattern, self.order[which], weights[which]
+        )
 
     def in_order(self, values: FloatArray) -> FloatArray:
         """Something about each row, in the order of the data as given."""
@@ -80,13 +87,13 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class Data:
+class MixtureData:
     """The data of a fit: the rows and columns that tell something, and what they were made from.
 
     Column j of the rows is (X[:, live[j]] − location[live[j]])/unit.
     """
 
-    rows: Rows
+    rows: MixtureRows
     location: FloatArray
     unit: float
     live: NDArray[np.intp]
@@ -104,21 +111,21 @@ class Data:
         return np.asarray(rows.weights @ rows.values**2 / counts)
 
 
-def gathered(X: FloatArray, weights: FloatArray) -> Rows:
+def gathered(X: FloatArray, weights: FloatArray) -> MixtureRows:
     """Rows sorted by their pattern of holes (NaN)."""
     n, p = X.shape
     holes = np.isnan(X)
     if not holes.any():
         order = np.arange(n)
-        return Rows(X, np.ones((1, p)), np.zeros(n, np.intp), order, weights)
+        return MixtureRows(X, np.ones((1, p)), np.zeros(n, np.intp), order, weights)
     packed = np.packbits(holes, axis=1)
     _, first, pattern = np.unique(packed, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(pattern.ravel(), kind="stable")
     values = np.where(holes, 0.0, X)[order]
-    return Rows(values, 1.0 - holes[first], pattern.ravel()[order], order, weights[order])
+    return MixtureRows(values, 1.0 - holes[first], pattern.ravel()[order], order, weights[order])
 
 
-def prepared(X: NDArray[np.floating], weights: FloatArray | None) -> Data:
+def prepared(X: NDArray[np.floating], weights: FloatArray | None) -> MixtureData:
     """Data at unit scale, about their means, without constant columns and rows without a cell.
 
     Constant columns have no noise. Counted as features they would tell that there is none anywhere.
@@ -134,13 +141,13 @@ def prepared(X: NDArray[np.floating], weights: FloatArray | None) -> Data:
     unit = float(spread.max()) or 1.0
     values = (cells[:, live] - location[live]) / unit
     rms = np.sqrt(np.nanmean(values**2)) or 1.0
-    return Data(gathered(values / rms, weights), location, unit * float(rms), live)
+    return MixtureData(gathered(values / rms, weights), location, unit * float(rms), live)
 
 
 def _locations(X: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Weighted means of the columns, and the largest deviation from them; of those seen."""
     seen = ~np.isnan(X)
-    counts = np.maximum(weights @ seen, np.finfo(np.float64).tiny)
+    counts = np.maximum(weights @ seen, TINY)
     first = np.where(seen.any(axis=0), np.where(seen, X, -np.inf).max(axis=0), 0.0)
     least = np.where(seen.any(axis=0), np.where(seen, X, np.inf).min(axis=0), 0.0)
     # About a value of the column itself, so that constant columns have exactly no spread.

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from bayespca.arrays.types import FloatArray
 from bayespca.spectrum.tolerances import LOG_2PI
 
-from .data import Rows
+from .data import MixtureRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Gaussian:
         return LOG_2PI + np.log(self.noise) + 2 * np.log(self.scale)
 
 
-def log_densities(gaussian: Gaussian, rows: Rows) -> FloatArray:
+def log_densities(gaussian: Gaussian, rows: MixtureRows) -> FloatArray:
     """Log density of the cells that are there, for each row."""
     if rows.is_complete:
         return _of_complete(gaussian, rows.values)
@@ -109,7 +109,7 @@ def _scores(
 
 
 @dataclass(frozen=True, eq=False)
-class Expected:
+class ExpectedRows:
     """Rows with their holes filled by their mean, and what the holes' uncertainty adds up to.
 
     `covariance` is Σ wₙ·Cov(xₙ), 0 where complete, and `entropy` Σ wₙ times that of the holes.
@@ -120,10 +120,10 @@ class Expected:
     entropy: float
 
 
-def expected(gaussian: Gaussian, rows: Rows) -> Expected:
+def expected(gaussian: Gaussian, rows: MixtureRows) -> ExpectedRows:
     """What the cells that are there tell of the holes."""
     if rows.is_complete:
-        return Expected(rows.values, 0.0, 0.0)
+        return ExpectedRows(rows.values, 0.0, 0.0)
     p, L = rows.shape[1], gaussian.loadings
     values, covariance, entropy = np.empty(rows.shape), np.zeros((p, p)), 0.0
     for some, patterns in rows.blocks(gaussian.rank * (gaussian.rank + p) + p):
@@ -138,7 +138,7 @@ def expected(gaussian: Gaussian, rows: Rows) -> Expected:
         covariance += _covariance_of_holes(gaussian, 1.0 - seen, roots, counts)
         holes = (1.0 - seen) @ (gaussian.log_noises + 1) + gaussian.log_determinant - log_dets
         entropy += 0.5 * float(counts @ holes)
-    return Expected(values, covariance, entropy)
+    return ExpectedRows(values, covariance, entropy)
 
 
 def _covariance_of_holes(

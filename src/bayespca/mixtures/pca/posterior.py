@@ -11,9 +11,10 @@ from scipy.special import logsumexp
 from bayespca.arrays.types import FloatArray, Vector
 from bayespca.lowrank import posterior as read
 from bayespca.lowrank.posterior import Posterior
+from bayespca.spectrum.tolerances import TINY
 
 from .cluster import compared
-from .data import Rows, gathered
+from .data import MixtureRows, gathered
 from .gaussian import Gaussian, expected, log_densities
 
 Labels = NDArray[np.intp]
@@ -131,7 +132,7 @@ def sample(
 
 
 def _predictive(cluster: Posterior) -> Gaussian:
-    noise = max(cluster.predictive_noise, float(np.finfo(np.float64).tiny))
+    noise = max(cluster.predictive_noise, TINY)
     spread = cluster.latent_variance
     return Gaussian(cluster.mean, cluster.scale, cluster.components, spread, noise)
 
@@ -141,7 +142,7 @@ def _location(mixture: MixturePosterior) -> FloatArray:
     return np.asarray(mixture.clusters[0].mean)
 
 
-def _rows(mixture: MixturePosterior, X: FloatArray) -> Rows:
+def _rows(mixture: MixturePosterior, X: FloatArray) -> MixtureRows:
     return gathered((X - _location(mixture)) / mixture.unit, np.ones(len(X)))
 
 

@@ -11,26 +11,28 @@ import numpy as np
 
 from bayespca.arrays.types import FloatArray
 
-from .data import Data
-from .step import Model, State, given, log_others, responsibilities, row_costs
+from .data import MixtureData
+from .step import MixtureProblem, MixtureState, given, log_others, responsibilities, row_costs
 
 # Clusters looked at in full, of those whose rows would be best off elsewhere as these are.
 CANDIDATES = 5
 
 
-def with_one_less(state: State, data: Data, model: Model) -> State | None:
+def with_one_less(
+    state: MixtureState, data: MixtureData, problem: MixtureProblem
+) -> MixtureState | None:
     """The clusters after a sweep without the one that can best be spared; None if there is one."""
     if len(state.clusters) == 1:
         return None
-    costs = row_costs(state, data.rows, model)
+    costs = row_costs(state, data.rows, problem)
     found = []
     for k in np.argsort(_losses(state, data, costs), kind="stable")[:CANDIDATES]:
         others = np.delete(costs, k, axis=1)
-        found.append(given(state.without(int(k)), data, model, responsibilities(others), others))
+        found.append(given(state.without(int(k)), data, problem, responsibilities(others), others))
     return min(found, key=lambda pair: pair[1].free_energy)[0]
 
 
-def _losses(state: State, data: Data, costs: FloatArray) -> FloatArray:
+def _losses(state: MixtureState, data: MixtureData, costs: FloatArray) -> FloatArray:
     """By how much F rises without each cluster, if the others stay as they are."""
     fixed = np.array([cluster.fixed_cost for cluster in state.clusters])
     return data.rows.weights @ log_others(costs) - fixed

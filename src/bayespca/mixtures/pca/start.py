@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespca import inference
-from bayespca.arrays.types import FloatArray
 
-from .cluster import Cluster, spherical, updated
-from .data import Data
+from .cluster import Cluster, ClusterPlan, spherical, updated
+from .data import MixtureData, MixtureRows
 from .gaussian import expected
 from .removal import with_one_less
-from .step import Model, State, step
+from .step import MixtureProblem, MixtureState, step
 
 # Sweeps of a single cluster that fill the holes for k-means.
 FILLING = 20
@@ -29,99 +27,81 @@ SOME = 0.01
 TWICE, LEAST, FEW = 2, 10, 5
 
 
-def one_cluster(data: Data, model: Model, max_rank: int | None) -> Cluster:
+def one_cluster(data: MixtureData, problem: MixtureProblem, max_rank: int | None) -> Cluster:
     """All rows in one cluster; holes filled by its own sweeps, where there are any."""
-    if data.rows.total < model.plan(max_rank).fewest:
-        p = data.rows.shape[1]
-        return spherical(np.zeros(p), np.ones(p), float(np.max(model.least_noise)), data.rows.total)
-    filled = replace(data.rows, seen=np.ones((1, data.rows.shape[1])), pattern=_same(data))
-    first = updated(filled, None, model.plan(max_rank)).cluster
+    if data.rows.total < problem.plan(max_rank).fewest:
+        p, noise = data.rows.shape[1], float(np.max(problem.least_noise))
+        return spherical(np.zeros(p), np.ones(p), noise, data.rows.total)
+    filled = data.rows.filled(data.rows.values)
+    first = updated(filled, None, problem.plan(max_rank)).cluster
     if data.rows.is_complete:
         return first
-    state = State((first,), (max_rank,))
-    sweep = partial(step, data=data, model=model)
+    state = MixtureState((first,), (max_rank,))
+    sweep = partial(step, data=data, problem=problem)
     return inference.run(sweep, state, max_iter=FILLING, tol=1e-4).state.clusters[0]
 
 
-def _same(data: Data) -> NDArray[np.intp]:
-    return np.zeros(data.rows.shape[0], np.intp)
-
-
 def by_k_means(
-    data: Data,
-    model: Model,
+    data: MixtureData,
+    problem: MixtureProblem,
     max_ranks: tuple[int | None, ...],
     whole: Cluster,
     rng: np.random.Generator,
-) -> State:
+) -> MixtureState:
     """A PCA of each cluster that k-means finds, from the seeds of k-means++.
 
     `whole` is the cluster of all rows: it fills holes, and its noise is that of clusters too small
     for one of their own.
     """
-    values = expected(whole.gaussian, data.rows).values
-    labels = _labels(values, data.rows.weights, len(max_ranks), rng)
-    clusters = [
-        _cluster(data, model, values, labels == k, whole, rank) for k, rank in enumerate(max_ranks)
-    ]
-    pairs = zip(clusters, max_ranks, strict=True)
-    found = [(cluster, rank) for cluster, rank in pairs if cluster is not None]
-    return State(tuple(c for c, _ in found), tuple(rank for _, rank in found))
+    filled = data.rows.filled(expected(whole.gaussian, data.rows).values)
+    labels = _labels(filled, len(max_ranks), rng)
+    found = [(labels == k, rank) for k, rank in enumerate(max_ranks) if (labels == k).any()]
+    return MixtureState(
+        tuple(_cluster(filled, some, problem.plan(rank), whole) for some, rank in found),
+        tuple(rank for _, rank in found),
+    )
 
 
-def pruned(
-    data: Data,
-    model: Model,
-    max_ranks: tuple[int | None, ...],
-    whole: Cluster,
-    rng: np.random.Generator,
-) -> State:
-    """Twice as many clusters of k-means, and at least ten, of which those that can best be spared
-    are taken out. Clusters that have ranks of their own are as many as there are ranks.
+def ranks_to_prune(max_ranks: tuple[int | None, ...], n: int) -> tuple[int | None, ...]:
+    """Ranks of twice as many clusters of n rows, and at least ten, from which to take out some.
+
+    Clusters that have ranks of their own are as many as there are ranks.
     """
-    K, n = len(max_ranks), data.rows.shape[0]
-    most = max_ranks
-    if len(set(max_ranks)) == 1:
-        most = max_ranks[:1] * max(K, min(max(TWICE * K, LEAST), n // FEW))
-    state = by_k_means(data, model, most, whole, rng)
-    sweep = partial(step, data=data, model=model)
+    if len(set(max_ranks)) > 1:
+        return max_ranks
+    K = len(max_ranks)
+    return max_ranks[:1] * max(K, min(max(TWICE * K, LEAST), n // FEW))
+
+
+def pruned(state: MixtureState, data: MixtureData, problem: MixtureProblem, K: int) -> MixtureState:
+    """After a few sweeps K of the clusters, without those that can best be spared."""
+    sweep = partial(step, data=data, problem=problem)
     state = inference.run(sweep, state, max_iter=SETTLING, tol=CALM).state
     while len(state.clusters) > K:
-        less = with_one_less(state, data, model)
+        less = with_one_less(state, data, problem)
         assert less is not None
         state = less
     return state
 
 
-def _labels(
-    values: FloatArray, weights: FloatArray, K: int, rng: np.random.Generator
-) -> NDArray[np.intp]:
+def _labels(rows: MixtureRows, K: int, rng: np.random.Generator) -> NDArray[np.intp]:
     from sklearn.cluster import KMeans
 
     seed = int(rng.integers(2**31))
     with warnings.catch_warnings():
         # Fewer different rows than clusters: some stay empty, and are left out.
         warnings.simplefilter("ignore")
-        found = KMeans(K, n_init=1, random_state=seed).fit(values, sample_weight=weights)
+        k_means = KMeans(K, n_init=1, random_state=seed)
+        found = k_means.fit(rows.values, sample_weight=rows.weights)
     return np.asarray(found.labels_, np.intp)
 
 
 def _cluster(
-    data: Data,
-    model: Model,
-    values: FloatArray,
-    inside: NDArray[np.bool_],
-    whole: Cluster,
-    max_rank: int | None,
-) -> Cluster | None:
-    """The PCA of some rows as filled, None if there are none."""
-    rows = data.rows
+    rows: MixtureRows, inside: NDArray[np.bool_], plan: ClusterPlan, whole: Cluster
+) -> Cluster:
+    """The PCA of some of the rows, which have no holes."""
     count = float(rows.weights[inside].sum())
-    if not inside.any():
-        return None
-    plan = model.plan(max_rank)
     if count < plan.fewest:
-        mean = rows.weights[inside] @ values[inside] / count
+        mean = rows.weights[inside] @ rows.values[inside] / count
         return spherical(mean, whole.posterior.scale, max(whole.noise, SOME), count)
-    complete = replace(rows, values=values, seen=np.ones((1, rows.shape[1])), pattern=_same(data))
-    return updated(complete.taken(inside, rows.weights), None, plan).cluster
+    return updated(rows.taken(inside, rows.weights), None, plan).cluster

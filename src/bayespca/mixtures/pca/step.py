@@ -21,22 +21,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Info
+from bayespca.mixtures.weights import Weights
 
-from .cluster import Cluster, Plan, Update, updated
-from .data import Data, Rows
+from .cluster import Cluster, ClusterPlan, Update, updated
+from .data import MixtureData, MixtureRows
 from .gaussian import log_densities
-from .weights import Weights
 
 # Less of a row than this is none of it: most rows are wholly in few clusters.
 NEGLIGIBLE = 1e-12
 
 
 @dataclass(frozen=True)
-class Model:
+class MixtureProblem:
     """What is asked of a mixture: the method of its PCAs, their ranks, and the prior of weights.
 
     `least_noise` holds clusters off the points on which they might collapse: a number, or one for
@@ -47,13 +48,14 @@ class Model:
     weights: Weights
     least_noise: float | FloatArray
 
-    def plan(self, max_rank: int | None) -> Plan:
-        return Plan(self.method, max_rank, self.least_noise)
+    def plan(self, max_rank: int | None) -> ClusterPlan:
+        return ClusterPlan(self.method, max_rank, self.least_noise)
 
 
 @dataclass(frozen=True, eq=False)
-class State:
-    """The clusters; `max_ranks` has the largest rank of each, or the rank itself for "ml"."""
+class MixtureState:
+    """The clusters; `max_ranks` has the largest rank of each, or the rank itself where the method
+    needs one."""
 
     clusters: tuple[Cluster, ...]
     max_ranks: tuple[int | None, ...]
@@ -62,46 +64,55 @@ class State:
     def counts(self) -> FloatArray:
         return np.array([cluster.count for cluster in self.clusters])
 
-    def without(self, k: int) -> State:
+    @property
+    def by_size(self) -> NDArray[np.intp]:
+        """Places of the clusters, largest first."""
+        return np.argsort(-self.counts, kind="stable")
+
+    def without(self, k: int) -> MixtureState:
         """All clusters but one."""
         clusters = self.clusters[:k] + self.clusters[k + 1 :]
-        return State(clusters, self.max_ranks[:k] + self.max_ranks[k + 1 :])
+        return MixtureState(clusters, self.max_ranks[:k] + self.max_ranks[k + 1 :])
 
 
-def mean_cost(data: Data, count: float) -> float:
+def mean_cost(data: MixtureData, count: float) -> float:
     """m(N), at unit scale."""
     p = data.rows.shape[1]
     return 0.5 * (p * float(np.log(count + 1)) + data.log_variances)
 
 
-def step(state: State, data: Data, model: Model) -> tuple[State, Info]:
+def step(
+    state: MixtureState, data: MixtureData, problem: MixtureProblem
+) -> tuple[MixtureState, Info]:
     """Responsibilities, then clusters; and without one that has starved if that is better."""
-    new, info = _sweep(state, data, model)
-    while (k := starved(new, model)) is not None:
-        less, told = _sweep(state := state.without(k), data, model)
+    new, info = _sweep(state, data, problem)
+    while (k := starved(new, problem)) is not None:
+        less, told = _sweep(state := state.without(k), data, problem)
         if told.free_energy > info.free_energy:
             break
         new, info = less, told
     return new, info
 
 
-def starved(state: State, model: Model) -> int | None:
+def starved(state: MixtureState, problem: MixtureProblem) -> int | None:
     """The cluster that lacks most of the rows it needs to be updated, unless it is the only one."""
-    spare = state.counts - [model.plan(rank).fewest for rank in state.max_ranks]
+    spare = state.counts - [problem.plan(rank).fewest for rank in state.max_ranks]
     k = int(np.argmin(spare))
     return k if spare[k] < 0 and len(state.clusters) > 1 else None
 
 
-def _sweep(state: State, data: Data, model: Model) -> tuple[State, Info]:
-    costs = row_costs(state, data.rows, model)
+def _sweep(
+    state: MixtureState, data: MixtureData, problem: MixtureProblem
+) -> tuple[MixtureState, Info]:
+    costs = row_costs(state, data.rows, problem)
     r = responsibilities(costs)
-    return given(state, data, model, r, costs)
+    return given(state, data, problem, r, costs)
 
 
-def row_costs(state: State, rows: Rows, model: Model) -> FloatArray:
+def row_costs(state: MixtureState, rows: MixtureRows, problem: MixtureProblem) -> FloatArray:
     """ℓₖ(xₙ) + p/(2(Nₖ + 1)) − ⟨log πₖ⟩; (n, K)."""
     p = rows.shape[1]
-    logs = model.weights.expected_logs(state.counts)
+    logs = problem.weights.expected_logs(state.counts)
     costs = np.empty((rows.shape[0], len(state.clusters)))
     for k, cluster in enumerate(state.clusters):
         of_all = cluster.surplus + 0.5 * p / (cluster.count + 1) - logs[k]
@@ -128,24 +139,28 @@ def log_others(costs: FloatArray) -> FloatArray:
 
 
 def given(
-    state: State, data: Data, model: Model, r: FloatArray, costs: FloatArray
-) -> tuple[State, Info]:
+    state: MixtureState,
+    data: MixtureData,
+    problem: MixtureProblem,
+    r: FloatArray,
+    costs: FloatArray,
+) -> tuple[MixtureState, Info]:
     """Clusters given the responsibilities, and the free energy of both."""
     rows = data.rows
     r = r * rows.weights[:, None]
-    logs = model.weights.expected_logs(state.counts)
+    logs = problem.weights.expected_logs(state.counts)
     found: list[Update] = []
     for k, cluster in enumerate(state.clusters):
         count = float(r[:, k].sum())
-        plan = model.plan(state.max_ranks[k])
+        plan = problem.plan(state.max_ranks[k])
         if count < plan.fewest:
             of_all = 0.5 * rows.shape[1] / (cluster.count + 1) - logs[k]
             found.append(_left_alone(cluster, count, float(r[:, k] @ (costs[:, k] - of_all))))
         else:
             inside = rows.taken(r[:, k] > 0, r[:, k])
             found.append(updated(inside, cluster, plan))
-    new = State(tuple(update.cluster for update in found), state.max_ranks)
-    return new, _info(new, found, data, model, _entropy(r, rows.weights))
+    new = MixtureState(tuple(update.cluster for update in found), state.max_ranks)
+    return new, _info(new, found, data, problem, _entropy(r, rows.weights))
 
 
 def _left_alone(cluster: Cluster, count: float, of_rows: float) -> Update:
@@ -163,9 +178,15 @@ def _entropy(r: FloatArray, weights: FloatArray) -> float:
     return -float(np.sum(r * np.log(np.where(share > 0, share, 1.0))))
 
 
-def _info(state: State, found: list[Update], data: Data, model: Model, entropy: float) -> Info:
+def _info(
+    state: MixtureState,
+    found: list[Update],
+    data: MixtureData,
+    problem: MixtureProblem,
+    entropy: float,
+) -> Info:
     counts, rows = state.counts, data.rows
-    F = model.weights.cost(counts) - entropy - mean_cost(data, rows.total)
+    F = problem.weights.cost(counts) - entropy - mean_cost(data, rows.total)
     for update in found:
         F += update.free_energy - update.entropy + mean_cost(data, update.cluster.count)
     # One mean is a flat prior's, in the units of the data.

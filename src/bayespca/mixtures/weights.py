@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import digamma, gammaln
 
 from bayespca.arrays.types import FloatArray
+from bayespca.spectrum.tolerances import TINY
 
 
 @dataclass(frozen=True)
@@ -30,13 +31,22 @@ class Dirichlet:
         alpha = self.concentration + counts
         return _log_beta(np.full_like(alpha, self.concentration)) - _log_beta(alpha)
 
+    def cluster_costs(self, counts: FloatArray) -> FloatArray:
+        """The part of `cost` that each cluster has: log Γ(α₀) − log Γ(α₀ + Nₖ)."""
+        return np.asarray(gammaln(self.concentration) - gammaln(self.concentration + counts))
+
+    def total_cost(self, counts: FloatArray) -> float:
+        """The part of `cost` that all clusters have together: log Γ(Kα₀ + N) − log Γ(Kα₀)."""
+        whole = counts.size * self.concentration
+        return float(gammaln(whole + counts.sum()) - gammaln(whole))
+
 
 @dataclass(frozen=True)
 class PointWeights:
     """Maximum likelihood: πₖ = Nₖ/N."""
 
     def expected_logs(self, counts: FloatArray) -> FloatArray:
-        return np.log(np.maximum(self.means(counts), np.finfo(np.float64).tiny))
+        return log_weights(self.means(counts))
 
     def means(self, counts: FloatArray) -> FloatArray:
         return counts / counts.sum()
@@ -47,6 +57,11 @@ class PointWeights:
 
 
 Weights = Dirichlet | PointWeights
+
+
+def log_weights(weights: FloatArray) -> FloatArray:
+    """log π, finite where π is 0."""
+    return np.log(np.maximum(weights, TINY))
 
 
 def _log_beta(alpha: FloatArray) -> float:

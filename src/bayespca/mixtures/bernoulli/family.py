@@ -1,0 +1,157 @@
+"""What follows from sums over rows: π and p at their best, or their distributions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaln, psi
+
+from bayespca.arrays.types import FloatArray
+from bayespca.mixtures.weights import Dirichlet, PointWeights, log_weights
+from bayespca.spectrum.tolerances import LEAST_PROBABILITY, TINY
+
+
+@dataclass(frozen=True, eq=False)
+class BernoulliSums:
+    """Sums over rows with their responsibilities: Σ_n q_nk (K,), Σ_n q_nk x_nd and
+    Σ_n q_nk over the rows in which d is there (both K, p).
+    """
+
+    sizes: FloatArray
+    ones: FloatArray
+    seen: FloatArray
+
+    @property
+    def zeros(self) -> FloatArray:
+        """Rounding must not leave less than nothing."""
+        return np.maximum(self.seen - self.ones, 0.0)
+
+    def only(self, which: NDArray[np.intp] | NDArray[np.bool_]) -> BernoulliSums:
+        return BernoulliSums(self.sizes[which], self.ones[which], self.seen[which])
+
+    def paired(self, k: NDArray[np.intp], l: NDArray[np.intp]) -> BernoulliSums:
+        """Sums of the two clusters of each pair."""
+        return BernoulliSums(*(a[k] + a[l] for a in (self.sizes, self.ones, self.seen)))
+
+    def merged(self, k: int, l: int) -> BernoulliSums:
+        """With cluster l as a part of cluster k."""
+        into = [a.copy() for a in (self.sizes, self.ones, self.seen)]
+        for a in into:
+            a[k] += a[l]
+        return BernoulliSums(*into).only(np.arange(self.sizes.size) != l)
+
+
+@dataclass(frozen=True, eq=False)
+class BernoulliLogs:
+    """Logarithms, or their expectations, of π (K,), of p and of 1 − p (both K, p)."""
+
+    weights: FloatArray
+    ones: FloatArray
+    zeros: FloatArray
+
+    def only(self, which: NDArray[np.bool_]) -> BernoulliLogs:
+        return BernoulliLogs(self.weights[which], self.ones[which], self.zeros[which])
+
+
+class BernoulliFamily(Protocol):
+    """How π and p follow from sums, and what is left of the free energy then.
+
+    `drops` says whether clusters go that the data do not support; `merged` has two clusters in one,
+    None where that cannot be. `averages` are those of π and p, and the standard deviations of p.
+    """
+
+    @property
+    def drops(self) -> bool: ...
+    def merged(self, sums: BernoulliSums) -> BernoulliSums | None: ...
+    def logs(self, sums: BernoulliSums) -> BernoulliLogs: ...
+    def cost(self, sums: BernoulliSums) -> float: ...
+    def averages(self, sums: BernoulliSums) -> tuple[FloatArray, FloatArray, FloatArray]: ...
+
+
+@dataclass(frozen=True)
+class MaximumLikelihood:
+    """π_k = Σ_n q_nk / N, p_kd = Σ_n q_nk x_nd / Σ_n q_nk (lecture, the M step)."""
+
+    @property
+    def drops(self) -> bool:
+        """Their number is given: no cluster goes."""
+        return False
+
+    def merged(self, sums: BernoulliSums) -> BernoulliSums | None:
+        return None
+
+    def logs(self, sums: BernoulliSums) -> BernoulliLogs:
+        weights, means, _ = self.averages(sums)
+        return BernoulliLogs(log_weights(weights), np.log(means), np.log1p(-means))
+
+    def cost(self, sums: BernoulliSums) -> float:
+        """−⟨log likelihood⟩ of rows and clusters together."""
+        return -product(sums, self.logs(sums))
+
+    def averages(self, sums: BernoulliSums) -> tuple[FloatArray, FloatArray, FloatArray]:
+        means = np.where(sums.seen > 0, sums.ones / np.maximum(sums.seen, TINY), 0.5)
+        means = np.clip(means, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+        return PointWeights().means(sums.sizes), means, np.zeros_like(means)
+
+
+@dataclass(frozen=True)
+class Bayes:
+    """π ~ Dirichlet(α₀, …, α₀) and p_kd ~ Beta(a₀, b₀): `concentration`, `ones` and `zeros`."""
+
+    concentration: float
+    ones: float = 1.0
+    zeros: float = 1.0
+
+    @property
+    def weights(self) -> Dirichlet:
+        return Dirichlet(self.concentration)
+
+    @property
+    def drops(self) -> bool:
+        """Whether clusters go that the data do not support."""
+        return True
+
+    def merged(self, sums: BernoulliSums) -> BernoulliSums | None:
+        """With two clusters in one: the two for which the free energy falls most, or rises least,
+        if rows belong to one cluster each.
+        """
+        k, l = np.triu_indices(sums.sizes.size, 1)
+        if not k.size:
+            return None
+        of_each, of_pairs = self.cluster_costs(sums), self.cluster_costs(sums.paired(k, l))
+        best = int(np.argmin(of_pairs - of_each[k] - of_each[l]))
+        return sums.merged(int(k[best]), int(l[best]))
+
+    def logs(self, sums: BernoulliSums) -> BernoulliLogs:
+        """⟨log π_k⟩ = ψ(α_k) − ψ(Σα), ⟨log p⟩ = ψ(a) − ψ(a + b), ⟨log(1 − p)⟩ = ψ(b) − ψ(a + b)"""
+        a, b = self._posterior(sums)
+        both = psi(a + b)
+        return BernoulliLogs(self.weights.expected_logs(sums.sizes), psi(a) - both, psi(b) - both)
+
+    def cost(self, sums: BernoulliSums) -> float:
+        """−log ∫ p(π, p) exp⟨log likelihood⟩ d(π, p): ratios of normalising constants."""
+        return float(self.cluster_costs(sums).sum() + self.weights.total_cost(sums.sizes))
+
+    def cluster_costs(self, sums: BernoulliSums) -> FloatArray:
+        """What each cluster has in it."""
+        a, b = self._posterior(sums)
+        of_cells = (betaln(a, b) - betaln(self.ones, self.zeros)).sum(axis=1)
+        return np.asarray(self.weights.cluster_costs(sums.sizes) - of_cells)
+
+    def averages(self, sums: BernoulliSums) -> tuple[FloatArray, FloatArray, FloatArray]:
+        a, b = self._posterior(sums)
+        means = a / (a + b)
+        std = np.sqrt(means * (1 - means) / (a + b + 1))
+        return self.weights.means(sums.sizes), means, std
+
+    def _posterior(self, sums: BernoulliSums) -> tuple[FloatArray, FloatArray]:
+        return self.ones + sums.ones, self.zeros + sums.zeros
+
+
+def product(sums: BernoulliSums, logs: BernoulliLogs) -> float:
+    """Σ_n Σ_k q_nk ⟨log π_k p(x_n | p_k)⟩"""
+    of_cells = (sums.ones * logs.ones).sum() + (sums.zeros * logs.zeros).sum()
+    return float(sums.sizes @ logs.weights + of_cells)
