@@ -104,12 +104,12 @@ class Counted:
 
 def products_of_a_fit(X: Any) -> list[int]:
     """How many columns each product of the randomized engine with X had."""
-    from bayespca.engines import randomized
     from bayespca.engines.operators import dense_operator
+    from bayespca.engines.randomized import exploring
     from bayespca.spectrum import solve
 
     operator = Counted(dense_operator(X))
-    randomized.decompose(operator, plan=solve, rng=np.random.default_rng(0))
+    exploring.decompose(operator, plan=solve, rng=np.random.default_rng(0))
     return operator.widths
 
 

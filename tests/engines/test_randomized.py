@@ -12,7 +12,14 @@ from scipy.special import betainc
 
 from bayespca.engines import randomized
 from bayespca.engines.operators import dense_operator, sparse_operator
-from bayespca.engines.randomized import Chance, Problem, Space, decompose
+from bayespca.engines.randomized import exploring
+from bayespca.engines.randomized import problem as problem_module
+from bayespca.engines.randomized import space as space_module
+from bayespca.engines.randomized.chance import Chance
+from bayespca.engines.randomized.exploring import decompose
+from bayespca.engines.randomized.looks import Look
+from bayespca.engines.randomized.problem import FIRST_LOOK, Problem
+from bayespca.engines.randomized.space import HastySpace, Space
 from bayespca.spectrum import METHODS, Spectrum, solve
 
 SUBSPACE = {np.float64: 1e-7, np.float32: 2e-4}
@@ -519,7 +526,7 @@ def test_in_haste_what_cannot_be_made_orthonormal_is_begun_again(monkeypatch):
     )
     X = matrix(TALL, np.array([3.0, 2.0]))
     found = run(X, hasty=True)
-    assert begun == [randomized.HastySpace, Space]
+    assert begun == [HastySpace, Space]
     assert found.spectrum.singular_values[:2] == pytest.approx([3.0, 2.0], rel=0.05)
 
 
@@ -529,38 +536,39 @@ def test_in_haste_what_cannot_be_made_orthonormal_is_begun_again(monkeypatch):
 def test_what_noise_needs_is_told_beforehand(n, p, block):
     """At the first look that can be sure, or one step later: Ritz values are underestimates."""
     operator = dense_operator(5 * np.random.default_rng(0).normal(size=(n, p)) + 1)
-    problem = randomized.Problem.of(operator, solve, block, 1e-6, min(n, p))
+    problem = Problem.of(operator, solve, block, 1e-6, min(n, p))
     space = Space.start(operator, np.random.default_rng(1), problem)
     look = None
     while look is None or not look.is_sure:
         space.expand()
-        look = randomized.Look.at(space, problem)
+        look = Look.at(space.ritz(), space.full_steps, problem)
     needed = int(np.ceil(0.5 * problem.products_for_noise()))
     assert needed - 1 <= space.full_steps <= needed
-    assert problem.first_look == randomized.FIRST_LOOK
+    assert problem.first_look == FIRST_LOOK
 
 
 def test_what_noise_needs_is_not_asked_of_those_who_keep_it():
     operator = dense_operator(np.random.default_rng(0).normal(size=(500, 100)))
-    problem = randomized.Problem.of(operator, partial(solve, noise_variance=0.5), 24, 1e-6, None)
+    problem = Problem.of(operator, partial(solve, noise_variance=0.5), 24, 1e-6, None)
     assert problem.products_for_noise() == 0
 
 
 def test_looks_of_an_accelerator_begin_when_they_can_be_sure(monkeypatch):
-    monkeypatch.setattr(randomized, "on_accelerator", lambda a: True)
+    for module in (exploring, problem_module, space_module):
+        monkeypatch.setattr(module, "on_accelerator", lambda a: True)
     looks = []
-    look = randomized.Look.at.__func__
+    look = Look.at.__func__
     monkeypatch.setattr(
-        randomized.Look,
+        Look,
         "at",
         classmethod(
-            lambda cls, space, *given: looks.append(space.full_steps) or look(cls, space, *given)
+            lambda cls, ritz, steps, *given: looks.append(steps) or look(cls, ritz, steps, *given)
         ),
     )
     X = signal((3000, 800), 5)
     found = run(X, block=24, max_basis=400, hasty=False)
-    problem = randomized.Problem.of(dense_operator(X), solve, 24, 1e-6, None)
-    assert looks[0] == np.ceil(0.5 * problem.products_for_noise()) > randomized.FIRST_LOOK
+    problem = Problem.of(dense_operator(X), solve, 24, 1e-6, None)
+    assert looks[0] == np.ceil(0.5 * problem.products_for_noise()) > FIRST_LOOK
     assert_right(found, X)
 
 

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from bayespca.arrays.threads import one_blas_thread
-from bayespca.engines import streaming
-from bayespca.engines.streaming import RunningMoments, add, decompose, finish, merge, start
+from bayespca.engines import moments, streaming
+from bayespca.engines.moments import RunningMoments, add, merge, start
+from bayespca.engines.streaming import decompose, finish
 from bayespca.sources import Source, open_source
 from bayespca.spectrum import Spectrum, solve
 
@@ -225,16 +226,16 @@ def test_the_number_of_threads_changes_nothing(monkeypatch, offset):
     X = (low_rank(60_000, 20) + offset).astype(np.float32)
     found = {}
     for n_workers in (1, 2, 5):
-        monkeypatch.setattr(streaming, "_n_workers", lambda *_, n=n_workers: n)
+        monkeypatch.setattr(moments, "_n_workers", lambda *_, n=n_workers: n)
         found[n_workers] = contents(moments_of(in_blocks(X, 25_000)))
     assert found[1] == found[2] == found[5]
 
 
 def test_workers_are_as_many_as_blas_may_use():
     with one_blas_thread():
-        assert streaming._n_workers(20, 8) == 1
-    assert streaming._n_workers(5000, 8) == 1
-    assert 1 <= streaming._n_workers(20, 3) <= 3
+        assert moments._n_workers(20, 8) == 1
+    assert moments._n_workers(5000, 8) == 1
+    assert 1 <= moments._n_workers(20, 3) <= 3
 
 
 def test_moments_are_read_only():
@@ -249,15 +250,15 @@ def test_a_failure_half_way_leaves_the_old_moments_usable(monkeypatch):
     old = moments_of([X[:3000]])
     before = contents(old)
     calls = iter(range(100))
-    original = streaming.Accumulator._multiply
+    original = moments.Accumulator._multiply
 
     def failing(self, *arguments):
         if next(calls) == 1:
             raise RuntimeError("half-way")
         return original(self, *arguments)
 
-    monkeypatch.setattr(streaming, "PART_ROWS", (512, 1000))
-    monkeypatch.setattr(streaming.Accumulator, "_multiply", failing)
+    monkeypatch.setattr(moments, "PART_ROWS", (512, 1000))
+    monkeypatch.setattr(moments.Accumulator, "_multiply", failing)
     with pytest.raises(RuntimeError, match="half-way"):
         add(old, X[3000:])
     assert contents(old) == before
@@ -307,7 +308,7 @@ def test_merging_keeps_the_lower_precision():
 
 
 def test_rows_become_a_scatter_matrix_only_when_they_outnumber_the_columns(monkeypatch):
-    monkeypatch.setattr(streaming, "WAITING_ROWS", 1)
+    monkeypatch.setattr(moments, "WAITING_ROWS", 1)
     X = low_rank(60, 40)
     state = moments_of(in_blocks(X[:40], 7))
     assert state.scatter is None

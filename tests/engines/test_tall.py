@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from bayespca import BayesianPCA
-from bayespca.engines import decompose, map_reduce, randomized
+from bayespca.engines import decompose, map_reduce
+from bayespca.engines.randomized.orthonormal import gram_of, orthonormal
 from bayespca.sources.cluster import computed
 from bayespca.sources.deviations import column_deviations
 from bayespca.sources.partitions import partitioned
@@ -69,7 +70,7 @@ def test_algebra_of_tall_rows():
     assert gathered((a / 4.0).T).T == pytest.approx(A / 4)
     R = a.triangle()
     assert R.T @ R == pytest.approx(A @ A.T)
-    basis = operator.new_basis()
+    basis = operator.new_basis(np.zeros(0))
     assert (a @ basis.rows.T).shape == (5, 0)
     basis.append(a)
     basis.append(b)
@@ -86,7 +87,7 @@ def test_directions_below_rounding_are_left_out():
     Q = rng.normal(size=(40, 4))
     Q = np.column_stack([Q, Q @ rng.normal(size=(4, 2))])
     image = operator.matmul(Q).T
-    beyond, rows = randomized._orthonormal(image, randomized._gram(image), 1e-9)
+    beyond, rows = orthonormal(image, gram_of(image), 1e-9)
     assert rows.shape[0] == 4
     assert rows @ rows.T == pytest.approx(np.eye(4), abs=1e-8)
     assert gathered((beyond @ rows).T) == pytest.approx(gathered(image.T), abs=1e-8)
@@ -133,7 +134,7 @@ def test_what_products_cannot_tell_takes_the_matrix_or_is_refused(monkeypatch):
     found = BayesianPCA("laplace").fit(x)
     assert found.spectrum_.is_complete
     assert found.n_components_ == BayesianPCA("laplace").fit(X).n_components_
-    monkeypatch.setattr(map_reduce.streaming, "MEMORY_LIMIT", 1e5)
+    monkeypatch.setattr(map_reduce.running, "MEMORY_LIMIT", 1e5)
     with pytest.raises(ValueError, match="short side of the Dask collection is 300"):
         BayesianPCA("laplace").fit(x)
 

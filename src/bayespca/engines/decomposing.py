@@ -17,9 +17,10 @@ from bayespca.sources.partitions import as_partitions
 from bayespca.sources.records import Partitions, Source
 from bayespca.spectrum.records import Spectrum
 
-from . import dense, gram, map_reduce, randomized, sparse, streaming
+from . import dense, gram, map_reduce, sparse, streaming
 from .operators import dense_operator, sparse_operator
-from .records import Decomposition, Plan, embedded
+from .randomized import exploring
+from .records import Decomposition, Plan, embedded, rescaled
 from .selection import Job, select
 
 # Up to this short side a sparse matrix's Gram matrix is formed at once.
@@ -96,7 +97,7 @@ def _decompose(X: Array, task: Task, engine: str, n_needed: int) -> Decompositio
         if found is not None and (_is_safe(found.spectrum) or not _needs_rescaling(X)):
             return found
         factor = 2.0 ** -np.floor(np.log2(_peak(X)))
-        return _rescaled(_RUN[name](X * factor, task), 1.0 / factor)
+        return rescaled(_RUN[name](X * factor, task), 1.0 / factor)
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ def _run_randomized(X: Array, task: Task) -> Decomposition:
     operator = make(X, center=task.center)
     # From a sixth of the short side on, the Gram matrix would have cost less.
     affordable = min(X.shape) // 6 if min(X.shape) <= LARGE else None
-    found = randomized.decompose(operator, plan=task.plan, rng=task.rng, max_basis=affordable)
+    found = exploring.decompose(operator, plan=task.plan, rng=task.rng, max_basis=affordable)
     return found or _run_gram(X, task)
 
 
@@ -231,12 +232,3 @@ def _peak(X: Array) -> float:
         return 0.0
     xp = array_namespace(X)
     return max(abs(float(xp.max(X))), abs(float(xp.min(X))))
-
-
-def _rescaled(found: Decomposition, scale: float) -> Decomposition:
-    """The decomposition of data that are `scale` times as large."""
-    old = found.spectrum
-    spectrum = Spectrum(
-        old.singular_values, old.shape, old.sum_of_squares, old.scale * scale, old.resolution
-    )
-    return replace(found, spectrum=spectrum, mean=found.mean * scale)

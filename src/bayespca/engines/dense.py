@@ -6,7 +6,7 @@ import numpy as np
 
 from bayespca.arrays.namespaces import array_namespace, device, eps, to_numpy
 from bayespca.arrays.types import Array
-from bayespca.spectrum.records import Spectrum
+from bayespca.spectrum.records import Spectrum, samples
 
 from .gram import centred
 from .records import Decomposition
@@ -24,7 +24,7 @@ def decompose(X: Array, *, center: bool) -> Decomposition:
     if not bool(xp.isfinite(xp.sum(values))):
         raise ValueError("the data are not finite, or their sum is not")
     _, gamma, right = xp.linalg.svd(values, full_matrices=False)
-    M = max(n - 1, 1) if center else n
+    M = samples(n, center)
     gamma = np.sort(to_numpy(gamma).astype(np.float64))[::-1][: min(p, M)]
     spectrum = Spectrum(gamma, (p, M), resolution=eps(X.dtype))
     return Decomposition(spectrum, lambda k: right[:k, :], mean, n, "dense")

@@ -29,7 +29,7 @@ from bayespca.arrays.namespaces import (
 )
 from bayespca.arrays.threads import blas_threads, one_blas_thread
 from bayespca.arrays.types import Array
-from bayespca.spectrum.records import Solution, Spectrum
+from bayespca.spectrum.records import Solution, Spectrum, samples
 
 from .records import Decomposition
 
@@ -235,7 +235,7 @@ def _spectrum(
     values: np.ndarray, gram: Array, p: int, n: int, *, center: bool, dtype: Any
 ) -> Spectrum:
     """Singular values from eigenvalues in increasing order; centred data have one sample less."""
-    M = max(n - 1, 1) if center else n
+    M = samples(n, center)
     largest = np.maximum(values[::-1][: min(p, M)], 0.0)
     trace = float(np.trace(to_numpy(gram)))
     total = max(trace, float(largest.sum()))

@@ -30,11 +30,15 @@ from bayespca.sources.cluster import computed
 from bayespca.sources.deviations import Deviations, column_deviations
 from bayespca.sources.records import Block, Partitions
 from bayespca.sources.tasks import mapped, reduced
+from bayespca.spectrum.records import samples
 
-from . import gram, randomized, streaming
-from .records import Decomposition, Plan, embedded
-from .streaming import LONG, SHORT, FloatType, RunningMoments
+from . import gram, streaming
+from . import moments as running
+from .moments import LONG, SHORT, FloatType, RunningMoments
+from .randomized import exploring
+from .records import Decomposition, Plan, embedded, times
 from .tall import TallOperator
+from .triangles import shortened, triangle
 
 # Up to this short side its matrix is formed: 3.2 GB.
 GRAM_WIDTH = 20_000
@@ -80,14 +84,14 @@ def moments(partitions: Partitions, precision: FloatType = LONG) -> RunningMomen
     n, p = partitions.n_samples, partitions.n_features
     if n is not None:
         # Where it is not known, the workers will notice.
-        streaming.check_memory(min(n, p), p, LONG.itemsize, limit=streaming.MEMORY_LIMIT)
+        running.check_memory(min(n, p), p, LONG.itemsize, limit=running.MEMORY_LIMIT)
     indices = range(len(partitions.chunks))
     parts = mapped(partitions, _moments, precision, partitions.names, each=[indices])
-    merged = reduced(parts, streaming.merge, fan_in=fan_in(partitions.n_features))
+    merged = reduced(parts, running.merge, fan_in=fan_in(partitions.n_features))
     (state,) = computed(merged)
     if not state.n_samples:
         raise ValueError("the Dask collection holds no rows.")
-    return streaming.folded(state) if state.n_samples > state.n_features else state
+    return running.folded(state) if state.n_samples > state.n_features else state
 
 
 def _moments(
@@ -98,8 +102,8 @@ def _moments(
 
 
 def _added(block: Block, precision: FloatType) -> RunningMoments:
-    state = streaming.start(block.shape[1], block.dtype, precision=precision)
-    return streaming.add(state, block) if len(block) else state
+    state = running.start(block.shape[1], block.dtype, precision=precision)
+    return running.add(state, block) if len(block) else state
 
 
 def _by_rows(
@@ -124,10 +128,10 @@ def scatter(partitions: Partitions, *, center: bool) -> tuple[FloatArray, FloatA
         )
     square, unit, mean = state.scatter, state.unit, state.mean
     if not center:
-        square, unit = streaming.about_zero(state)
+        square, unit = running.about_zero(state)
         mean = np.zeros(state.n_features)
     dead = np.ones(mean.size, dtype=np.bool_)
-    dead[streaming.varying(np.sqrt(np.maximum(square.diagonal(), 0)) * unit, state)] = False
+    dead[running.varying(np.sqrt(np.maximum(square.diagonal(), 0)) * unit, state)] = False
     square = square * unit * unit
     square[dead], square[:, dead] = 0.0, 0.0
     return square, mean, state.n_samples
@@ -141,7 +145,7 @@ def _triangle(partitions: Partitions, shift: FloatArray, unit: float) -> tuple[F
     R = merged.rows if len(merged.rows) >= p else np.zeros((p, p))
     if R is not merged.rows:
         R[: len(merged.rows)] = merged.rows
-    return streaming.triangle(R), merged.n_read
+    return triangle(R), merged.n_read
 
 
 @dataclass(frozen=True)
@@ -155,15 +159,11 @@ class Triangle:
 def _block_triangle(block: Block, shift: FloatArray, unit: float) -> Triangle:
     rows = np.subtract(block, shift, dtype=np.float64)
     rows /= unit
-    return Triangle(_shortened(rows), len(block))
+    return Triangle(shortened(rows), len(block))
 
 
 def _merged_triangles(a: Triangle, b: Triangle) -> Triangle:
-    return Triangle(_shortened(np.concatenate([a.rows, b.rows])), a.n_read + b.n_read)
-
-
-def _shortened(rows: FloatArray) -> FloatArray:
-    return streaming.triangle(rows) if len(rows) > rows.shape[1] else rows
+    return Triangle(shortened(np.concatenate([a.rows, b.rows])), a.n_read + b.n_read)
 
 
 # --- more columns than rows --------------------------------------------------------------------
@@ -186,10 +186,10 @@ def _by_columns(
     seen = _column_moments(columns, precision, center=center)
     live = seen.live if seen.live.any() else np.ones_like(seen.live)
     n, p = columns.n_features, int(live.sum())
-    state = streaming.folded(seen.state)
+    state = running.folded(seen.state)
     if state.scatter is None:
         state = replace(state, scatter=np.zeros((n, n)))
-    square, unit = streaming.about_zero(state)
+    square, unit = running.about_zero(state)
 
     def right(left: NDArray[Any]) -> Block:
         return _vectors(columns, left / unit, center=center)[:, live]
@@ -203,21 +203,21 @@ def _by_columns(
         dtype=partitions.dtype,
     )
     is_precise = gram.is_precise(
-        streaming.in_units(found.spectrum, unit),
-        plan(streaming.in_units(found.spectrum, unit)),
+        times(found.spectrum, unit),
+        plan(times(found.spectrum, unit)),
         precision,
     )
     if not is_precise and precision == LONG:
         found = _left_by_qr(columns, found, unit, center=center, right=right)
-    found = replace(found, spectrum=streaming.in_units(found.spectrum, unit))
+    found = replace(found, spectrum=times(found.spectrum, unit))
     if p < live.size:
         found = embedded(found, np.flatnonzero(live), seen.mean)
     return found, is_precise or precision == LONG
 
 
 def _column_moments(columns: Partitions, precision: FloatType, *, center: bool) -> ColumnMoments:
-    streaming.check_memory(
-        columns.n_features, columns.n_features, LONG.itemsize, limit=streaming.MEMORY_LIMIT
+    running.check_memory(
+        columns.n_features, columns.n_features, LONG.itemsize, limit=running.MEMORY_LIMIT
     )
     each = [range(len(columns.chunks)), columns.offsets or ()]
     parts = mapped(columns, _moments_of_columns, precision, center, each=each)
@@ -235,7 +235,7 @@ def _moments_of_columns(
 
 def _merged_columns(a: ColumnMoments, b: ColumnMoments) -> ColumnMoments:
     return ColumnMoments(
-        streaming.merge(a.state, b.state),
+        running.merge(a.state, b.state),
         np.concatenate([a.mean, b.mean]),
         np.concatenate([a.live, b.live]),
     )
@@ -280,7 +280,7 @@ def _left_by_qr(
 
 def _triangle_of_columns(block: Block, unit: float, center: bool) -> Triangle:
     rows, _, live = _centred(block.astype(np.float64, copy=False), center=center)
-    return Triangle(_shortened(np.divide(rows[live], unit, dtype=np.float64)), int(live.sum()))
+    return Triangle(shortened(np.divide(rows[live], unit, dtype=np.float64)), int(live.sum()))
 
 
 # --- a long short side -------------------------------------------------------------------------
@@ -296,12 +296,12 @@ def _by_products(
     short = min(seen.n, partitions.n_features)
     if n_needed <= short // 8:
         operator, live = _operator(partitions, seen, center=center)
-        found = randomized.decompose(
+        found = exploring.decompose(
             operator, plan=plan, rng=rng, max_basis=min(short // 3, MOST_VECTORS)
         )
         if found is not None:
             return _of_data(found, operator, seen, live)
-    if 8.0 * short**2 > streaming.MEMORY_LIMIT:
+    if 8.0 * short**2 > running.MEMORY_LIMIT:
         raise ValueError(
             f"the short side of the Dask collection is {short}, and what is asked for needs more "
             "singular values than can be had by products alone: cap n_components, use "
@@ -318,7 +318,7 @@ def _operator(
     live = np.sqrt(seen.squares) > np.sqrt(seen.n) * rounding
     if not live.any():
         live = np.ones_like(live)
-    shape = int(live.sum()), max(seen.n - 1, 1) if center else seen.n
+    shape = int(live.sum()), samples(seen.n, center)
     total = float(seen.squares[live].sum())
     if partitions.columns is not None:
         p = partitions.n_features

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -17,62 +17,50 @@ from bayespca.arrays.namespaces import (
     sum_of_squares,
 )
 from bayespca.arrays.types import Array
+from bayespca.spectrum.records import samples
+
+from .basis import StoredBasis
 
 # The means may exceed the standard deviations by this over √ε before X is centred in a copy: 10
 # times in float32, 2e5 times in float64.
 OFFSET = 10.0 * float(np.sqrt(np.finfo(np.float32).eps))
 
 
-class Operator(Protocol):
-    """A matrix A = X − 1·meanᵀ with n rows that can be multiplied from both sides.
-
-    `matmul` and `rmatmul` return new arrays, in the wider dtype of the data and the argument.
-    """
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, p): samples, features."""
-
-    @property
-    def dtype(self) -> Any:
-        """The dtype of the data, in their namespace."""
-
-    @property
-    def mean(self) -> Array:
-        """The p column means in float64, where the data live; zeros if not `centered`."""
-
-    @property
-    def centered(self) -> bool:
-        """Whether the means were removed, which leaves one sample less."""
-
-    @property
-    def sum_of_squares(self) -> float:
-        """‖A‖² to the precision of float64."""
-
-    def matmul(self, Q: Array) -> Array:
-        """A·Q for a p×b array."""
-
-    def rmatmul(self, W: Array) -> Array:
-        """Aᵀ·W for an n×b array."""
-
-
 @dataclass(frozen=True)
-class DenseOperator:
-    """An array, centred on the fly unless `is_shifted` says that `values` are centred already."""
+class InMemory:
+    """What operators of matrices in memory have in common."""
 
-    values: Array
+    values: Any
     mean: Array
     sum_of_squares: float
     centered: bool
-    is_shifted: bool = False
 
     @property
     def shape(self) -> tuple[int, int]:
         return int(self.values.shape[0]), int(self.values.shape[1])
 
     @property
+    def spectrum_shape(self) -> tuple[int, int]:
+        n, p = self.shape
+        return p, samples(n, self.centered)
+
+    @property
+    def is_distant(self) -> bool:
+        return False
+
+    @property
     def dtype(self) -> Any:
         return self.values.dtype
+
+    def new_basis(self, like: Array) -> StoredBasis:
+        return StoredBasis(self.shape[0], like)
+
+
+@dataclass(frozen=True)
+class DenseOperator(InMemory):
+    """An array, centred on the fly unless `is_shifted` says that `values` are centred already."""
+
+    is_shifted: bool = False
 
     def matmul(self, Q: Array) -> Array:
         # Rows times Xᵀ: BLAS is faster at this than at X times columns, and the result is stored
@@ -92,21 +80,8 @@ class DenseOperator:
 
 
 @dataclass(frozen=True)
-class SparseOperator:
+class SparseOperator(InMemory):
     """A scipy sparse matrix, centred on the fly."""
-
-    values: Any
-    mean: Array
-    sum_of_squares: float
-    centered: bool
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return int(self.values.shape[0]), int(self.values.shape[1])
-
-    @property
-    def dtype(self) -> Any:
-        return self.values.dtype
 
     def matmul(self, Q: Array) -> Array:
         product = self.values @ np.ascontiguousarray(Q)

@@ -1,10 +1,10 @@
-"""What every engine returns: a spectrum, and bases on demand."""
+"""What engines are given, and what every engine returns: a spectrum, and bases on demand."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from array_api_compat import array_namespace, device
@@ -56,6 +56,65 @@ class Decomposition:
     status: Status = field(default_factory=Status)
 
 
+class Basis(Protocol):
+    """Orthonormal rows that are added block by block."""
+
+    @property
+    def rows(self) -> Array:
+        """All of them."""
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+
+    def append(self, block: Array) -> None:
+        """Add rows, which must be orthonormal to those that are there."""
+
+
+class Operator(Protocol):
+    """A matrix A = X − 1·meanᵀ with n rows that can be multiplied from both sides.
+
+    `matmul` and `rmatmul` return new arrays, in the wider dtype of the data and the argument.
+    """
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, p): samples, features."""
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the data, in their namespace."""
+
+    @property
+    def mean(self) -> Array:
+        """The p column means in float64, where the data live; zeros if not `centered`."""
+
+    @property
+    def centered(self) -> bool:
+        """Whether the means were removed, which leaves one sample less."""
+
+    @property
+    def sum_of_squares(self) -> float:
+        """‖A‖² to the precision of float64."""
+
+    @property
+    def spectrum_shape(self) -> tuple[int, int]:
+        """Features, and samples less one if centred, whichever of them are the rows of A."""
+
+    @property
+    def is_distant(self) -> bool:
+        """Whether A·Q stays where the data are: rows that multiply, but are no array."""
+
+    def new_basis(self, like: Array) -> Basis:
+        """An empty basis of vectors with n entries, in the dtype and place of `like`."""
+
+    def matmul(self, Q: Array) -> Array:
+        """A·Q for a p×b array."""
+
+    def rmatmul(self, W: Array) -> Array:
+        """Aᵀ·W for an n×b array."""
+
+
 def embedded(found: Decomposition, live: np.ndarray, row: Array) -> Decomposition:
     """The decomposition of data with more columns: those at `live` varied, the others are `row`."""
     xp, p = array_namespace(found.mean), row.shape[0]
@@ -74,3 +133,21 @@ def embedded(found: Decomposition, live: np.ndarray, row: Array) -> Decompositio
         return spread(vectors, zeros)
 
     return replace(found, right=right, mean=spread(found.mean, xp.astype(row, found.mean.dtype)))
+
+
+def rescaled(found: Decomposition, scale: float) -> Decomposition:
+    """The decomposition of data that are `scale` times as large."""
+    return replace(found, spectrum=times(found.spectrum, scale), mean=found.mean * scale)
+
+
+def times(spectrum: Spectrum, scale: float) -> Spectrum:
+    """The spectrum of data that are `scale` times as large."""
+    if scale == 1.0:
+        return spectrum
+    return Spectrum(
+        spectrum.singular_values,
+        spectrum.shape,
+        spectrum.sum_of_squares,
+        spectrum.scale * scale,
+        spectrum.resolution,
+    )

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import Array, FloatArray
 from bayespca.sources.cluster import computed, kept
 from bayespca.sources.records import Block, Delayed, Partitions
 from bayespca.sources.tasks import mapped, mapped_parts, reduced
 
 from .gram import centred
-from .streaming import triangle
+from .triangles import shortened, triangle
 
 Small = NDArray[np.floating[Any]]
 
@@ -105,7 +105,7 @@ class TallColumns:
 
 
 class TallBasis:
-    """Orthonormal rows that are appended block by block; as `Rows` of the randomized engine."""
+    """Orthonormal rows that are appended block by block; as those of arrays."""
 
     def __init__(self, length: int, dtype: np.dtype[Any]) -> None:
         self.rows = TallRows((), (), length, dtype)
@@ -140,15 +140,11 @@ def _difference(n_left: int, *pieces: Block) -> Block:
 
 
 def _block_triangle(*pieces: Block) -> FloatArray:
-    return _shortened(_stacked(pieces).astype(np.float64))
+    return shortened(_stacked(pieces).astype(np.float64))
 
 
 def _merged_triangle(a: FloatArray, b: FloatArray) -> FloatArray:
-    return _shortened(np.concatenate([a, b]))
-
-
-def _shortened(rows: FloatArray) -> FloatArray:
-    return triangle(rows) if len(rows) > rows.shape[1] else rows
+    return shortened(np.concatenate([a, b]))
 
 
 # --- the matrix --------------------------------------------------------------------------------
@@ -198,7 +194,11 @@ class TallOperator:
         (found,) = computed(reduced(parts, np.add))
         return np.asarray(found, dtype=W.rows.dtype)
 
-    def new_basis(self) -> TallBasis:
+    @property
+    def is_distant(self) -> bool:
+        return True
+
+    def new_basis(self, like: Array) -> TallBasis:
         return TallBasis(self.length, self.dtype)
 
     def _how(self) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 
 from bayespca import inference, linear
 from bayespca.arrays.namespaces import to_namespace
-from bayespca.engines import streaming
+from bayespca.engines import moments, streaming
 from bayespca.engines.selection import ENGINES
 from bayespca.lowrank.records import PCAFit
 from bayespca.missing.dense import fit as holes_fit
@@ -258,8 +258,8 @@ class BayesianPCA(PosteriorReader):
         data = _input.read_block(self, X, first=seen is None)
         block = data.values
         # Blocks are not seen again, so their products are as precise as they can be.
-        fresh = streaming.start(block.shape[1], block.dtype, precision=np.dtype(np.float64))
-        seen = streaming.add(seen or fresh, block)
+        fresh = moments.start(block.shape[1], block.dtype, precision=np.dtype(np.float64))
+        seen = moments.add(seen or fresh, block)
         found = streaming.finish(seen, center=self.center, plan=options.plan)
         fitted = linear.from_decomposition(found, options)
         self._store(fitted, data.features)

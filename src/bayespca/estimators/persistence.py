@@ -17,7 +17,7 @@ import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.discrete.posterior import BinaryPosterior
-from bayespca.engines.streaming import RunningMoments
+from bayespca.engines.moments import RunningMoments
 from bayespca.inference.loop import Trace
 from bayespca.io import archive
 from bayespca.io.archive import FlawError, ModelFileError

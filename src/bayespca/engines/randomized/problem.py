@@ -1,0 +1,146 @@
+"""What is asked for, and what can be said of it before anything is multiplied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bayespca.arrays.namespaces import eps, on_accelerator
+from bayespca.arrays.types import Array, FloatArray
+from bayespca.engines.records import Decomposition, Operator, Plan
+from bayespca.spectrum.records import Solution, Spectrum
+from bayespca.spectrum.tolerances import SLACK_OF_SPECTRUM
+
+from .chance import Chance
+
+# Full steps before the first look: no confidence is reached sooner, or hardly ever. On an
+# accelerator as many as noise would need, within bounds.
+FIRST_LOOK, ACCELERATOR_FIRST_LOOK = 3, (4, 8)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is asked for. `unit` is divided out of all products, so that squares stay in range."""
+
+    operator: Operator
+    plan: Plan
+    shape: tuple[int, int]
+    block: int
+    max_miss: float
+    max_basis: int
+    unit: float
+    eps: float
+
+    @classmethod
+    def of(
+        cls, operator: Operator, plan: Plan, block: int, max_miss: float, max_basis: int | None
+    ) -> Problem:
+        n, p = operator.shape
+        shape = operator.spectrum_shape
+        rms = np.sqrt(operator.sum_of_squares / (n * p))
+        unit = 1.0 if 1e-10 < rms < 1e10 or not rms else 2.0 ** np.floor(np.log2(rms))
+        return cls(
+            operator=operator,
+            plan=plan,
+            shape=shape,
+            block=min(block, *shape),
+            max_miss=max_miss,
+            max_basis=min(shape) // 3 if max_basis is None else max_basis,
+            unit=float(unit),
+            eps=eps(operator.dtype),
+        )
+
+    @property
+    def full_rank(self) -> int:
+        return min(self.shape)
+
+    @property
+    def tolerance(self) -> float:
+        """How far a kept vector may be from its limit."""
+        return max(4e-8, 0.5 * self.eps**0.5)
+
+    @cached_property
+    def first_look(self) -> int:
+        """Full steps before the first look."""
+        if not on_accelerator(self.operator.mean):
+            return FIRST_LOOK
+        least, most = ACCELERATOR_FIRST_LOOK
+        return int(np.clip(np.ceil(0.5 * self.products_for_noise()), least, most))
+
+    def products_for_noise(self) -> float:
+        """Products after which it is sure that nothing was missed, if all is noise.
+
+        Its largest singular value, which nothing converges beyond, is √L + √M times its size.
+        """
+        L, M = self.shape
+        variance = self.operator.sum_of_squares / L / M
+        edge = np.sqrt(variance) * (np.sqrt(L) + np.sqrt(M))
+        noise = Spectrum(np.array([edge]), self.shape, variance * L * M)
+        solution = self.rough(noise)
+        if solution.rank or not solution.threshold > edge:
+            return 0.0
+        chance = Chance(
+            ratio=(solution.threshold / edge) ** 2,
+            block=self.block,
+            n_directions=self.full_rank,
+            n_candidates=1.0 + variance * L * M / solution.threshold**2,
+            max_miss=self.max_miss,
+            n_spent=0.0,
+            log_damping=0.0,
+        )
+        return chance.products_needed()
+
+    @property
+    def energy(self) -> float:
+        """‖A‖² in units."""
+        return self.operator.sum_of_squares / self.unit / self.unit
+
+    def rough(self, spectrum: Spectrum) -> Solution:
+        """What the plan makes of a spectrum on the way: rank, threshold and whether it is sure."""
+        return self.plan(spectrum, other_ranks=False)
+
+    def spectrum(self, values: FloatArray, *, is_complete: bool = False) -> Spectrum:
+        """The spectrum in the units of the data: truncated, unless all that is not given is 0."""
+        total = None if is_complete else self.operator.sum_of_squares
+        return Spectrum(values * self.unit, self.shape, total, resolution=self.eps)
+
+    def n_feasible(self, values: FloatArray) -> int:
+        """How many of the Ritz values leave room for the energy that remains below them."""
+        squares = values**2
+        rest = self.energy - np.cumsum(squares)
+        room = (self.full_rank - 1 - np.arange(values.size)) * squares
+        return leading(rest <= room + min(20 * self.eps, 0.5 * SLACK_OF_SPECTRUM) * self.energy)
+
+    def chance(self, values: FloatArray, solution: Solution, n_settled: int) -> Chance:
+        """The chance that a value was missed, with the settled vectors taken out."""
+        k, c = solution.rank, n_settled
+        theta, edge = values[c], solution.threshold / self.unit
+        if values[k] > edge:
+            # The rank was limited from outside: what matters is a value above the last kept.
+            edge = max(values[k - 1], 1.05 * theta) if k else np.inf
+        rest = max(self.energy - float(values[:k] @ values[:k]), 0.0)
+        factors = np.abs(1 - np.minimum(edge / values[:c], 1e3) ** 2)
+        return Chance(
+            ratio=(edge / theta) ** 2 if theta else np.inf,
+            block=self.block,
+            n_directions=self.full_rank,
+            n_candidates=1.0 + rest / edge**2,
+            max_miss=self.max_miss,
+            n_spent=2 * c / self.block,
+            log_damping=float(np.log(np.clip(factors, 0.01, 1)).sum()) / self.block,
+        )
+
+    def decomposition(self, spectrum: Spectrum, rows: Array, miss: float) -> Decomposition:
+        """The record, with the right vectors in `rows`."""
+        op = self.operator
+        return Decomposition(
+            spectrum, lambda k: rows[:k, :], op.mean, op.shape[0], "randomized", miss
+        )
+
+
+def leading(holds: np.ndarray[Any, np.dtype[np.bool_]]) -> int:
+    """How many come before the first for which it does not hold."""
+    return int(holds.size if holds.all() else np.argmin(holds))

@@ -1,0 +1,227 @@
+"""The Krylov space, which grows in place."""
+
+from __future__ import annotations
+
+import numpy as np
+from array_api_compat import device
+
+from bayespca.arrays.namespaces import (
+    array_namespace,
+    cast,
+    hasty_cholesky,
+    normal_draws,
+    on_accelerator,
+    to_namespace,
+    to_numpy,
+    triangular_inverse,
+)
+from bayespca.arrays.types import Array, FloatArray
+from bayespca.engines.basis import StoredBasis
+from bayespca.engines.records import Basis, Operator
+
+from .looks import Look, Ritz
+from .orthonormal import gram_of, orthonormal, projected, singular
+from .problem import Problem
+
+# How far to go before the next look: the share of the way that is estimated, and of the size. On an
+# accelerator a look takes as long as a step.
+WAY, ACCELERATOR_WAY = (0.5, 1 / 8), (2.0, 1 / 2)
+# Columns for each row of normal draws from which on the rows are far from dependent: eigenvalues of
+# their Gram matrix are then within a factor of 4 of each other.
+MANY_COLUMNS = 10
+# The smallest number of columns worth a pass over the data.
+NARROW = 8
+# How far the Gram matrix of rows may be from the identity for a second Cholesky factor to make them
+# orthonormal to full precision.
+NEARLY_ORTHONORMAL = 0.1
+
+
+class Space:
+    """The growing Krylov space: Aᵀ·left = right·Bᵀ. It is changed in place, to copy nothing.
+
+    `n_expanded` right vectors have been multiplied by A; the others are the frontier. The next
+    step multiplies the first `width` of them. Multiplying all of them is a full step: after q of
+    them the space holds the block Krylov space of 2q products, whatever other steps were taken.
+    """
+
+    def __init__(self, operator: Operator, start: Array, problem: Problem) -> None:
+        self.operator = operator
+        self.unit, self.eps, self.tolerance = problem.unit, problem.eps, problem.tolerance
+        self.left = operator.new_basis(start)
+        self.right = StoredBasis(operator.shape[1], start)
+        self.right.append(start)
+        self.B = to_namespace(np.zeros((0, self.right.size)), start, operator.mean.dtype)
+        self.n_expanded = self.full_steps = self.next_look = 0
+        self.n_start = self.width = self.right.size
+        self.norm = 0.0
+
+    @classmethod
+    def start(cls, operator: Operator, rng: np.random.Generator, problem: Problem) -> Space:
+        """A space with a Gaussian block as its frontier."""
+        shape = (problem.block, operator.shape[1])
+        draws = normal_draws(rng, shape, operator.mean, operator.dtype)
+        return cls(operator, cls._begun(draws), problem)
+
+    @staticmethod
+    def _begun(draws: Array) -> Array:
+        for _ in range(2):
+            _, draws = orthonormal(draws, gram_of(draws), 0.0)
+        return draws
+
+    @property
+    def size(self) -> int:
+        """Number of left vectors, and of Ritz values."""
+        return self.left.size
+
+    @property
+    def frontier(self) -> int:
+        """Number of right vectors that are not multiplied yet."""
+        return self.right.size - self.n_expanded
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether A maps the space into itself."""
+        return not self.frontier
+
+    def expand(self) -> None:
+        """Multiply the first part of the frontier by A, and what is new by Aᵀ."""
+        first, last = self.n_expanded, self.n_expanded + self.width
+        self.full_steps += self.width == self.frontier
+        image = self.operator.matmul(self.right.rows[first:last, :].T).T
+        self.n_expanded = last
+        _, _, left = self._extended(self.left, image)
+        if left.shape[0]:
+            image = self.operator.rmatmul(left.T).T
+            along, beyond, right = self._extended(self.right, image)
+            xp = array_namespace(beyond)
+            shape = (self.size, beyond.shape[1])
+            above = xp.zeros(shape, dtype=beyond.dtype, device=device(beyond))
+            columns = [(self.B, along), (above, beyond)]
+            self.B = xp.concat([xp.concat(column) for column in columns], axis=1)
+            self.left.append(left)
+            self.right.append(right)
+        self._turn_to_newest()
+
+    def _extended(self, basis: Basis, image: Array) -> tuple[Array, Array, Array]:
+        """C, R and new rows, orthonormal to the basis, with image = C·basis + R·new.
+
+        Directions that rounding errors of the product could have made are left out.
+        """
+        if self.unit != 1.0:
+            image = image / self.unit
+        along, image = projected(image, basis.rows)
+        gram = gram_of(image)
+        self._see(along, gram)
+        beyond, image = orthonormal(image, gram, self.rounding)
+        # Again, with rows of length one, so that small directions come out as clean as large ones.
+        again, image = projected(image, basis.rows)
+        along = along + beyond @ again
+        turn, image = orthonormal(image, gram_of(image), 0.5)
+        return along, beyond @ turn, image
+
+    def _see(self, along: Array, gram: Array) -> None:
+        """Learn the norm of A from a product with vectors of length one."""
+        if gram.shape[0]:
+            xp = array_namespace(gram)
+            squares = xp.linalg.diagonal(gram) + xp.sum(along**2, axis=1)
+            self.norm = max(self.norm, float(xp.max(squares)) ** 0.5)
+
+    @property
+    def rounding(self) -> float:
+        """The size of the rounding errors in a product."""
+        return 8 * self.eps * self.norm
+
+    def ritz(self) -> Ritz:
+        """The singular triplets of B."""
+        values, right = singular(self.B, self.tolerance)
+        self.norm = max(self.norm, float(values[0])) if values.size else self.norm
+        xp = array_namespace(right)
+        parts = (right[:, self.n_expanded :], right[:, : self.n_start])
+        squares = to_numpy(xp.stack([xp.sum(part**2, axis=1) for part in parts]))
+        leak, weight = np.sqrt(squares[0]), squares[1]
+        return Ritz(values, right, leak, weight * (self.operator.shape[1] / self.n_start))
+
+    def aim(self, look: Look) -> None:
+        """Choose what to multiply next, and when to look again."""
+        slow = np.flatnonzero(look.errors > 1)
+        width = self.frontier
+        if look.is_sure and 0 < slow.size < width:
+            rest = np.setdiff1d(np.arange(look.ritz.values.size), slow)
+            order = np.append(slow, rest)[: self.frontier]
+            leaks = to_numpy(look.ritz.right)[order, self.n_expanded :]
+            turn, _ = np.linalg.qr(leaks.T, mode="complete")
+            self._turn(turn.T)
+            width = min(-(-slow.size // NARROW) * NARROW, width)
+        self.width = width
+        # Looks cost the cube of the size: let it grow a little in between.
+        way, growth = ACCELERATOR_WAY if on_accelerator(self.B) else WAY
+        self.next_look = self.size + int(min(way * look.to_go, growth * self.size))
+
+    def _turn(self, rotation: FloatArray) -> None:
+        """Rotate the frontier."""
+        first = self.n_expanded
+        rows = self.right.rows[first:, :]
+        self.right.replace(first, to_namespace(rotation, rows) @ rows)
+        self.B[:, first:] = self.B[:, first:] @ to_namespace(rotation.T, self.B)
+
+    def _turn_to_newest(self) -> None:
+        """Bring forward the newest part of the frontier, to which the last step led."""
+        self.width = min(self.width, self.frontier)
+        if 0 < self.width < self.frontier:
+            self._turn(np.roll(np.eye(self.frontier), self.width, axis=0))
+
+
+class DoubtfulError(ArithmeticError):
+    """StoredBasis that were to be orthonormal are not: they have to be made so with more care."""
+
+
+class HastySpace(Space):
+    """The same without a look at each Gram matrix, so that an accelerator need not wait for it.
+
+    Whether the first Cholesky factor was good shows in the rows that it made: the second Gram
+    matrix is nearly the identity. That is looked at together with the Ritz values.
+    """
+
+    def __init__(self, operator: Operator, start: Array, problem: Problem) -> None:
+        super().__init__(operator, start, problem)
+        self._evidence: list[Array] = []
+
+    @staticmethod
+    def _begun(draws: Array) -> Array:
+        """A Gram matrix of normal draws needs no look, if there are many more of them than rows."""
+        if draws.shape[1] < MANY_COLUMNS * draws.shape[0]:
+            return Space._begun(draws)
+        for _ in range(2):
+            draws = cast(triangular_inverse(hasty_cholesky(gram_of(draws))), draws.dtype) @ draws
+        return draws
+
+    def _extended(self, basis: Basis, image: Array) -> tuple[Array, Array, Array]:
+        if self.unit != 1.0:
+            image = image / self.unit
+        along, image = projected(image, basis.rows)
+        gram = gram_of(image)
+        beyond = hasty_cholesky(gram)
+        inverse = triangular_inverse(beyond)
+        again, image = projected(cast(inverse, image.dtype) @ image, basis.rows)
+        second = gram_of(image)
+        turn = hasty_cholesky(second)
+        self._remember(along, gram, inverse, second)
+        image = cast(triangular_inverse(turn), image.dtype) @ image
+        return along + beyond @ again, beyond @ turn, image
+
+    def _remember(self, along: Array, gram: Array, inverse: Array, second: Array) -> None:
+        """The square of the norm seen, a bound of the smallest direction's, and how far the rows
+        are from being orthonormal.
+        """
+        xp = array_namespace(gram)
+        largest = xp.max(xp.linalg.diagonal(gram) + xp.sum(along**2, axis=1))
+        identity = xp.eye(second.shape[0], dtype=second.dtype, device=device(second))
+        off = xp.linalg.matrix_norm(second - identity)
+        self._evidence.append(xp.stack([largest, 1.0 / xp.sum(inverse**2), off]))
+
+    def ritz(self) -> Ritz:
+        largest, smallest, off = to_numpy(array_namespace(self.B).stack(self._evidence)).T
+        self.norm = float(np.sqrt(largest.max()))
+        if not ((smallest > self.rounding**2).all() and (off < NEARLY_ORTHONORMAL).all()):
+            raise DoubtfulError
+        return super().ritz()
