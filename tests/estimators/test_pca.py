@@ -436,7 +436,7 @@ def test_interrupting_a_fit_leaves_the_estimator_as_it_was(monkeypatch):
 
     model = BayesianPCA()
     with monkeypatch.context() as patch:
-        patch.setattr("bayespca.linear.fit", interrupted)
+        patch.setattr("bayespca.linear.fit.fit", interrupted)
         with pytest.raises(KeyboardInterrupt):
             model.fit(truth.X)
     assert vars(model) == vars(BayesianPCA())
@@ -445,7 +445,7 @@ def test_interrupting_a_fit_leaves_the_estimator_as_it_was(monkeypatch):
     model.fit(truth.X)
     before = dict(vars(model))
     with monkeypatch.context() as patch:
-        patch.setattr("bayespca.linear.fit", interrupted)
+        patch.setattr("bayespca.linear.fit.fit", interrupted)
         with pytest.raises(KeyboardInterrupt):
             model.fit(truth.X[:, :4])
     assert vars(model) == before

@@ -11,7 +11,7 @@ import pytest
 
 from bayespca import BayesianPCA
 from bayespca.cli import reproducing
-from oracles import matrix_wise as oracle
+from oracles import sweeps as oracle
 
 iteration = import_module(f"{reproducing.experiments().__name__}.iteration")
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from bayespca import linear
 from bayespca.arrays.namespaces import array_namespace, to_numpy
 from bayespca.arrays.types import Array
 from bayespca.lowrank import holes_posterior
+from bayespca.lowrank import posterior as complete
 from bayespca.lowrank.holes_posterior import HolesPosterior
+from bayespca.lowrank.posterior import Posterior
 
 
 def functions(posterior: Any, X: Array = None) -> tuple[Any, Any]:
@@ -22,10 +23,10 @@ def functions(posterior: Any, X: Array = None) -> tuple[Any, Any]:
         return holes_posterior, posterior
     if X is not None and has_nan(X):
         return holes_posterior, general(posterior)
-    return linear.posterior, posterior
+    return complete, posterior
 
 
-def general(posterior: linear.Posterior) -> HolesPosterior:
+def general(posterior: Posterior) -> HolesPosterior:
     """A posterior of complete data in the form that rows with holes need.
 
     With the score's prior variance c², 1/shrinkage = 1 + L·(loading variance) + σ²/c².

@@ -11,7 +11,8 @@ from bayespca import arrays, engines, sources
 from bayespca.arrays.namespaces import array_namespace
 from bayespca.arrays.signs import fixed_signs
 from bayespca.arrays.types import Array
-from bayespca.linear.fit import Options
+from bayespca.spectrum.forms import EVERYTHING, ClosedForm
+from bayespca.spectrum.methods import METHODS
 from bayespca.spectrum.rank_rules import gavish_donoho, marchenko_pastur, minka, parallel_analysis
 from bayespca.spectrum.records import Solution, Spectrum
 from bayespca.spectrum.solving import solve
@@ -43,7 +44,7 @@ def evbmf(Y: Any, sigma2: float | None = None, H: int | None = None) -> Factors:
         ``ma``, ``mb``, ``sa2``, ``sb2`` (moments of the k components with cₐ = c_b, aistats2014
         Eq. 15), ``cacb`` (learned prior scales cₐc_b), ``sigma2`` and ``F`` (free energy, nats).
     """
-    return _factorize(Y, Options("evb", H, _noise(sigma2), center=False))
+    return _factorize(Y, ClosedForm(METHODS["evb"], H, _noise(sigma2)))
 
 
 def vbmf(Y: Any, cacb: float, sigma2: float | None = None, H: int | None = None) -> Factors:
@@ -53,20 +54,18 @@ def vbmf(Y: Any, cacb: float, sigma2: float | None = None, H: int | None = None)
     """
     if not cacb > 0:
         raise ValueError(f"cacb must be positive, got {cacb!r}.")
-    options = Options("vb", H, _noise(sigma2), prior_variance=float(cacb) ** 2, center=False)
-    return _factorize(Y, options)
+    return _factorize(Y, ClosedForm(METHODS["vb"], H, _noise(sigma2), float(cacb) ** 2))
 
 
 def _noise(sigma2: float | None) -> float | str:
     return "auto" if sigma2 is None else sigma2
 
 
-def _factorize(Y: Any, options: Options) -> Factors:
+def _factorize(Y: Any, form: ClosedForm) -> Factors:
     Y = _input.read_matrix(Y)
     xp = array_namespace(Y)
-    plan = options.plan
-    found = engines.decompose(Y.T, plan=plan, center=False, n_needed=options.n_needed)
-    solution = plan(found.spectrum)
+    found = engines.decompose(Y.T, plan=form, center=False, n_needed=form.n_needed)
+    solution = form(found.spectrum)
     k = solution.rank
     U = fixed_signs(found.right(k)).T
     gamma = found.spectrum.singular_values[:k] * found.spectrum.scale
@@ -165,5 +164,5 @@ def _whole_spectrum(X: Any, *, center: bool, scale: bool) -> Spectrum:
     values = data.values
     if scale:
         values = sources.rescaled_columns(values, sources.column_scales(values, center=center))
-    found = engines.decompose(values, plan=solve, center=center, n_needed=np.iinfo(np.int64).max)
+    found = engines.decompose(values, plan=solve, center=center, n_needed=EVERYTHING)
     return found.spectrum

@@ -11,14 +11,19 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from bayespca import inference, linear
+from bayespca import inference
 from bayespca.arrays.namespaces import to_namespace
 from bayespca.engines import moments, streaming
 from bayespca.engines.selection import ENGINES
+from bayespca.linear import fit as closed
+from bayespca.linear.data import Decomposed
+from bayespca.linear.per_feature import fit as per_feature
+from bayespca.linear.sweeps import fit as sweeps
 from bayespca.lowrank.records import PCAFit
 from bayespca.missing.dense import fit as holes_fit
 from bayespca.sources.data import Data, Features, Where
 from bayespca.sources.errors import IncompleteData
+from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.methods import METHODS
 
 from . import _input, _validation
@@ -209,41 +214,51 @@ class BayesianPCA(PosteriorReader):
         the iteration ends. Steps that only try another number of components are not told.
         """
         start = time.perf_counter()
-        options = self._options(callback)
+        form, looping = self._form(), self._looping(callback)
         in_memory = self.noise == "per-feature" or self.engine not in ("auto", "streaming")
         data = _input.read(self, X, in_memory=in_memory, dask=True, twice=self.scale)
-        fitted = self._fitted(data, options)
+        fitted = self._fitted(data, form, looping)
         self._store(fitted, data.features)
         self._report(fitted, time.perf_counter() - start)
         return self
 
-    def _fitted(self, data: Data, options: linear.Options) -> PCAFit:
+    def _fitted(self, data: Data, form: ClosedForm, looping: inference.Looping) -> PCAFit:
         """By closed form where data are complete, which only workers find out on their way."""
         if data.holes:
-            return self._fitted_with_holes(data, options)
+            return self._fitted_with_holes(data, form, looping)
         try:
-            return linear.fit(data.values, options)
+            return self._fitted_complete(data.values, form, looping)
         except IncompleteData:
             if data.where is not Where.PARTITIONS:
                 raise
-        return self._fitted_with_holes(data, options)
+        return self._fitted_with_holes(data, form, looping)
 
-    def _fitted_with_holes(self, data: Data, options: linear.Options) -> PCAFit:
+    def _fitted_complete(self, X: Any, form: ClosedForm, looping: inference.Looping) -> PCAFit:
+        if self.noise == "per-feature":
+            return per_feature.fit(X, form, looping, center=self.center)
+        asked: dict[str, Any] = {"center": self.center, "scale": self.scale, "engine": self.engine}
+        if self.solver == "iterative":
+            return sweeps.fit(X, form, looping, init=self.init, **asked)
+        return closed.fit(X, form, random_state=looping.random_state, **asked)
+
+    def _fitted_with_holes(
+        self, data: Data, form: ClosedForm, looping: inference.Looping
+    ) -> PCAFit:
         _input.check_any_value(data)
         _validation.check_for_holes(self)
         return holes_fit.fit(
             data.values,
             holes_fit.Options(
-                method=options.method,
-                n_components=options.n_components,
-                noise_variance=options.noise_variance,
-                prior_variance=options.prior_variance,
-                center=options.center,
-                scale=options.scale,
-                per_feature=options.noise == "per-feature",
-                init=options.init if options.solver == "iterative" else "closed",
-                engine=options.engine,
-                looping=options.looping,
+                method=form.method.name,
+                n_components=form.n_components,
+                noise_variance=form.noise_variance,
+                prior_variance=form.prior_variance,
+                center=self.center,
+                scale=self.scale,
+                per_feature=self.noise == "per-feature",
+                init=self.init if self.solver == "iterative" else "closed",
+                engine=self.engine,
+                looping=looping,
             ),
         )
 
@@ -253,20 +268,21 @@ class BayesianPCA(PosteriorReader):
 
         With ``scale=False`` and ``noise="isotropic"``, whose sums can be added up.
         """
-        options = self._options()
+        form = self._form()
         seen = getattr(self, "_seen", None)
         data = _input.read_block(self, X, first=seen is None)
         block = data.values
         # Blocks are not seen again, so their products are as precise as they can be.
         fresh = moments.start(block.shape[1], block.dtype, precision=np.dtype(np.float64))
         seen = moments.add(seen or fresh, block)
-        found = streaming.finish(seen, center=self.center, plan=options.plan)
-        fitted = linear.from_decomposition(found, options)
+        found = streaming.finish(seen, center=self.center, plan=form)
+        fitted = closed.from_decomposition(Decomposed(found), form)
         self._store(fitted, data.features)
         self._seen = seen
         return self
 
-    def _options(self, callback: inference.Callback | None = None) -> linear.Options:
+    def _form(self) -> ClosedForm:
+        """What is asked of the spectrum, once all options have been checked."""
         _validation.choose("method", self.method, tuple(METHODS))
         _validation.choose("noise", self.noise, ("isotropic", "per-feature"))
         _validation.choose("solver", self.solver, ("auto", "closed", "iterative"))
@@ -278,21 +294,11 @@ class BayesianPCA(PosteriorReader):
         if self.solver == "iterative":
             _validation.check_iterative(self)
         _validation.check_looping(self)
+        return ClosedForm(METHODS[self.method], cap, self.noise_variance, self.prior_variance)
+
+    def _looping(self, callback: inference.Callback | None) -> inference.Looping:
         seed = _validation.seed(self.random_state)
-        return linear.Options(
-            method=self.method,
-            n_components=cap,
-            noise_variance=self.noise_variance,
-            prior_variance=self.prior_variance,
-            center=self.center,
-            scale=self.scale,
-            noise=self.noise,
-            solver=self.solver,
-            init=self.init,
-            engine=self.engine,
-            looping=replace(_validation.looping(self, callback), random_state=seed),
-            random_state=seed,
-        )
+        return replace(_validation.looping(self, callback), random_state=seed)
 
     def _store(self, fitted: PCAFit, features: Features) -> None:
         """Set every fitted attribute at once, when nothing can fail any more."""

@@ -1,8 +1,3 @@
-"""PCA of complete matrices: the closed-form fit, and the posterior it leaves."""
-
-from bayespca.lowrank import posterior
-from bayespca.lowrank.posterior import Posterior
-
-from .fit import Options, fit, from_decomposition
-
-__all__ = ["Options", "Posterior", "fit", "from_decomposition", "posterior"]
+"""PCA of complete matrices: in closed form (`fit`), by sweeps, with noise of each feature, under
+Bishop's priors (`variational`), and by exact sampling (`gibbs`).
+"""

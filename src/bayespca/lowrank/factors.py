@@ -162,6 +162,24 @@ class Factors:
         return total
 
 
+def rows_given(
+    gram: FloatArray, pull: FloatArray, ridge: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Means of the rows of a factor given the other, and their covariance over the noise variance.
+
+    Σ/σ² = (gram + diag(ridge))⁻¹ and pull·Σ/σ², with gram = ⟨BᵀB⟩, pull = VᵀB̂ and ridge = σ²/c²
+    for the rows of A, all of which have the same covariance.
+    """
+    inner = inverse(gram + np.diag(ridge))
+    return np.asarray(pull @ inner), inner
+
+
+def inverse(matrix: FloatArray) -> FloatArray:
+    """The inverse of a positive definite matrix, symmetric to the last digit."""
+    found = np.linalg.inv(matrix)
+    return np.asarray(0.5 * (found + found.T))
+
+
 def factor_energy(
     squares: FloatArray, prior: FloatArray, n: float, log_det: float, integrated: bool
 ) -> float:

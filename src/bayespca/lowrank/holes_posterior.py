@@ -1,7 +1,7 @@
 """What is read from the posterior of a PCA when rows have holes: scores, densities, filled cells.
 
 Every function takes rows with NaN for holes; complete rows are a special case. Names and meanings
-are those of `linear.posterior`. Rows may be NumPy arrays or on the device of another library: what
+are those of `posterior`. Rows may be NumPy arrays or on the device of another library: what
 belongs to rows is then computed there, and stays there.
 """
 

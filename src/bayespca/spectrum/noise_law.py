@@ -37,7 +37,7 @@ def density_of_nonzero(x: FloatArray, variance: float, ratio: float) -> FloatArr
     return density(x, variance, ratio) * max(1.0, ratio)
 
 
-def largest_singular_value(variance: float, shape: tuple[int, float]) -> float:
+def largest_singular_value(variance: float, shape: tuple[float, float]) -> float:
     """σ(√L + √M): the edge of the support as a singular value of V."""
     L, M = shape
     return float(np.sqrt(variance) * (np.sqrt(L) + np.sqrt(M)))

@@ -20,9 +20,14 @@ from bayespca.lowrank.feature_noise import best_noise
 from bayespca.spectrum.records import Solution, Spectrum
 from bayespca.spectrum.tolerances import LEAST_NOISE_OF_FEATURES
 
+from .data import FeatureMoments
+
+# Share of the variance of a feature that is its noise where the iteration starts.
+NOISE_AT_START = 0.5
+
 
 @dataclass(frozen=True)
-class State:
+class PerFeatureState:
     """Noise variances, and the closed-form solution that they lead to."""
 
     psi: FloatArray
@@ -31,44 +36,17 @@ class State:
     components: FloatArray
 
 
-@dataclass(frozen=True)
-class Moments:
-    """Centred second moments of the data: X itself if it is wide, XᵀX if it is tall."""
-
-    squares: FloatArray
-    gram: FloatArray | None
-    rows: FloatArray | None
-    M: int
-
-    @property
-    def p(self) -> int:
-        return int(self.squares.size)
-
-    @property
-    def matrix(self) -> FloatArray:
-        """XᵀX or X, whichever there is."""
-        matrix = self.gram if self.rows is None else self.rows
-        assert matrix is not None
-        return matrix
-
-
 Solve = Callable[[Spectrum], Solution]
 
 
-def moments(X: FloatArray, *, M: int) -> Moments:
-    """Moments of centred data X (n×p)."""
-    if X.shape[0] > X.shape[1]:
-        gram = X.T @ X
-        return Moments(np.diag(gram).copy(), gram, None, M)
-    return Moments(np.einsum("ij,ij->j", X, X), None, X, M)
+def start(data: FeatureMoments, solve: Solve) -> PerFeatureState:
+    """Half of each feature's variance as its noise."""
+    return _solved(data, solve, NOISE_AT_START * data.squares / data.M)
 
 
-def init(data: Moments, solve: Solve, noise_share: float = 0.5) -> State:
-    """Start with a share of each feature's variance as its noise."""
-    return _solved(data, solve, noise_share * data.squares / data.M)
-
-
-def step(state: State, data: Moments, solve: Solve) -> tuple[State, Info]:
+def step(
+    state: PerFeatureState, data: FeatureMoments, solve: Solve
+) -> tuple[PerFeatureState, Info]:
     """Noise given the posterior, then the posterior given the noise."""
     psi = best_noise(
         state.psi,
@@ -82,7 +60,7 @@ def step(state: State, data: Moments, solve: Solve) -> tuple[State, Info]:
     return new, Info(F, new.solution.rank, float(new.psi.mean()))
 
 
-def _solved(data: Moments, solve: Solve, psi: FloatArray) -> State:
+def _solved(data: FeatureMoments, solve: Solve, psi: FloatArray) -> PerFeatureState:
     variances = data.squares / data.M
     live = variances > 0
     psi = np.where(live, np.maximum(psi, LEAST_NOISE_OF_FEATURES * variances), 1.0)
@@ -90,10 +68,12 @@ def _solved(data: Moments, solve: Solve, psi: FloatArray) -> State:
     gamma, right = _decomposed(data, root)
     spectrum = Spectrum(gamma, (data.p, data.M), float((data.squares / psi).sum()))
     solution = solve(spectrum)
-    return State(psi, solution, spectrum, right(solution.rank))
+    return PerFeatureState(psi, solution, spectrum, right(solution.rank))
 
 
-def _decomposed(data: Moments, root: FloatArray) -> tuple[FloatArray, Callable[[int], FloatArray]]:
+def _decomposed(
+    data: FeatureMoments, root: FloatArray
+) -> tuple[FloatArray, Callable[[int], FloatArray]]:
     """Singular values of the rescaled data, and its right vectors on demand."""
     n_values = min(data.p, data.M)
     if data.gram is not None:

@@ -2,127 +2,151 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayespca import inference
-from bayespca.arrays.types import FloatArray
-from bayespca.lowrank.factors import Prior
-from bayespca.spectrum.methods import METHODS
-from bayespca.spectrum.priors import GivenPrior, empirical_vb
-from bayespca.spectrum.records import Moments, Solution, Spectrum
-from bayespca.spectrum.tolerances import VANISHING
+from bayespca.inference.loop import Info, Run
+from bayespca.inference.model import Model
+from bayespca.inference.result import Fit
+from bayespca.linear.data import Decomposed, decomposed
+from bayespca.linear.fit import from_decomposition
+from bayespca.linear.posterior import described
+from bayespca.lowrank.factors import Factors
+from bayespca.lowrank.factors import Prior as FactorPrior
+from bayespca.lowrank.posterior import Posterior
+from bayespca.lowrank.records import PCAFit, PCAPosterior
+from bayespca.spectrum.forms import EVERYTHING, ClosedForm
+from bayespca.spectrum.priors import EmpiricalVB, GivenPrior, Prior
+from bayespca.spectrum.records import Solution, Status
+from bayespca.spectrum.tolerances import GONE
 
-from . import step as matrix_wise
-from .step import Problem, State
-
-LEARNS_NOISE = ("evb", "vb", "ml")
-
-
-@dataclass(frozen=True)
-class Found:
-    """What the iteration found.
-
-    `directions` (k, K) are those of the components in the basis of the singular vectors, `gamma` is
-    the size of the data along them.
-    """
-
-    solution: Solution
-    directions: FloatArray
-    gamma: FloatArray
-    run: inference.Run[State]
+from .posterior import posterior, solution_of
+from .start import random_start, start_at
+from .step import SweepProblem, SweepState, step
 
 
-def solve(
-    spectrum: Spectrum,
-    method: str,
-    closed: Solution,
-    *,
-    noise_variance: float | str = "auto",
-    prior_variance: float | None = None,
-    max_rank: int | None = None,
+def fit(
+    X: Any,
+    form: ClosedForm,
     looping: inference.Looping,
-    from_closed: bool = False,
-    settle: bool = True,
-) -> Found:
-    """Solve by sweeps from normal draws, or from the closed form.
+    *,
+    init: str = "random",
+    center: bool = True,
+    scale: bool = False,
+    engine: str = "auto",
+) -> PCAFit:
+    """Fit by sweeps, which need the singular values alone, and all of them.
 
-    `closed` is the closed-form solution, for what is a property of the model and the data rather
-    than of a solution: the threshold, the probability of each rank, and the noise where the free
-    energy of a method has no usable minimum over it.
+    Options are those of `BayesianPCA`.
     """
-    unit = spectrum.at_unit_scale()
-    u2 = unit.scale * unit.scale
-    L, M = unit.shape
-    given = np.inf if prior_variance is None else float(prior_variance) / u2
-    of_method = METHODS[method].prior(L, M, given)
-    is_given = isinstance(of_method, GivenPrior)
-    prior = Prior("given", given) if is_given else Prior("learned")
-    learns = noise_variance == "auto" and method in LEARNS_NOISE
-    problem = Problem.of(unit, of_method.family, prior, learns_noise=learns, settle=settle)
-    mean_square = unit.sum_of_squares / (L * M)
-    # Half of everything, until the first sweep has been made.
-    noise = 0.5 * mean_square if learns else closed.noise_variance / u2
-    H = min(unit.full_rank if max_rank is None else max_rank, unit.singular_values.size)
-    if method == "evb" and learns:
-        # No more than the method can keep.
-        H = min(H, max(empirical_vb(L, M).rank_limit, 1))
-
-    def start(rng: np.random.Generator) -> State:
-        if from_closed:
-            moments = closed.moments.in_units(1 / unit.scale)
-            return matrix_wise.start_at(problem, moments, closed.noise_variance / u2)
-        return matrix_wise.start(problem, H, noise, rng, scale=float(mean_square**0.25) or 1.0)
-
-    step = partial(matrix_wise.step, problem=problem)
-    run = looping.run(step, start, n_init=1 if from_closed else None)
-    moments, directions, gamma = _components(run.state, problem)
-    solution = replace(
-        closed,
-        rank=int(gamma.size),
-        noise_variance=run.state.noise_variance * u2,
-        shrunk_singular_values=moments.mean_a * moments.mean_b * unit.scale,
-        moments=moments.in_units(unit.scale),
-        free_energy=problem.factors.energy_in_units(
-            run.free_energy + L * M * float(np.log(unit.scale)),
-            rank=run.state.rank,
-            n_gone=run.state.n_gone,
-            unit=unit.scale,
-        ),
+    data = decomposed(
+        X,
+        form,
+        n_needed=EVERYTHING,
+        center=center,
+        scale=scale,
+        engine=engine,
+        random_state=looping.random_state,
     )
-    return Found(solution, directions, gamma * unit.scale, run)
+    if not data.sum_of_squares:
+        return from_decomposition(data, form)
+    return fit_decomposed(data, sweep_model(data, form, init=init), looping)
 
 
-def _components(state: State, problem: Problem) -> tuple[Moments, FloatArray, FloatArray]:
-    """Moments of the components, strongest first, their directions, and the data along them."""
-    size_a, size_b = (np.linalg.norm(factor, axis=0) for factor in (state.a, state.b))
-    order = np.argsort(-size_a * size_b, kind="stable")
-    order = order[_alive(state, problem)[order]]
-    directions = (state.b[:, order] / size_b[order]).T
-    left = state.a[:, order] / size_a[order]
-    gamma = np.einsum("hk,k,kh->h", directions, problem.gamma, left)
-    moments = Moments(
-        size_a[order],
-        size_b[order],
-        np.diag(state.a_cov)[order].copy(),
-        np.diag(state.b_cov)[order].copy(),
-        state.prior_a[order],
-        state.prior_b[order],
+def fit_decomposed(data: Decomposed, model: SweepModel, looping: inference.Looping) -> PCAFit:
+    """Fit data that have been decomposed already."""
+    found = inference.fit(model, data, looping)
+    assert isinstance(found, PCAFit)
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepModel(SweepProblem, Model[Decomposed, SweepState, PCAPosterior]):
+    """What a closed form solves, from normal draws of `most` components, or from its solution."""
+
+    form: ClosedForm
+    most: int
+    init: str = "random"
+
+    @property
+    def has_one_start(self) -> bool:
+        return self.init == "closed"
+
+    def start(self, data: Decomposed, rng: np.random.Generator) -> SweepState:
+        closed, unit = self._closed(data), data.unit
+        noise = closed.noise_variance / (unit * unit)
+        if self.has_one_start:
+            return start_at(data, self.factors, closed.moments.in_units(1 / unit), noise)
+        # Half of everything, until the first sweep has been made.
+        noise = 0.5 * data.mean_square if self.learns_noise else noise
+        scale = float(data.mean_square**0.25) or 1.0
+        return random_start(data, self.factors, self.most, noise, rng, scale)
+
+    def step(self, state: SweepState, data: Decomposed) -> tuple[SweepState, Info]:
+        return step(state, data, self)
+
+    def digests(self, data: Decomposed) -> Sequence[Any]:
+        return [data.gamma, data.unit, data.sum_of_squares, data.log_scale]
+
+    # --- what was found ------------------------------------------------------------------------
+
+    def posterior(self, state: SweepState, data: Decomposed) -> Posterior:
+        return posterior(state, data, self.factors, self._solution(state, data))
+
+    def unit(self, data: Decomposed) -> float:
+        return data.unit
+
+    def free_energy(self, run: Run[SweepState], data: Decomposed) -> float:
+        return data.in_units(self._solution(run.state, data).free_energy)
+
+    def status(self, state: SweepState, data: Decomposed) -> Status:
+        return data.found.status + self._closed(data).status
+
+    def described(self, found: Fit[PCAPosterior], run: Run[SweepState], data: Decomposed) -> PCAFit:
+        return described(found, data.found, self._solution(run.state, data))
+
+    def _closed(self, data: Decomposed) -> Solution:
+        return self.form(data.found.spectrum)
+
+    def _solution(self, state: SweepState, data: Decomposed) -> Solution:
+        return solution_of(state, data, self.factors, self._closed(data))
+
+
+def sweep_model(
+    data: Decomposed, form: ClosedForm, *, init: str = "random", settle: bool = True
+) -> SweepModel:
+    """The model of decomposed data whose closed form is `form`."""
+    L, M = data.spectrum.shape
+    c2 = form.prior_variance
+    given = np.inf if c2 is None else float(c2) / (data.unit * data.unit)
+    prior = form.method.prior(L, M, given)
+    return SweepModel(
+        factors=factors_of(data, prior),
+        learns_noise=form.estimates_noise,
+        settle=settle,
+        form=form,
+        most=_most(data, form, prior),
+        init=init,
     )
-    return moments, directions, gamma
 
 
-def _alive(state: State, problem: Problem) -> NDArray[np.bool_]:
-    """Which components have a mean: under VB with a given prior those without it stay in the state.
+def factors_of(data: Decomposed, prior: Prior) -> Factors:
+    """A and B under the prior of a method."""
+    own = FactorPrior("learned")
+    if isinstance(prior, GivenPrior):
+        own = FactorPrior("given", prior.prior_variance)
+    least = GONE * float(np.sqrt(data.mean_square)) or GONE
+    return Factors(data.spectrum.shape, prior.family, own, least)
 
-    Their means vanish by a factor in each sweep, so that they are small against their spread.
-    """
-    L, M = problem.shape
-    alive = np.ones(state.rank, dtype=np.bool_)
-    for factor, cov, rows in ((state.a, state.a_cov, M), (state.b, state.b_cov, L)):
-        mean = np.einsum("kh,kh->h", factor, factor)
-        alive &= (mean > VANISHING * rows * np.diag(cov)) & (mean > 0)
-    return alive
+
+def _most(data: Decomposed, form: ClosedForm, prior: Prior) -> int:
+    """Components to start with; no more than EVB can keep where it learns the noise."""
+    cap = data.spectrum.full_rank if form.n_components is None else form.n_components
+    most = min(cap, data.gamma.size)
+    if isinstance(prior, EmpiricalVB) and form.estimates_noise:
+        most = min(most, max(prior.rank_limit, 1))
+    return most

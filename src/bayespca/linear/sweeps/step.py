@@ -26,57 +26,30 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Info
-from bayespca.lowrank.factors import Factors, Prior
-from bayespca.spectrum.families import VB, Family
+from bayespca.linear.data import Decomposed
+from bayespca.lowrank.factors import Factors, inverse, rows_given
+from bayespca.lowrank.moments import FactorMoments
+from bayespca.spectrum.families import VB
 from bayespca.spectrum.noise_law import largest_singular_value
-from bayespca.spectrum.records import Moments, Spectrum
-from bayespca.spectrum.tolerances import CALM, GONE, LEAST_NOISE_OF_SWEEPS, LOG_2PI, VANISHED
+from bayespca.spectrum.tolerances import CALM, LEAST_NOISE_OF_SWEEPS, VANISHED
 
 
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """A spectrum at unit scale, with what is to be made of it."""
+@dataclass(frozen=True)
+class SweepProblem:
+    """What is to be made of a spectrum: factors of a family under a prior, with noise that is
+    learned or given.
 
-    gamma: FloatArray
-    shape: tuple[int, float]
-    sum_of_squares: float
-    family: Family
-    prior: Prior
+    The least prior of the factors is in units of the data, not of the noise, which may still
+    change.
+    """
+
+    factors: Factors
     learns_noise: bool
     settle: bool = True
 
-    @property
-    def factors(self) -> Factors:
-        """What does not depend on the data.
-
-        The least prior is in units of the data, not of the noise, which may still change.
-        """
-        least = GONE * float(np.sqrt(self.sum_of_squares / np.prod(self.shape))) or GONE
-        return Factors(self.shape, self.family, self.prior, least)
-
-    @classmethod
-    def of(
-        cls,
-        spectrum: Spectrum,
-        family: Family,
-        prior: Prior,
-        *,
-        learns_noise: bool,
-        settle: bool = True,
-    ) -> Problem:
-        return cls(
-            spectrum.singular_values,
-            spectrum.shape,
-            spectrum.sum_of_squares,
-            family,
-            prior,
-            learns_noise,
-            settle,
-        )
-
 
 @dataclass(frozen=True, eq=False)
-class State:
+class SweepState:
     """Moments of A and B in the coordinates in which V is diagonal; `n_gone` components are zero.
 
     a and b are means (K, H), a_cov and b_cov the covariances of their rows (H, H), prior_a and
@@ -98,174 +71,120 @@ class State:
         return int(self.prior_a.size)
 
 
-def start(
-    problem: Problem, H: int, noise_variance: float, rng: np.random.Generator, scale: float = 1.0
-) -> State:
-    """Means from N(0, scale²), covariances and priors scale²·I (aistats2014 Section 5)."""
-    K = problem.gamma.size
-    unit = scale * scale * np.eye(H)
-    prior_a, prior_b = _priors(problem, H, scale * scale)
-    return State(
-        scale * rng.normal(size=(K, H)),
-        scale * rng.normal(size=(K, H)),
-        unit * problem.family.integrates_a,
-        unit * problem.family.integrates_b,
-        prior_a,
-        prior_b,
-        noise_variance,
-    )
-
-
-def start_at(problem: Problem, moments: Moments, noise_variance: float) -> State:
-    """Where a closed form says that the minimum is: each component along one singular vector."""
-    learned = problem.prior.is_learned
-    moments = moments.with_equal_priors() if learned else moments.with_unit_latent_prior()
-    # A component that a learned prior has switched off is not there, nor a point estimate of 0.
-    there = moments.prior_variance_a > 0
-    if problem.family != VB:
-        there &= moments.mean_a * moments.mean_b > 0
-    kept = np.flatnonzero(there)
-    shape = (problem.gamma.size, kept.size)
-    a, b = np.zeros(shape), np.zeros(shape)
-    a[kept, range(kept.size)] = moments.mean_a[kept]
-    b[kept, range(kept.size)] = moments.mean_b[kept]
-    prior_a, prior_b = _priors(problem, kept.size, 1.0)
-    if learned:
-        prior_a = prior_b = moments.prior_variance_a[kept]
-    return State(
-        a,
-        b,
-        np.diag(moments.variance_a[kept]),
-        np.diag(moments.variance_b[kept]),
-        prior_a,
-        prior_b,
-        noise_variance,
-        n_gone=there.size - kept.size,
-    )
-
-
-def _priors(problem: Problem, H: int, learned: float) -> tuple[FloatArray, FloatArray]:
-    if problem.prior.is_learned:
-        return np.full(H, learned), np.full(H, learned)
-    return np.ones(H), np.full(H, problem.prior.variance)
-
-
 # --- one sweep ---------------------------------------------------------------------------------
 
 
-def step(state: State, problem: Problem) -> tuple[State, Info]:
+def step(state: SweepState, data: Decomposed, problem: SweepProblem) -> tuple[SweepState, Info]:
     """A, B, the best coordinates, priors, noise; then drop what is gone or does not pay."""
-    state = _updated(state, problem)
+    factors = problem.factors
+    state = updated(state, data.gamma, factors)
     if problem.settle:
-        state = _settled(state, problem)
-    state = _with_best_priors(state, problem)
-    if problem.learns_noise:
-        state = replace(state, noise_variance=_best_noise(state, problem))
+        state = settled(state, factors)
+    state = with_best_priors(state, factors)
+    state = _with_best_noise(state, data, problem)
     before = state.energy
-    state = _without_gone(state, problem)
-    state = replace(state, energy=free_energy(state, problem))
-    if problem.prior.is_learned and problem.family == VB and state.rank:
+    state = _without_gone(state, data, factors)
+    state = replace(state, energy=free_energy(state, data, factors))
+    if factors.prior.is_learned and factors.family == VB and state.rank:
         calm = before - state.energy < CALM * abs(state.energy)
-        state = _without_useless(state, problem, calm=calm)
+        state = _without_useless(state, data, problem, calm=calm)
     return state, Info(state.energy, state.rank, state.noise_variance)
 
 
-def _updated(state: State, problem: Problem) -> State:
+def updated(state: SweepState, gamma: FloatArray, factors: Factors) -> SweepState:
     """A given B, then B given A."""
-    M = problem.shape[1]
-    s2, gamma, family = state.noise_variance, problem.gamma, problem.family
-    Sbb = second_b(state, problem)
-    inverse = _inverse(Sbb + np.diag(s2 / state.prior_a))
-    a = gamma[:, None] * state.b @ inverse
-    a_cov = s2 * inverse * family.integrates_a
-    Saa = a.T @ a + M * a_cov
-    inverse = _inverse(Saa + np.diag(s2 / state.prior_b))
-    b = gamma[:, None] * a @ inverse
-    return replace(state, a=a, b=b, a_cov=a_cov, b_cov=s2 * inverse * family.integrates_b)
+    s2, family, (L, M) = state.noise_variance, factors.family, factors.shape
+    Sbb = _second(state.b, state.b_cov, L)
+    a, inner = rows_given(Sbb, gamma[:, None] * state.b, s2 / state.prior_a)
+    a_cov = s2 * inner * family.integrates_a
+    Saa = _second(a, a_cov, M)
+    b, inner = rows_given(Saa, gamma[:, None] * a, s2 / state.prior_b)
+    return replace(state, a=a, b=b, a_cov=a_cov, b_cov=s2 * inner * family.integrates_b)
 
 
-def second_a(state: State, problem: Problem) -> FloatArray:
-    """⟨AᵀA⟩"""
-    return np.asarray(state.a.T @ state.a + problem.shape[1] * state.a_cov)
+def seconds(state: SweepState, factors: Factors) -> tuple[FloatArray, FloatArray]:
+    """⟨AᵀA⟩ and ⟨BᵀB⟩."""
+    L, M = factors.shape
+    return _second(state.a, state.a_cov, M), _second(state.b, state.b_cov, L)
 
 
-def second_b(state: State, problem: Problem) -> FloatArray:
-    """⟨BᵀB⟩"""
-    return np.asarray(state.b.T @ state.b + problem.shape[0] * state.b_cov)
+def _second(mean: FloatArray, cov: FloatArray, n: float) -> FloatArray:
+    return np.asarray(mean.T @ mean + n * cov)
 
 
-def residual(state: State, problem: Problem) -> float:
+def _residual(state: SweepState, data: Decomposed, Saa: FloatArray, Sbb: FloatArray) -> float:
     """⟨‖V − BAᵀ‖²⟩"""
-    return _residual(state, problem, second_a(state, problem), second_b(state, problem))
+    overlap = np.einsum("k,kh,kh->", data.gamma, state.a, state.b)
+    return float(data.sum_of_squares - 2 * overlap + np.einsum("hk,hk->", Saa, Sbb))
 
 
-def _residual(state: State, problem: Problem, Saa: FloatArray, Sbb: FloatArray) -> float:
-    overlap = np.einsum("k,kh,kh->", problem.gamma, state.a, state.b)
-    return float(problem.sum_of_squares - 2 * overlap + np.einsum("hk,hk->", Saa, Sbb))
+def _with_best_noise(state: SweepState, data: Decomposed, problem: SweepProblem) -> SweepState:
+    """σ² = ⟨‖V − BAᵀ‖²⟩/LM, where it is learned."""
+    if not problem.learns_noise:
+        return state
+    L, M = problem.factors.shape
+    left = _residual(state, data, *seconds(state, problem.factors))
+    return replace(state, noise_variance=max(left / (L * M), LEAST_NOISE_OF_SWEEPS))
 
 
-def _inverse(matrix: FloatArray) -> FloatArray:
-    """Of a positive definite matrix, symmetric to the last digit."""
-    inverse = np.linalg.inv(matrix)
-    return np.asarray(0.5 * (inverse + inverse.T))
-
-
-# --- free energy -------------------------------------------------------------------------------
-
-
-def free_energy(state: State, problem: Problem) -> float:
+def free_energy(state: SweepState, data: Decomposed, factors: Factors) -> float:
     """½LM log 2πσ² + ⟨‖V − BAᵀ‖²⟩/2σ² + KL of integrated factors − log prior of the others.
 
     Components that are gone count as what is left of them at the least prior variance: a constant.
     """
-    L, M = problem.shape
-    s2 = state.noise_variance
-    Saa, Sbb = second_a(state, problem), second_b(state, problem)
-    left = _residual(state, problem, Saa, Sbb)
-    likelihood = 0.5 * (L * M * (LOG_2PI + np.log(s2)) + left / s2)
-    factors = problem.factors
-    log_det_a = M * _log_det(state.a_cov) if factors.family.integrates_a else 0.0
-    log_det_b = L * _log_det(state.b_cov) if factors.family.integrates_b else 0.0
-    of_a = factors.energy_of_a(np.diag(Saa), state.prior_a, log_det_a)
-    of_b = factors.energy_of_b(np.diag(Sbb), state.prior_b, log_det_b)
-    return float(likelihood + of_a + of_b + state.n_gone * factors.gone_energy)
+    L, M = factors.shape
+    Saa, Sbb = seconds(state, factors)
+    moments = FactorMoments(
+        Sa=np.diag(Saa),
+        Sb=np.diag(Sbb),
+        prior_a=state.prior_a,
+        prior_b=state.prior_b,
+        log_det_a=M * _log_det(state.a_cov) if factors.family.integrates_a else 0.0,
+        log_det_b=L * _log_det(state.b_cov) if factors.family.integrates_b else 0.0,
+    )
+    energy = moments.free_energy(
+        factors,
+        residual=_residual(state, data, Saa, Sbb),
+        n_cells=L * M,
+        noise_variance=state.noise_variance,
+    )
+    return energy + state.n_gone * factors.gone_energy
 
 
 def _log_det(cov: FloatArray) -> float:
     return float(np.linalg.slogdet(cov)[1])
 
 
-# --- coordinates of the latent space -----------------------------------------------------------
+# --- coordinates of the latent space, and priors -----------------------------------------------
 
 
-def _settled(state: State, problem: Problem) -> State:
+def settled(state: SweepState, factors: Factors) -> SweepState:
     """A·R and B·R⁻ᵀ for the R with the lowest free energy."""
-    found = problem.factors.best_turn(second_a(state, problem), second_b(state, problem))
-    return state if found is None else _turned(state, *found)
+    found = factors.best_turn(*seconds(state, factors))
+    return state if found is None else turned(state, *found)
 
 
-def _turned(state: State, R: FloatArray, back: FloatArray) -> State:
+def turned(state: SweepState, R: FloatArray, back: FloatArray) -> SweepState:
     """A·R and B·R⁻ᵀ."""
-    turned = replace(state, a=state.a @ R, b=state.b @ back.T)
+    new = replace(state, a=state.a @ R, b=state.b @ back.T)
     if state.a_cov.any():
-        turned = replace(turned, a_cov=R.T @ state.a_cov @ R)
+        new = replace(new, a_cov=R.T @ state.a_cov @ R)
     if state.b_cov.any():
-        turned = replace(turned, b_cov=back @ state.b_cov @ back.T)
-    return turned
+        new = replace(new, b_cov=back @ state.b_cov @ back.T)
+    return new
 
 
-# --- priors, and components that go ------------------------------------------------------------
-
-
-def _with_best_priors(state: State, problem: Problem) -> State:
-    if not problem.prior.is_learned:
+def with_best_priors(state: SweepState, factors: Factors) -> SweepState:
+    if not factors.prior.is_learned:
         return state
-    Sa, Sb = (np.diag(second(state, problem)) for second in (second_a, second_b))
-    prior_a, prior_b = problem.factors.priors(Sa, Sb)
+    prior_a, prior_b = factors.priors(*map(np.diag, seconds(state, factors)))
     return replace(state, prior_a=prior_a, prior_b=prior_b)
 
 
-def _without_gone(state: State, problem: Problem) -> State:
+# --- components that go ------------------------------------------------------------------------
+
+
+def _without_gone(state: SweepState, data: Decomposed, factors: Factors) -> SweepState:
     """Leave out components that are zero, but for rounding.
 
     A point estimate this small is on its way to zero, and a learned prior follows it, though slowly
@@ -273,55 +192,57 @@ def _without_gone(state: State, problem: Problem) -> State:
     of such a component differs from the prior, so that it stays.
     """
     keep = np.ones(state.rank, dtype=np.bool_)
-    if problem.prior.is_learned:
-        keep = state.prior_a > problem.factors.least
-    if problem.family != VB and np.isfinite(problem.prior.variance):
+    if factors.prior.is_learned:
+        keep = state.prior_a > factors.least
+    if factors.family != VB and np.isfinite(factors.prior.variance):
         product = np.einsum("kh,kh->h", state.a, state.a) * np.einsum("kh,kh->h", state.b, state.b)
-        keep &= product > VANISHED**2 * problem.sum_of_squares
+        keep &= product > VANISHED**2 * data.sum_of_squares
     return state if keep.all() else _kept(state, np.flatnonzero(keep))
 
 
-def _without_useless(state: State, problem: Problem, *, calm: bool) -> State:
+def _without_useless(
+    state: SweepState, data: Decomposed, problem: SweepProblem, *, calm: bool
+) -> SweepState:
     """Under VB: drop the components without which the free energy is lower.
 
     Before things have calmed down, only those so weak that no solution keeps them at this noise:
     γ < σ(√L + √M). All at once if that is lower still, else the one that gains most.
     """
-    gains = _gains_without(state, problem)
+    factors = problem.factors
+    gains = _gains_without(state, data, factors)
     if not calm:
-        edge = largest_singular_value(state.noise_variance, problem.shape)
-        gains = np.where(_along(state, problem) < edge, gains, -np.inf)
+        edge = largest_singular_value(state.noise_variance, factors.shape)
+        gains = np.where(_along(state, data.gamma) < edge, gains, -np.inf)
     if not (gains > 0).any():
         return state
     for drop in (np.flatnonzero(gains > 0), np.array([int(gains.argmax())])):
         less = _kept(state, np.delete(np.arange(state.rank), drop))
-        if problem.learns_noise:
-            less = replace(less, noise_variance=_best_noise(less, problem))
-        lower = free_energy(less, problem)
+        less = _with_best_noise(less, data, problem)
+        lower = free_energy(less, data, factors)
         if lower < state.energy:
             return replace(less, energy=lower)
     return state
 
 
-def _along(state: State, problem: Problem) -> FloatArray:
+def _along(state: SweepState, gamma: FloatArray) -> FloatArray:
     """The size of the data along each component."""
     sizes = np.linalg.norm(state.a, axis=0) * np.linalg.norm(state.b, axis=0)
-    cross = np.einsum("k,kh,kh->h", problem.gamma, state.a, state.b)
+    cross = np.einsum("k,kh,kh->h", gamma, state.a, state.b)
     return np.asarray(np.abs(cross) / np.where(sizes > 0, sizes, 1.0))
 
 
-def _gains_without(state: State, problem: Problem) -> FloatArray:
+def _gains_without(state: SweepState, data: Decomposed, factors: Factors) -> FloatArray:
     """By how much the free energy falls without each component, everything else as it is.
 
     |Σ₋ₕ| = |Σ|·(Σ⁻¹)ₕₕ; the noise stays.
     """
-    L, M = problem.shape
-    Saa, Sbb = second_a(state, problem), second_b(state, problem)
+    L, M = factors.shape
+    Saa, Sbb = seconds(state, factors)
     product = Saa * Sbb
-    cross = np.einsum("k,kh,kh->h", problem.gamma, state.a, state.b)
+    cross = np.einsum("k,kh,kh->h", data.gamma, state.a, state.b)
     less_residual = -2 * cross + 2 * product.sum(axis=0) - np.diag(product)
     kl = sum(
-        np.diag(second) / prior - n + n * np.log(prior * np.diag(_inverse(cov)))
+        np.diag(second) / prior - n + n * np.log(prior * np.diag(inverse(cov)))
         for second, prior, cov, n in (
             (Saa, state.prior_a, state.a_cov, M),
             (Sbb, state.prior_b, state.b_cov, L),
@@ -330,13 +251,8 @@ def _gains_without(state: State, problem: Problem) -> FloatArray:
     return np.asarray(0.5 * (less_residual / state.noise_variance + kl))
 
 
-def _best_noise(state: State, problem: Problem) -> float:
-    L, M = problem.shape
-    return max(residual(state, problem) / (L * M), LEAST_NOISE_OF_SWEEPS)
-
-
-def _kept(state: State, keep: NDArray[np.intp]) -> State:
-    return State(
+def _kept(state: SweepState, keep: NDArray[np.intp]) -> SweepState:
+    return SweepState(
         state.a[:, keep],
         state.b[:, keep],
         state.a_cov[np.ix_(keep, keep)],

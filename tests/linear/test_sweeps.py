@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,20 +13,37 @@ from hypothesis import strategies as st
 
 from bayespca import BayesianPCA, inference
 from bayespca.datasets import low_rank
-from bayespca.linear.sweeps import fit as iterative
-from bayespca.linear.sweeps import step as matrix_wise
-from bayespca.linear.sweeps.step import Problem
-from bayespca.lowrank.factors import Prior
-from bayespca.spectrum import FAMILIES, VB, Spectrum, solve
-from oracles.matrix_wise import free_energy
+from bayespca.engines.records import Decomposition
+from bayespca.linear.data import Decomposed
+from bayespca.linear.sweeps import step as sweeps
+from bayespca.linear.sweeps.fit import fit_decomposed, sweep_model
+from bayespca.linear.sweeps.start import random_start
+from bayespca.linear.sweeps.step import SweepProblem
+from bayespca.lowrank.factors import Factors, Prior
+from bayespca.spectrum import FAMILIES, METHODS, VB, Spectrum
+from bayespca.spectrum.forms import ClosedForm
+from bayespca.spectrum.tolerances import GONE
+from oracles.sweeps import free_energy
 
 LEARNED, GIVEN = Prior("learned"), Prior("given", 3.0)
 
 
+def diagonal(gamma):
+    """Data in the coordinates in which they are diagonal, in their own units."""
+    return SimpleNamespace(gamma=gamma, sum_of_squares=float(gamma @ gamma))
+
+
 def problem(V, family, prior, *, learns_noise=False, settle=True):
-    gamma = np.linalg.svd(V, compute_uv=False)
-    spectrum = Spectrum(gamma, V.shape)
-    return Problem.of(spectrum, family, prior, learns_noise=learns_noise, settle=settle)
+    data = diagonal(np.linalg.svd(V, compute_uv=False))
+    least = GONE * np.sqrt(data.sum_of_squares / V.size)
+    factors = Factors(V.shape, family, prior, least)
+    return data, SweepProblem(factors, learns_noise, settle)
+
+
+def decomposed(spectrum):
+    """A spectrum as that of data whose singular vectors are the features."""
+    L, M = spectrum.shape
+    return Decomposed(Decomposition(spectrum, lambda k: np.eye(L)[:k], np.zeros(L), M, "none"))
 
 
 def simulated(L, M, rank, seed=0):
@@ -33,56 +51,58 @@ def simulated(L, M, rank, seed=0):
     return rng.normal(size=(L, rank)) @ rng.normal(size=(rank, M)) + rng.normal(size=(L, M))
 
 
-def in_full(state, given_problem):
+def in_full(state, data, shape):
     """V, A and B with all their rows, in the coordinates in which V is diagonal."""
-    L, M = given_problem.shape
-    K = given_problem.gamma.size
+    L, M = shape
+    K = data.gamma.size
     V = np.zeros((L, M))
-    V[range(K), range(K)] = given_problem.gamma
+    V[range(K), range(K)] = data.gamma
     A, B = np.zeros((M, state.rank)), np.zeros((L, state.rank))
     A[:K], B[:K] = state.a, state.b
     return V, A, B
 
 
-def defined_energy(state, given_problem):
-    V, A, B = in_full(state, given_problem)
+def defined_energy(state, data, factors):
+    V, A, B = in_full(state, data, factors.shape)
     return free_energy(
         V, A, B, state.a_cov, state.b_cov, state.prior_a, state.prior_b,
-        state.noise_variance, given_problem.family,
+        state.noise_variance, factors.family,
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("prior", [LEARNED, GIVEN])
 def test_the_free_energy_is_the_defined_one(family, prior):
-    case = problem(simulated(5, 8, 2), family, prior)
-    state = matrix_wise.start(case, 4, 1.0, np.random.default_rng(0))
+    data, case = problem(simulated(5, 8, 2), family, prior)
+    state = random_start(data, case.factors, 4, 1.0, np.random.default_rng(0))
     for _ in range(3):
-        state, info = matrix_wise.step(state, case)
+        state, info = sweeps.step(state, data, case)
     gone = state.n_gone * case.factors.gone_energy
-    assert info.free_energy - gone == pytest.approx(defined_energy(state, case), rel=1e-10)
+    expected = defined_energy(state, data, case.factors)
+    assert info.free_energy - gone == pytest.approx(expected, rel=1e-10)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("prior", [LEARNED, GIVEN])
 def test_each_update_is_a_minimum(family, prior):
     """No small change of B, priors or coordinates leads lower."""
-    case = problem(simulated(5, 8, 2), family, prior)
-    state = matrix_wise.start(case, 3, 1.0, np.random.default_rng(0))
-    updated = matrix_wise._updated(state, case)
+    data, case = problem(simulated(5, 8, 2), family, prior)
+    factors = case.factors
+    state = random_start(data, factors, 3, 1.0, np.random.default_rng(0))
+    updated = sweeps.updated(state, data.gamma, factors)
     rng = np.random.default_rng(1)
-    base = defined_energy(updated, case)
+    base = defined_energy(updated, data, factors)
     for _ in range(20):
         other = replace(updated, b=updated.b + 1e-4 * rng.normal(size=updated.b.shape))
-        assert defined_energy(other, case) > base
-    settled = matrix_wise._with_best_priors(matrix_wise._settled(updated, case), case)
-    base = defined_energy(settled, case)
+        assert defined_energy(other, data, factors) > base
+    settled = sweeps.with_best_priors(sweeps.settled(updated, factors), factors)
+    base = defined_energy(settled, data, factors)
     for size in (1e-3, 0.05):
         for _ in range(20):
             R = np.eye(3) + size * rng.normal(size=(3, 3))
-            turned = matrix_wise._turned(settled, R, np.linalg.inv(R))
-            other = matrix_wise._with_best_priors(turned, case)
-            assert defined_energy(other, case) > base
+            turned = sweeps.turned(settled, R, np.linalg.inv(R))
+            other = sweeps.with_best_priors(turned, factors)
+            assert defined_energy(other, data, factors) > base
 
 
 @given(
@@ -98,14 +118,15 @@ def test_the_free_energy_never_rises(seed, L, M, family, prior, learns, settle):
     """A rise is a warning, and warnings are errors here."""
     learns = learns and family == VB
     V = simulated(L, M, min(L, M, 3), seed)
-    case = problem(V, family, prior, learns_noise=learns, settle=settle)
+    data, case = problem(V, family, prior, learns_noise=learns, settle=settle)
     rng = np.random.default_rng(seed)
-    state = matrix_wise.start(case, min(L, M), 1.0, rng)
-    done = inference.run(partial(matrix_wise.step, problem=case), state, max_iter=30, tol=1e-12)
+    state = random_start(data, case.factors, min(L, M), 1.0, rng)
+    step = partial(sweeps.step, data=data, problem=case)
+    done = inference.run(step, state, max_iter=30, tol=1e-12)
     assert done.reason in ("settled", "max_iter")
 
 
-METHODS = [
+CASES = [
     ("evb", {}),
     ("epb", {}),
     ("emap", {}),
@@ -118,7 +139,7 @@ METHODS = [
 ]
 
 
-@pytest.mark.parametrize(("method", "options"), METHODS)
+@pytest.mark.parametrize(("method", "options"), CASES)
 @pytest.mark.parametrize("noise_variance", ["auto", 1.2])
 @pytest.mark.parametrize("shape", [(100, 30), (25, 60)])
 @pytest.mark.filterwarnings("ignore::bayespca.estimators.RankWarning")
@@ -149,7 +170,7 @@ def test_iteration_ends_at_the_closed_form(method, options, noise_variance, shap
     )
 
 
-@pytest.mark.parametrize(("method", "options"), METHODS)
+@pytest.mark.parametrize(("method", "options"), CASES)
 @pytest.mark.filterwarnings("ignore::bayespca.estimators.RankWarning")
 def test_the_closed_form_is_where_sweeps_stay(method, options):
     X = low_rank(100, 30, 4, random_state=0).X
@@ -167,10 +188,11 @@ def test_a_sweep_does_not_see_the_number_of_samples():
     """The state is as large as the short side of the data, whatever the long one."""
     gamma = np.sort(np.random.default_rng(0).uniform(1, 10, 20))[::-1]
     for M in (10**3, 10**7):
-        case = Problem.of(Spectrum(gamma * np.sqrt(M), (20, M)), VB, LEARNED, learns_noise=True)
-        state = matrix_wise.start(case, 20, 1.0, np.random.default_rng(0))
+        data = diagonal(gamma * np.sqrt(M))
+        case = SweepProblem(Factors((20, M), VB, LEARNED, GONE), learns_noise=True)
+        state = random_start(data, case.factors, 20, 1.0, np.random.default_rng(0))
         assert state.a.shape == state.b.shape == (20, 20)
-        state, _ = matrix_wise.step(state, case)
+        state, _ = sweeps.step(state, data, case)
 
 
 @pytest.mark.parametrize("scale", [1e-100, 1e100])
@@ -187,15 +209,12 @@ def test_units_do_not_matter(scale):
 def test_settling_saves_sweeps():
     """The papers' plain sweeps take many times as many."""
     spectrum = Spectrum(np.linalg.svd(simulated(30, 80, 4), compute_uv=False), (30, 80))
-    closed = solve(spectrum, noise_variance=1.0)
-    counts = []
+    data, form, counts = decomposed(spectrum), ClosedForm(noise_variance=1.0), []
     for settle in (True, False):
         looping = inference.Looping(max_iter=20_000, tol=1e-9, random_state=0)
-        found = iterative.solve(
-            spectrum, "evb", closed, noise_variance=1.0, looping=looping, settle=settle
-        )
-        assert found.solution.rank == closed.rank
-        counts.append(found.run.n_iter)
+        found = fit_decomposed(data, sweep_model(data, form, settle=settle), looping)
+        assert found.n_components == form(spectrum).rank
+        counts.append(found.n_iter)
     assert 10 * counts[0] < counts[1]
 
 
@@ -252,15 +271,12 @@ TABLE = {
 
 
 def ranks_from_ten_starts(spectrum, noise_variance, method):
-    closed = solve(spectrum, method, noise_variance=noise_variance)
-    ranks = []
+    form = ClosedForm(METHODS[method], noise_variance=noise_variance)
+    data, ranks = decomposed(spectrum), []
     for seed in range(10):
         looping = inference.Looping(max_iter=2000, tol=1e-9, random_state=seed)
-        found = iterative.solve(
-            spectrum, method, closed, noise_variance=noise_variance, looping=looping
-        )
-        ranks.append(found.solution.rank)
-    return closed.rank, ranks
+        ranks.append(fit_decomposed(data, sweep_model(data, form), looping).n_components)
+    return form(spectrum).rank, ranks
 
 
 @pytest.mark.slow

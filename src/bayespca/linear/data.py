@@ -1,0 +1,87 @@
+"""Complete data, decomposed: what the closed form and its sweeps are fitted to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bayespca.arrays.namespaces import array_namespace
+from bayespca.arrays.types import Array, FloatArray
+from bayespca.engines.decomposing import decompose
+from bayespca.engines.records import Decomposition, Plan
+from bayespca.sources.columns import column_scales, rescaled_columns
+from bayespca.spectrum.records import Spectrum
+
+
+@dataclass(frozen=True, eq=False)
+class Decomposed:
+    """A decomposition, and what columns were divided by before it; None where they were not."""
+
+    found: Decomposition
+    scale: Array = None
+
+    @cached_property
+    def spectrum(self) -> Spectrum:
+        """At unit scale."""
+        return self.found.spectrum.at_unit_scale()
+
+    @property
+    def gamma(self) -> FloatArray:
+        """Singular values at unit scale."""
+        return self.spectrum.singular_values
+
+    @property
+    def sum_of_squares(self) -> float:
+        """‖V‖² at unit scale."""
+        return self.spectrum.sum_of_squares
+
+    @property
+    def mean_square(self) -> float:
+        """Of the entries of V, at unit scale."""
+        L, M = self.spectrum.shape
+        return self.sum_of_squares / (L * M)
+
+    @property
+    def unit(self) -> float:
+        """What numbers at unit scale are multiplied by."""
+        return self.spectrum.scale
+
+    @property
+    def log_scale(self) -> float:
+        """Σ log of what columns were divided by."""
+        if self.scale is None:
+            return 0.0
+        xp = array_namespace(self.scale)
+        return float(xp.sum(xp.log(self.scale)))
+
+    def in_units(self, energy: float) -> float:
+        """The free energy of the data as they were before columns were divided."""
+        return energy + self.found.spectrum.shape[1] * self.log_scale
+
+
+def decomposed(
+    X: Any,
+    plan: Plan,
+    *,
+    n_needed: int,
+    center: bool,
+    scale: bool,
+    engine: str,
+    random_state: int | np.random.Generator | None,
+) -> Decomposed:
+    """Decompose an array, a sparse matrix, a source of blocks or partitions."""
+    scales = column_scales(X, center=center) if scale else None
+    found = decompose(
+        X if scales is None else rescaled_columns(X, scales),
+        plan=plan,
+        center=center,
+        engine=engine,
+        n_needed=n_needed,
+        random_state=random_state,
+    )
+    if scales is not None:
+        scales = array_namespace(scales).astype(scales, X.dtype)
+    return Decomposed(found, scales)

@@ -1,0 +1,56 @@
+"""From a solution of the spectrum to the posterior of the data, and to the record of the fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bayespca.arrays.namespaces import array_namespace
+from bayespca.arrays.types import Array, FloatArray
+from bayespca.engines.records import Decomposition
+from bayespca.inference.result import Fit, extended
+from bayespca.lowrank.posterior import Posterior, from_solution
+from bayespca.lowrank.records import PCAFit, PCAPosterior
+from bayespca.spectrum.records import Solution
+
+from .data import Decomposed
+
+
+def posterior_of(
+    data: Decomposed, solution: Solution, components: Array, gamma: FloatArray
+) -> Posterior:
+    """The posterior with the given directions, along which the data have the sizes `gamma`."""
+    xp = array_namespace(components)
+    scale, mean = data.scale, data.found.mean
+    if scale is None:
+        scale = xp.ones(components.shape[1], dtype=components.dtype, device=components.device)
+    return from_solution(
+        solution,
+        components=components,
+        gamma=gamma,
+        mean=mean * xp.astype(scale, mean.dtype),
+        scale=scale,
+        M=data.found.spectrum.shape[1],
+    )
+
+
+def described(bare: Fit[PCAPosterior], found: Decomposition, solution: Solution) -> PCAFit:
+    """The fit with what a decomposition and a solution of its spectrum tell."""
+    return with_solution(
+        bare,
+        solution,
+        spectrum=found.spectrum,
+        n_samples=found.n_samples,
+        engine=found.engine,
+        miss_probability=found.miss_probability,
+    )
+
+
+def with_solution(bare: Fit[PCAPosterior], solution: Solution, **more: Any) -> PCAFit:
+    """The fit with what a solution of a spectrum tells; what is named besides goes before it."""
+    told = {
+        "shrunk_singular_values": solution.shrunk_singular_values,
+        "rank_posterior": solution.rank_posterior,
+        "threshold": solution.threshold,
+        "noise_variance": solution.noise_variance,
+    }
+    return extended(bare, PCAFit, **{**told, **more})

@@ -1,0 +1,92 @@
+"""What sweeps found, in terms of the data: a solution as the closed form would tell it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.namespaces import array_namespace, to_namespace
+from bayespca.arrays.signs import fixed_signs
+from bayespca.linear.data import Decomposed
+from bayespca.linear.posterior import posterior_of
+from bayespca.lowrank.factors import Factors
+from bayespca.lowrank.posterior import Posterior
+from bayespca.spectrum.records import Moments, Solution
+from bayespca.spectrum.tolerances import VANISHING
+
+from .step import SweepState
+
+# Weights of singular vectors below this are far below what the iteration has settled to.
+TINY = 1e-9
+
+
+def solution_of(
+    state: SweepState, data: Decomposed, factors: Factors, closed: Solution
+) -> Solution:
+    """The solution, in the units of the decomposed data.
+
+    From the closed form comes what is a property of the model and the data rather than of a
+    solution: the threshold, and the probability of each rank.
+    """
+    unit = data.unit
+    moments = _moments(state, _strongest(state, factors))
+    (L, M), log_unit = factors.shape, float(np.log(unit))
+    energy = factors.energy_in_units(
+        state.energy + L * M * log_unit, rank=state.rank, n_gone=state.n_gone, unit=unit
+    )
+    return replace(
+        closed,
+        rank=int(moments.mean_a.size),
+        noise_variance=state.noise_variance * (unit * unit),
+        shrunk_singular_values=moments.mean_a * moments.mean_b * unit,
+        moments=moments.in_units(unit),
+        free_energy=energy,
+    )
+
+
+def posterior(
+    state: SweepState, data: Decomposed, factors: Factors, solution: Solution
+) -> Posterior:
+    """The posterior of the data: components are turned into the space of the features."""
+    order = _strongest(state, factors)
+    directions = (state.b[:, order] / np.linalg.norm(state.b[:, order], axis=0)).T
+    left = state.a[:, order] / np.linalg.norm(state.a[:, order], axis=0)
+    gamma = np.einsum("hk,k,kh->h", directions, data.gamma, left)
+    # Most directions have no weight on the weak singular vectors: these need not be computed.
+    used = np.flatnonzero(np.abs(directions).max(axis=0, initial=0.0) > TINY)
+    count = int(used[-1]) + 1 if used.size else 0
+    right = data.found.right(count)
+    turn = to_namespace(directions[:, :count], right)
+    components = fixed_signs(array_namespace(right).matmul(turn, right))
+    return posterior_of(data, solution, components, gamma * data.unit)
+
+
+def _moments(state: SweepState, order: NDArray[np.intp]) -> Moments:
+    """Moments of components in an order."""
+    return Moments(
+        np.linalg.norm(state.a[:, order], axis=0),
+        np.linalg.norm(state.b[:, order], axis=0),
+        np.diag(state.a_cov)[order].copy(),
+        np.diag(state.b_cov)[order].copy(),
+        state.prior_a[order],
+        state.prior_b[order],
+    )
+
+
+def _strongest(state: SweepState, factors: Factors) -> NDArray[np.intp]:
+    """The components that have a mean, strongest first.
+
+    Under VB with a given prior those without it stay in the state: their means vanish by a factor
+    in each sweep, so that they are small against their spread.
+    """
+    L, M = factors.shape
+    alive = np.ones(state.rank, dtype=np.bool_)
+    sizes = np.ones(state.rank)
+    for mean, cov, rows in ((state.a, state.a_cov, M), (state.b, state.b_cov, L)):
+        square = np.einsum("kh,kh->h", mean, mean)
+        alive &= (square > VANISHING * rows * np.diag(cov)) & (square > 0)
+        sizes *= np.linalg.norm(mean, axis=0)
+    order = np.argsort(-sizes, kind="stable")
+    return np.asarray(order[alive[order]])

@@ -1,0 +1,68 @@
+"""`ClosedForm`: a method with all that was asked of it, to be put to any spectrum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from .methods import EVB, Method
+from .records import Solution, Spectrum
+from .solving import solve
+
+# More singular values than there are: all of them.
+EVERYTHING = int(np.iinfo(np.int64).max)
+
+
+@dataclass(frozen=True)
+class ClosedForm:
+    """The closed form of a method; names and meanings as in `BayesianPCA`.
+
+    It is a plan for engines. The last answer is kept: an engine and then the fit ask about the same
+    spectrum.
+    """
+
+    method: Method = EVB
+    n_components: int | None = None
+    noise_variance: float | str = "auto"
+    prior_variance: float | None = None
+
+    def __call__(self, spectrum: Spectrum, *, other_ranks: bool = True) -> Solution:
+        """Solve a spectrum, without the free energies of other ranks if they are not wanted."""
+        return self._solved(spectrum, other_ranks=other_ranks)
+
+    @property
+    def estimates_noise(self) -> bool:
+        """Whether the noise is to be found, and this method finds it by itself."""
+        return self.noise_variance == "auto" and self.method.estimates_noise(self.prior_variance)
+
+    @cached_property
+    def _solved(self) -> Callable[..., Solution]:
+        """The cap on the rank yields to what the shape allows."""
+
+        @lru_cache(maxsize=1)
+        def solved(spectrum: Spectrum, *, other_ranks: bool) -> Solution:
+            cap = self.n_components
+            return solve(
+                spectrum,
+                self.method.name,
+                noise_variance=self.noise_variance,
+                prior_variance=self.prior_variance,
+                max_rank=None if cap is None else min(cap, spectrum.full_rank),
+                other_ranks=other_ranks,
+            )
+
+        return solved
+
+    @property
+    def n_needed(self) -> int:
+        """How many singular values are sure to be needed.
+
+        A method that drops all of the noise needs none for certain; the others keep part of it, or
+        look at all of it.
+        """
+        if self.n_components is not None and (self.method.chooses_rank or self.method.needs_rank):
+            return self.n_components
+        return 0 if self.method.drops_noise else EVERYTHING
