@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from bayespca.arrays.namespaces import array_namespace, device, is_sparse, numpy_dtype, to_numpy
+from bayespca.arrays.namespaces import array_namespace, numpy_dtype, to_numpy
+from bayespca.arrays.places import taken
 from bayespca.arrays.types import Array
 from bayespca.sources.blocks import open_source
-from bayespca.sources.columns import constant_columns
+from bayespca.sources.constant import constant_columns
+from bayespca.sources.data import Where, where_of
 from bayespca.sources.partitions import as_partitions
-from bayespca.sources.records import Partitions, Source
 from bayespca.spectrum.records import Spectrum
 
 from . import dense, gram, map_reduce, sparse, streaming
@@ -56,8 +56,8 @@ def decompose(
     n_needed
         How many singular values the plan is sure to need; all of them for some methods.
     """
-    task = Task(plan, center, np.random.default_rng(random_state), n_needed)
-    if not _is_blocks(X):
+    task = Task(plan, center, np.random.default_rng(random_state), where_of(X), n_needed)
+    if task.where.in_memory:
         constant = constant_columns(X, center=center)
         if 0 < constant.size < X.shape[1]:
             return _without(X, constant, task, engine, n_needed)
@@ -73,30 +73,27 @@ def _without(
     """
     p = X.shape[1]
     live = np.setdiff1d(np.arange(p), constant)
-    if is_sparse(X):
-        row = X[[0], :].toarray()[0]
-        found = _decompose(X[:, live], task, engine, n_needed)
+    if task.where is Where.SPARSE:
+        row, varying = X[[0], :].toarray()[0], X[:, live]
     else:
-        xp = array_namespace(X)
-        index = xp.asarray(live, device=device(X))
-        row = X[0, :]
-        found = _decompose(xp.take(X, index, axis=1), task, engine, n_needed)
+        row, varying = X[0, :], taken(X, live, axis=1)
+    found = _decompose(varying, task, engine, n_needed)
     return embedded(found, live, row if task.center else row * 0)
 
 
 def _decompose(X: Array, task: Task, engine: str, n_needed: int) -> Decomposition:
     """Run the engine, once more at another scale where squares have left the range of numbers."""
-    name = select(_job(X, n_needed)) if engine == "auto" else engine
+    name = select(_job(X, task.where, n_needed)) if engine == "auto" else engine
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         try:
             found = _RUN[name](X, task)
         except (ValueError, RuntimeError):  # the latter is what torch raises
-            if _is_blocks(X) or not _needs_rescaling(X):
+            if not _needs_rescaling(X, task.where):
                 raise
             found = None
-        if found is not None and (_is_safe(found.spectrum) or not _needs_rescaling(X)):
+        if found is not None and (_is_safe(found.spectrum) or not _needs_rescaling(X, task.where)):
             return found
-        factor = 2.0 ** -np.floor(np.log2(_peak(X)))
+        factor = 2.0 ** -np.floor(np.log2(_peak(X, task.where)))
         return rescaled(_RUN[name](X * factor, task), 1.0 / factor)
 
 
@@ -107,18 +104,16 @@ class Task:
     plan: Plan
     center: bool
     rng: np.random.Generator
+    where: Where
     n_needed: int = 0
 
 
-def _job(X: Array, n_needed: int) -> Job:
-    if isinstance(X, Source):
-        return Job(0, X.n_features, layout="blocks")
-    if isinstance(X, Partitions):
-        return Job(0, X.n_features, layout="dask")
+def _job(X: Array, where: Where, n_needed: int) -> Job:
+    if not where.in_memory:
+        return Job(0, X.n_features, layout=where.value)
     n, p = X.shape
-    layout = "sparse" if is_sparse(X) else "dense"
     itemsize = numpy_dtype(X.dtype).itemsize
-    return Job(n, p, layout, itemsize, min(n_needed, n, p), available_memory())
+    return Job(n, p, where.value, itemsize, min(n_needed, n, p), available_memory())
 
 
 def available_memory() -> float:
@@ -133,12 +128,12 @@ def available_memory() -> float:
 
 
 def _run_dense(X: Array, task: Task) -> Decomposition:
-    X = X.toarray() if is_sparse(X) else X
+    X = X.toarray() if task.where is Where.SPARSE else X
     return dense.decompose(X, center=task.center)
 
 
 def _run_gram(X: Array, task: Task) -> Decomposition:
-    if is_sparse(X):
+    if task.where is Where.SPARSE:
         return _or_dense(sparse.by_gram(X, center=task.center), X, task)
     xp = array_namespace(X)
     found = gram.decompose(X, center=task.center)
@@ -168,7 +163,7 @@ def _precise(found: Decomposition, task: Task, dtype: type) -> bool:
 
 
 def _run_randomized(X: Array, task: Task) -> Decomposition:
-    make = sparse_operator if is_sparse(X) else dense_operator
+    make = sparse_operator if task.where is Where.SPARSE else dense_operator
     operator = make(X, center=task.center)
     # From a sixth of the short side on, the Gram matrix would have cost less.
     affordable = min(X.shape) // 6 if min(X.shape) <= LARGE else None
@@ -178,19 +173,20 @@ def _run_randomized(X: Array, task: Task) -> Decomposition:
 
 def _run_sparse(X: Array, task: Task) -> Decomposition:
     """By iteration if the short side is long, else through its Gram matrix; never made dense."""
-    X = X if is_sparse(X) else sp.csr_array(to_numpy(X))
+    if task.where is not Where.SPARSE:
+        X, task = sp.csr_array(to_numpy(X)), replace(task, where=Where.SPARSE)
     run = _run_randomized if min(X.shape) > SHORT else _run_gram
     found = run(X, task)
     return found if found.engine == "dense" else replace(found, engine="sparse")
 
 
 def _run_streaming(X: Array, task: Task) -> Decomposition:
-    X = X if _is_blocks(X) else open_source(to_numpy(X))
+    X = open_source(to_numpy(X)) if task.where.in_memory else X
     return streaming.decompose(X, center=task.center, plan=task.plan)
 
 
 def _run_dask(X: Array, task: Task) -> Decomposition:
-    X = X if isinstance(X, Partitions) else as_partitions(to_numpy(X))
+    X = as_partitions(to_numpy(X)) if task.where.in_memory else X
     return map_reduce.decompose(
         X, center=task.center, plan=task.plan, rng=task.rng, n_needed=task.n_needed
     )
@@ -213,20 +209,16 @@ def _is_safe(spectrum: Spectrum) -> bool:
     return SAFE[0] <= spectrum.sum_of_squares <= SAFE[1]
 
 
-def _needs_rescaling(X: Array) -> bool:
-    if _is_blocks(X):
+def _needs_rescaling(X: Array, where: Where) -> bool:
+    if not where.in_memory:
         return False
-    peak = _peak(X)
+    peak = _peak(X, where)
     return bool(np.isfinite(peak) and peak > 0 and not 1e-90 < peak < 1e90)
 
 
-def _is_blocks(X: Any) -> bool:
-    return isinstance(X, Source | Partitions)
-
-
-def _peak(X: Array) -> float:
+def _peak(X: Array, where: Where) -> float:
     """The largest magnitude in X; not finite if X holds NaN or infinity."""
-    if is_sparse(X):
+    if where is Where.SPARSE:
         X = X.data
     if not X.shape[0]:
         return 0.0

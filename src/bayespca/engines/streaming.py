@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from bayespca.arrays.types import FloatArray
-from bayespca.sources.columns import constant_columns
+from bayespca.sources.constant import constant_columns
 from bayespca.sources.records import Block, Source
 from bayespca.spectrum.records import Spectrum, Status, samples
 

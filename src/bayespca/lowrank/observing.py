@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayespca.arrays.namespaces import (
     array_namespace,
@@ -18,6 +16,7 @@ from bayespca.arrays.namespaces import (
 )
 from bayespca.arrays.places import at, taken
 from bayespca.arrays.types import Array, FloatArray
+from bayespca.sources.constant import extremes, is_constant
 from bayespca.spectrum.tolerances import EPS
 
 from .holes import Holes, floats, squares_of_columns
@@ -36,7 +35,7 @@ def observed(X: Array, *, center: bool, scale: bool) -> Holes:
     data = _sorted(X, seen, location, np.ones(counts.size), centred=center)
     largest = _largest(data.values)
     for j in np.flatnonzero(largest <= len(data.order) * EPS * np.abs(location)):
-        if _is_constant(to_numpy(X[:, int(j)])):
+        if is_constant(*extremes(to_numpy(X[:, int(j)])), center=True):
             # What is left of it is rounding, which is not to be taken for data.
             data.values[:, int(j)] = largest[j] = 0.0
     # Squares of what is divided by the largest neither overflow nor vanish.
@@ -127,9 +126,3 @@ def _largest(values: Array) -> FloatArray:
     xp = array_namespace(values)
     blocks = (xp.max(xp.abs(values[rows, :]), axis=0) for rows in row_blocks(values))
     return np.max([to_numpy(block) for block in blocks], axis=0)
-
-
-def _is_constant(x: NDArray[Any]) -> bool:
-    """Whether all that is observed of a column is the same."""
-    known = x[~np.isnan(x)]
-    return bool((known == known[:1]).all())

@@ -1,17 +1,19 @@
-"""Columns: their scales, data divided by them, and which of them do not vary."""
+"""Columns: their scales, and data divided by them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from bayespca.arrays.namespaces import array_namespace, device, is_sparse, row_blocks, to_numpy
+from bayespca.arrays.namespaces import array_namespace, row_blocks
 from bayespca.arrays.types import Array
 from bayespca.spectrum.records import samples
 
+from .data import Where, where_of
 from .deviations import column_deviations, divided
 from .records import Partitions, Source
 
@@ -22,56 +24,20 @@ def column_scales(X: Any, *, center: bool) -> Array:
     Over as many samples as the model counts, so that scaled columns have mean square 1. Without
     centring they are root mean squares.
     """
-    if isinstance(X, Source):
-        return _source_scales(X, center=center)
-    if isinstance(X, Partitions):
-        return _partitions_scales(X, center=center)
-    if is_sparse(X):
-        return _sparse_scales(X, center=center)
-    xp = array_namespace(X)
-    parts = [_dense_scales(X[:, columns], center=center) for columns in row_blocks(X, axis=1)]
-    return xp.concat(parts)
+    return _SCALES[where_of(X)](X, center=center)
 
 
 def rescaled_columns(X: Any, scale: Array) -> Any:
     """X with its columns divided by `scale`, of the same kind and type."""
-    if isinstance(X, Source):
-        divisor = np.asarray(scale, dtype=X.dtype)
-        return replace(X, blocks=lambda: (block / divisor for block in X.blocks()))
-    if isinstance(X, Partitions):
-        return divided(X, scale)
-    if is_sparse(X):
-        return sp.csr_array(X @ sp.diags_array(1 / scale), dtype=X.dtype)
-    return X / array_namespace(X).astype(scale, X.dtype)
+    return _RESCALED[where_of(X)](X, scale)
 
 
-def constant_columns(X: Any, *, center: bool) -> np.ndarray:
-    """Indices of the columns that centring leaves without variation; of zeros if not centred.
-
-    Looks closely only at columns that agree in three rows: for most data there are none.
-    """
-    if is_sparse(X):
-        return _constant_sparse_columns(X, center=center)
-    xp = array_namespace(X)
-    n = X.shape[0]
-    first = X[0, :]
-    same = (X[n // 2, :] == first) & (X[n - 1, :] == first)
-    candidates = np.flatnonzero(to_numpy(same if center else same & (first == 0)))
-    if not candidates.size:
-        return candidates
-    index = xp.asarray(candidates, device=device(X))
-    agree = xp.all(xp.take(X, index, axis=1) == xp.take(first, index), axis=0)
-    return np.asarray(candidates[to_numpy(agree)])
+# --- scales ------------------------------------------------------------------------------------
 
 
-def _constant_sparse_columns(X: Any, *, center: bool) -> np.ndarray:
-    columns = sp.csc_array(X)
-    filled = np.diff(columns.indptr)
-    constant = filled == 0
-    if center:
-        for j in np.flatnonzero(filled == X.shape[0]):
-            constant[j] = np.ptp(columns.data[columns.indptr[j] : columns.indptr[j + 1]]) == 0
-    return np.flatnonzero(constant)
+def _array_scales(X: Array, *, center: bool) -> Array:
+    parts = [_dense_scales(X[:, columns], center=center) for columns in row_blocks(X, axis=1)]
+    return array_namespace(X).concat(parts)
 
 
 def _dense_scales(X: Array, *, center: bool) -> Array:
@@ -124,3 +90,35 @@ def _deviation_scales(
 ) -> np.ndarray:
     std = np.sqrt(sums / samples(n, center))
     return np.where(std > 8 * np.finfo(dtype).eps * np.abs(mean), std, 1.0)
+
+
+_SCALES: dict[Where, Callable[..., Array]] = {
+    Where.DENSE: _array_scales,
+    Where.SPARSE: _sparse_scales,
+    Where.BLOCKS: _source_scales,
+    Where.PARTITIONS: _partitions_scales,
+}
+
+
+# --- data divided by them ----------------------------------------------------------------------
+
+
+def _rescaled_array(X: Array, scale: Array) -> Array:
+    return X / array_namespace(X).astype(scale, X.dtype)
+
+
+def _rescaled_sparse(X: Any, scale: np.ndarray) -> Any:
+    return sp.csr_array(X @ sp.diags_array(1 / scale), dtype=X.dtype)
+
+
+def _rescaled_source(X: Source, scale: np.ndarray) -> Source:
+    divisor = np.asarray(scale, dtype=X.dtype)
+    return replace(X, blocks=lambda: (block / divisor for block in X.blocks()))
+
+
+_RESCALED: dict[Where, Callable[..., Any]] = {
+    Where.DENSE: _rescaled_array,
+    Where.SPARSE: _rescaled_sparse,
+    Where.BLOCKS: _rescaled_source,
+    Where.PARTITIONS: divided,
+}

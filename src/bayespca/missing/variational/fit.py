@@ -16,6 +16,7 @@ from bayespca.lowrank.holes import Holes
 from bayespca.lowrank.observing import observed
 from bayespca.lowrank.variational import Fit, Hyper
 from bayespca.missing.dense.fit import spectrum_as_if_complete
+from bayespca.sources.constant import extremes, is_constant
 from bayespca.sources.seen import seen
 from bayespca.spectrum.records import Spectrum, Status
 
@@ -66,11 +67,8 @@ def _constant(X: FloatArray, *, center: bool) -> NDArray[np.bool_]:
 
     Counted as features they would tell that there is no noise; a single value tells nothing.
     """
-    holes = np.isnan(X)
-    low, high = (np.where(holes, fill, X) for fill in (np.inf, -np.inf))
-    alike = low.min(axis=0) == high.max(axis=0)
-    several = (~holes).sum(axis=0) > 1
-    return np.asarray(alike & several & (center | (low.min(axis=0) == 0)))
+    several = (~np.isnan(X)).sum(axis=0) > 1
+    return np.asarray(is_constant(*extremes(X), center=center) & several)
 
 
 def _starts(data: Holes, hyper: Hyper, q: int) -> Callable[[np.random.Generator], State]:

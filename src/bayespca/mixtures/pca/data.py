@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
+from bayespca.sources.constant import is_constant
 from bayespca.spectrum.tolerances import TINY
 
 # Numbers in the largest array that goes with a block of rows.
@@ -152,6 +153,6 @@ def _locations(X: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArr
     least = np.where(seen.any(axis=0), np.where(seen, X, np.inf).min(axis=0), 0.0)
     # About a value of the column itself, so that constant columns have exactly no spread.
     middle = first + weights @ np.where(seen, X - first, 0.0) / counts
-    constant = first == least
+    constant = is_constant(least, first, center=True)
     spread = np.where(constant, 0.0, np.maximum(first - middle, middle - least))
     return np.where(constant, first, middle), spread

@@ -1,0 +1,80 @@
+"""Which columns do not vary: one rule, for values at hand and for sums of them.
+
+A constant column has no noise. Counted as a feature it would tell that there is none anywhere, so
+models leave it out and put it back as its value. Where values are at hand the rule is exact: the
+smallest is the largest (`is_constant`). Where only sums are, it is what rounding can tell
+(`varies_beyond_rounding`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.namespaces import array_namespace, to_numpy
+from bayespca.arrays.places import taken
+from bayespca.arrays.types import Array, FloatArray
+
+from .data import Where, where_of
+
+
+def is_constant(low: Array, high: Array, *, center: bool) -> Array:
+    """Whether centring leaves nothing of columns with these extremes; all are 0 if not centred."""
+    same = low == high
+    return same if center else same & (low == 0)
+
+
+def extremes(X: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
+    """Smallest and largest value of each column, holes left out; ∞ and −∞ where there is none."""
+    low = np.fmin.reduce(X, axis=0, initial=np.inf, dtype=np.float64)
+    high = np.fmax.reduce(X, axis=0, initial=-np.inf, dtype=np.float64)
+    return low, high
+
+
+def constant_columns(X: Array, *, center: bool) -> NDArray[np.intp]:
+    """Places of the columns of a complete matrix in memory that do not vary.
+
+    Looks closely only at columns that agree in three rows, or that a sparse matrix has all or none
+    of: for most data there are none.
+    """
+    if where_of(X) is Where.SPARSE:
+        return _constant_sparse_columns(X, center=center)
+    n = int(X.shape[0])
+    few = taken(X, np.array([0, n // 2, n - 1]), axis=0)
+    candidates = np.flatnonzero(_are_constant(few, center=center))
+    if not candidates.size:
+        return candidates
+    return candidates[_are_constant(taken(X, candidates, axis=1), center=center)]
+
+
+def _are_constant(X: Array, *, center: bool) -> NDArray[np.bool_]:
+    xp = array_namespace(X)
+    return to_numpy(is_constant(xp.min(X, axis=0), xp.max(X, axis=0), center=center))
+
+
+def _constant_sparse_columns(X: Any, *, center: bool) -> NDArray[np.intp]:
+    columns = X.tocsc()
+    filled = np.diff(columns.indptr)
+    some = np.flatnonzero((filled == 0) | (filled == X.shape[0]))
+    if not some.size:
+        return some
+    low, high = (row.toarray().ravel() for row in _sparse_extremes(columns[:, some]))
+    return some[is_constant(low, high, center=center)]
+
+
+def _sparse_extremes(X: Any) -> tuple[Any, Any]:
+    return X.min(axis=0), X.max(axis=0)
+
+
+def varies_beyond_rounding(
+    norms: FloatArray, mean: FloatArray, n: int, dtype: np.dtype[Any]
+) -> NDArray[np.bool_]:
+    """Which columns vary by more than the rounding of their mean; all if none does.
+
+    `norms` are the roots of the sums of n squared deviations from it.
+    """
+    rounding = 4 * np.finfo(dtype).eps * np.abs(mean)
+    live = np.asarray(norms > np.sqrt(n) * rounding)
+    return live if live.any() else np.ones_like(live)
