@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayespca.arrays.packing import inverses, packed, unpacked
+from bayespca.arrays.packing import packed, unpacked
 from bayespca.arrays.types import FloatArray
+from bayespca.lowrank.kernels import given_gram
 
 from .cells import RatingsSide
 
@@ -136,9 +137,8 @@ def given_sums(
     log_dets, fits = np.zeros(n), np.zeros(n)
     for first in range(0, n, BLOCK):
         rows = slice(first, first + BLOCK)
-        full = unpacked(G[rows], K)
-        C, log_det = inverses(full / s2 + np.diag(1 / prior))
-        mean[rows] = np.einsum("ihk,ik->ih", C, r[rows]) / s2
+        full, own = unpacked(G[rows], K), np.arange(len(r[rows]) + 1)
+        mean[rows], C, log_det = given_gram(G[rows].T, r[rows].copy(), own, s2 / prior, s2)
         second = mean[rows, :, None] * mean[rows, None, :]
         if integrated:
             cov[rows], log_dets[rows] = packed(C), log_det
