@@ -92,14 +92,16 @@ def one_sweep() -> None:
 def a_sweep(data: Any, p: int, H: int) -> Callable[[], Any]:
     """One sweep of EVB over p columns with H components, from where the first led."""
     from bayespca.lowrank.factors import Factors, Prior
+    from bayespca.lowrank.filling import fill
     from bayespca.missing.dense import step as vb
-    from bayespca.missing.dense.start import fill, start
+    from bayespca.missing.dense.start import start
+    from bayespca.missing.dense.state import DenseProblem
     from bayespca.spectrum import VB
 
-    model = vb.Model(Factors((p, data.freedom), VB, Prior("learned"), 1e-10), most=H)
-    state = vb.sweep(start(data, model, fill(data, most=H)), data, model)
+    problem = DenseProblem(Factors((p, data.freedom), VB, Prior("learned"), 1e-10), most=H)
+    state = vb.sweep(start(data, problem, fill(data, most=H)), data, problem)
     assert state.rank == H
-    return lambda: vb.sweep(state, data, model)
+    return lambda: vb.sweep(state, data, problem)
 
 
 def large(n: int, p: int, rank: int) -> np.ndarray:

@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from bayespca import inference
-from bayespca.lowrank.observing import observed
+from bayespca.inference.fitting import settle
 from bayespca.lowrank.rows import latent
-from bayespca.missing.dense.fit import Options, _run
-from bayespca.missing.dense.step import columns_of
+from bayespca.missing.dense.fit import dense_model, holes_table
+from bayespca.spectrum.forms import ClosedForm
+from bayespca.spectrum.methods import METHODS
 from oracles.holes import free_energy
 
 
@@ -22,13 +23,18 @@ def with_holes(n, p, rank, share, *, noise=1.0, seed=0):
     return X, np.where(rng.random((n, p)) < share, np.nan, X)
 
 
-def swept(Y, *, max_iter=3000, tol=1e-14, scale=False, **options):
+def asked(Y, method="evb", *, center=True, scale=False, per_feature=False, **options):
+    """The model that is asked for, and its table."""
+    table = holes_table(Y, center=center, scale=scale or per_feature)
+    form = ClosedForm(METHODS[method], **options)
+    return dense_model(table, form, per_feature=per_feature), table
+
+
+def swept(Y, *, max_iter=3000, tol=1e-14, **options):
     """A run to its end: state, model, data and free energy, all at unit scale."""
     looping = inference.Looping(max_iter=max_iter, tol=tol)
-    asked = Options(scale=scale, looping=looping, **options)
-    data = observed(Y, center=asked.center, scale=scale or asked.per_feature)
-    solved = _run(data, asked)
-    return solved.run, solved.model, data
+    settled = settle(*asked(Y, **options), looping)
+    return settled.run, settled.model, settled.data.rows
 
 
 def defined_energy(state, data, model, *, a=None, a_cov=None):
@@ -50,6 +56,6 @@ def rows_of(state, data, model):
     scaled = data
     if state.psi is not None:
         scaled = replace(data, values=data.values / np.sqrt(state.psi))
-    columns = columns_of(state, integrated=model.factors.family.integrates_a)
+    columns = state.columns(integrated=model.factors.family.integrates_a)
     a, cov = latent(scaled, columns)
     return a, cov[data.pattern]

@@ -16,6 +16,7 @@ from bayespca.lowrank import holes_posterior as read
 from bayespca.lowrank import rows
 from bayespca.lowrank.observing import observed
 from bayespca.missing.dense import step as vb
+from bayespca.missing.dense.state import DenseState
 
 from .sweeping import swept
 
@@ -290,7 +291,7 @@ def test_a_run_that_was_broken_off_goes_on(tmp_path):
     Y = array_api_strict.asarray(with_holes(120, 8))
     whole, model, data = swept(Y, max_iter=12, tol=0.0)
     half, _, _ = swept(Y, max_iter=5, tol=0.0)
-    kept = Checkpoint(tmp_path / "run", vb.State, fingerprint="", every=0.0)
+    kept = Checkpoint(tmp_path / "run", DenseState, fingerprint="", every=0.0)
     kept.keep(half)
     found = kept.find()
     assert isinstance(found.state.b, np.ndarray)

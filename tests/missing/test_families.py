@@ -10,10 +10,9 @@ from scipy.optimize import minimize
 
 from bayespca import BayesianPCA, inference
 from bayespca.lowrank import holes_posterior
-from bayespca.missing.dense import fit as holes_fit
 from bayespca.spectrum import FAMILIES
 
-from .sweeping import defined_energy, rows_of, swept, with_holes
+from .sweeping import asked, defined_energy, rows_of, swept, with_holes
 
 LEARNED = [("evb", {}), ("epb", {}), ("emap", {})]
 GIVEN = [(method, {"prior_variance": 2.0}) for method in ("pb-a", "pb-b", "map")]
@@ -133,8 +132,7 @@ def test_without_holes_the_answer_is_the_closed_form(method, options, centred, s
     X, _ = with_holes(*shape, 0.0)
     closed = BayesianPCA(method, center=centred, **options).fit(X)
     looping = inference.Looping(max_iter=5000, tol=1e-15)
-    asked = holes_fit.Options(method=method, center=centred, looping=looping, **options)
-    found = holes_fit.fit(X, asked)
+    found = inference.fit(*asked(X, method, center=centred, **options), looping)
     assert len(found.posterior.components) == closed.n_components_
     assert found.noise_variance == pytest.approx(closed.noise_variance_, rel=1e-6)
     assert found.free_energy == pytest.approx(closed.free_energy_, rel=1e-7)
@@ -154,8 +152,7 @@ def test_without_holes_noise_of_each_feature_is_that_of_complete_data(method, op
     X += rng.normal(size=X.shape) * rng.uniform(0.5, 2, 10)
     closed = BayesianPCA(method, noise="per-feature", max_iter=5000, tol=1e-13, **options).fit(X)
     looping = inference.Looping(max_iter=5000, tol=1e-13)
-    asked = holes_fit.Options(method, per_feature=True, looping=looping, **options)
-    found = holes_fit.fit(X, asked)
+    found = inference.fit(*asked(X, method, per_feature=True, **options), looping)
     assert found.free_energy == pytest.approx(closed.free_energy_, rel=1e-8)
     np.testing.assert_allclose(found.noise_variance, closed.noise_variance_, rtol=1e-4)
 
@@ -170,7 +167,7 @@ def test_the_free_energy_never_rises(method, options, seed):
     n, p = rng.integers(5, 40, 2)
     _, Y = with_holes(n, p, 2, rng.choice([0.1, 0.5]), seed=seed)
     looping = inference.Looping(max_iter=200)
-    found = holes_fit.fit(Y, holes_fit.Options(method=method, looping=looping, **options))
+    found = inference.fit(*asked(Y, method, **options), looping)
     assert (np.diff(found.trace.free_energy) <= 1e-9 * np.abs(found.trace.free_energy[1:])).all()
 
 

@@ -11,12 +11,9 @@ import pytest
 from bayespca import BayesianPCA, inference
 from bayespca.arrays import parallel
 from bayespca.arrays.packing import unpacked
+from bayespca.inference.fitting import finished, settle
 from bayespca.lowrank import holes_posterior
-from bayespca.lowrank.holes import Table
-from bayespca.lowrank.observing import observed
-from bayespca.missing.dense import fit as holes_fit
 from bayespca.missing.dense import step as vb
-from bayespca.missing.dense.fit import _finished, _run
 from bayespca.missing.ratings import kernels
 from bayespca.missing.ratings import posterior as read
 from bayespca.missing.ratings import step as sweeps
@@ -24,9 +21,10 @@ from bayespca.missing.ratings.data import sorted_both_ways
 from bayespca.missing.ratings.fit import ratings_model
 from bayespca.missing.ratings.kernels import RowsTask
 from bayespca.missing.ratings.start import random_start, start
-from bayespca.spectrum import Status
 from bayespca.spectrum.methods import METHODS as BY_NAME
 from oracles.ratings import free_energy
+
+from .sweeping import asked
 
 METHODS = ["evb", "epb", "emap"]
 TIGHT = inference.Looping(max_iter=3000, tol=1e-15)
@@ -191,18 +189,15 @@ def test_all_cells_and_no_biases_are_the_closed_form(method):
     np.testing.assert_allclose(low, closed.denoise(X), atol=1e-6)
 
 
-def beyond_the_end(Y, options):
+def beyond_the_end(Y, method, looping):
     """A fit of a matrix whose sweeps go on when the free energy no longer tells where to: it is
     flat where it is lowest, so that half of the digits are left to chance.
     """
-    data = observed(Y, center=options.center, scale=False)
-    solved = _run(data, options)
-    state = solved.run.state
+    settled = settle(*asked(Y, method, center=False), looping)
+    state = settled.run.state
     for _ in range(100):
-        state = vb.sweep(state, data, solved.model)
-    table = Table(data, len(Y), np.ones(Y.shape[1], dtype=bool), Status(), Y)
-    run = replace(solved.run, state=state)
-    return _finished(replace(solved, run=run), table, options)
+        state = vb.sweep(state, settled.data.rows, settled.model)
+    return finished(replace(settled, run=replace(settled.run, state=state)))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -211,7 +206,7 @@ def test_without_biases_it_is_the_model_with_dense_masks(method):
     Y = np.full(X.shape, np.nan)
     Y[i, j] = X[i, j]
     to_the_end = inference.Looping(max_iter=400, tol=0.0)
-    dense = beyond_the_end(Y, holes_fit.Options(method, center=False, looping=to_the_end))
+    dense = beyond_the_end(Y, method, to_the_end)
     noise = None if method == "evb" else dense.noise_variance
     data = sorted_cells(X, i, j, center=False)
     found = fitted(data, method, biases=False, noise_variance=noise, looping=to_the_end)

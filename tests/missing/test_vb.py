@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from bayespca import BayesianPCA, inference
-from bayespca.lowrank.observing import observed
+from bayespca.lowrank.filling import fill
 from bayespca.missing.dense import step as vb
-from bayespca.missing.dense.fit import Options, _model, _most, _searched
-from bayespca.missing.dense.start import fill, start
+from bayespca.missing.dense.start import start
 
-from .sweeping import swept, with_holes
+from .sweeping import asked, swept, with_holes
 
 
 @pytest.mark.parametrize(
@@ -41,11 +40,8 @@ def test_the_rank_is_found(n, p, rank, share, seed):
 
 
 def begun(Y):
-    data = observed(Y, center=True, scale=False)
-    options = Options()
-    most = _most(data, options)
-    model = _model(data, options, most, None)
-    return data, model, start(data, model, fill(data, most=most))
+    model, table = asked(Y)
+    return table.rows, model, start(table.rows, model, fill(table.rows, most=model.most))
 
 
 def test_patterns_only_save_work():
@@ -94,14 +90,22 @@ def test_components_too_many_do_not_cost_a_sweep_each():
 def test_a_component_that_the_start_has_missed_is_found():
     _, Y = with_holes(300, 20, 3, 0.3)
     run, model, data = swept(Y, tol=1e-10)
-    less = vb.without_component(run.state, 1)
+    less = run.state.without(1)
     begun_again = inference.run(
-        partial(vb.step, data=data, model=model), less, max_iter=2000, tol=1e-6
+        partial(vb.step, data=data, problem=model), less, max_iter=2000, tol=1e-6
     )
     assert begun_again.state.rank == 2
-    found = _searched(begun_again, data, model, inference.Looping(tol=1e-10))
-    assert found.run.state.rank == 3
-    assert found.run.free_energy == pytest.approx(run.free_energy, rel=1e-7)
-    assert set(found.energies) >= {2, 3}
-    energies = found.run.trace.free_energy
+    move = model.moves(asked(Y)[1])[0]
+    found, by_rank = inference.searched(
+        begun_again,
+        partial(vb.step, data=data, problem=model),
+        less=move.less,
+        more=move.more,
+        max_iter=1000,
+        tol=1e-10,
+    )
+    assert found.state.rank == 3
+    assert found.free_energy == pytest.approx(run.free_energy, rel=1e-7)
+    assert set(by_rank) >= {2, 3}
+    energies = found.trace.free_energy
     assert (np.diff(energies) <= 1e-9 * np.abs(energies[1:])).all()

@@ -20,7 +20,7 @@ from bayespca.linear.data import Decomposed
 from bayespca.linear.per_feature import fit as per_feature
 from bayespca.linear.sweeps import fit as sweeps
 from bayespca.lowrank.records import PCAFit
-from bayespca.missing.dense import fit as holes_fit
+from bayespca.missing.dense import fit as with_holes
 from bayespca.sources.data import Data, Features, Where
 from bayespca.sources.errors import IncompleteData
 from bayespca.spectrum.forms import ClosedForm
@@ -246,20 +246,15 @@ class BayesianPCA(PosteriorReader):
     ) -> PCAFit:
         _input.check_any_value(data)
         _validation.check_for_holes(self)
-        return holes_fit.fit(
+        return with_holes.fit(
             data.values,
-            holes_fit.Options(
-                method=form.method.name,
-                n_components=form.n_components,
-                noise_variance=form.noise_variance,
-                prior_variance=form.prior_variance,
-                center=self.center,
-                scale=self.scale,
-                per_feature=self.noise == "per-feature",
-                init=self.init if self.solver == "iterative" else "closed",
-                engine=self.engine,
-                looping=looping,
-            ),
+            form,
+            looping,
+            center=self.center,
+            scale=self.scale,
+            per_feature=self.noise == "per-feature",
+            init=self.init if self.solver == "iterative" else "closed",
+            engine=self.engine,
         )
 
     @available_if(_adds_up)  # type: ignore[untyped-decorator]

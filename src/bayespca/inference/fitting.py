@@ -32,7 +32,11 @@ class Settled(Generic[D, S, P]):
 
 def fit(model: Model[D, S, P], data: D, looping: Looping) -> Fit[P]:
     """Fit a model from its starts, search over ranks, and keep what is left of it."""
-    settled = settle(model, data, looping)
+    return finished(settle(model, data, looping))
+
+
+def finished(settled: Settled[D, S, P]) -> Fit[P]:
+    """What is left of a run that is over."""
     ended, model, data = settled.run, settled.model, settled.data
     free_energy = model.free_energy(ended, data)
     energies = settled.energies

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
 
-from .kernels import Found
+from .kernels import UpdatedRows
 
 # Lanes at most, and the numbers in all of them that stay in a core's cache.
 LANES = 128
@@ -32,7 +32,7 @@ def by_loops(
     share: float,
     ridge: FloatArray,
     s2: float,
-) -> Found:
+) -> UpdatedRows:
     """As `kernels.by_numpy`; covariances take the place of `gram`, and means that of `pull`.
 
     It runs on the thread that calls it, and lets others run.
@@ -42,7 +42,7 @@ def by_loops(
     log_dets = np.empty(m)
     lanes = max(min(LANES, CACHED // (H * H + 1)), 8)
     _update(gram, pull, starts, share, ridge, s2, second, log_dets, lanes)
-    return Found(pull, gram, second, log_dets)
+    return UpdatedRows(pull, gram, second, log_dets)
 
 
 @_compiled

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
@@ -22,7 +22,6 @@ from bayespca.arrays.namespaces import (
 from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.places import at, taken
 from bayespca.arrays.types import Array, FloatArray
-from bayespca.spectrum.records import Status
 
 from .patterns import pattern_of_rows
 
@@ -35,9 +34,12 @@ BLOCKS = 64
 ROWS = 4096
 
 Total = TypeVar("Total")
+Given = TypeVar("Given")
+# Changes a copy of the values by what is given, and sums something up over the rows.
+Change = Callable[[Array, "Holes", Given], Total]
 
 
-class Sample(Protocol):
+class IncompleteRows(Protocol):
     """Data with holes as sweeps see them, wherever the rows are: what is known of the columns, and
     sums over rows. Names are those of `Holes`.
     """
@@ -63,6 +65,10 @@ class Sample(Protocol):
 
     def total(self, sums: Callable[..., Total], *given: Any) -> Total: ...
     def matrix(self, rows: Callable[..., Array], *given: Any) -> Any: ...
+    def altered(
+        self, matrix: Any, change: Change[Given, Total], steps: Sequence[Given]
+    ) -> tuple[Any, Total]: ...
+    def over(self, matrix: Any, sums: Callable[..., Total], *given: Any) -> Total: ...
 
 
 class Shares(ABC):
@@ -139,6 +145,18 @@ class Holes(Shares):
     def matrix(self, rows: Callable[..., Array], *given: Any) -> Array:
         """A matrix that a function makes of rows, each from its own row."""
         return rows(self, *given)
+
+    def altered(
+        self, matrix: Array, change: Change[Given, Total], steps: Sequence[Given]
+    ) -> tuple[Array, Total]:
+        """The copy of the values that all `steps` but the last led to, after the last one, and what
+        that one summed up. It is altered where it is.
+        """
+        return matrix, change(matrix, self, steps[-1])
+
+    def over(self, matrix: Array, sums: Callable[..., Total], *given: Any) -> Total:
+        """What a function sums up over the rows of a matrix that was made of these."""
+        return sums(matrix, *given)
 
     @cached_property
     def column_counts(self) -> FloatArray:
@@ -223,19 +241,6 @@ class Holes(Shares):
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
-    """A matrix as it was given: the rows and columns of it that have values, its rows, which of its
-    columns have values, what to tell of the others, and an array of its library, type and place.
-    """
-
-    data: Sample
-    n_samples: int
-    live: NDArray[np.bool_]
-    status: Status
-    like: Array
-
-
-@dataclass(frozen=True, eq=False)
 class Block:
     """Some of the rows: which rows and patterns they are, their values, what is observed in their
     patterns, and where the rows of each pattern begin among these rows.
@@ -261,6 +266,19 @@ class Block:
     def counts(self) -> NDArray[np.intp]:
         """Rows of each pattern."""
         return np.diff(self.starts)
+
+
+def altered_copy(data: Holes, change: Change[Given, Total], steps: Sequence[Given] = ()) -> Array:
+    """The values, altered by one step after the other."""
+    matrix = array_namespace(data.values).asarray(data.values, copy=True)
+    for step in steps:
+        change(matrix, data, step)
+    return matrix
+
+
+def sums_of_last(data: Holes, change: Change[Given, Total], steps: Sequence[Given]) -> Total:
+    """What the last of the steps sums up."""
+    return change(altered_copy(data, change, steps[:-1]), data, steps[-1])
 
 
 def floats(seen: Array) -> Array:

@@ -31,7 +31,7 @@ CALLS = 2500
 ALIKE = 16
 
 
-class Found(NamedTuple):
+class UpdatedRows(NamedTuple):
     """Means (n, H), packed covariances (None where a kernel keeps them to itself), packed Σ⟨ããᵀ⟩
     over the rows of each pattern, log|Σ|.
     """
@@ -42,7 +42,7 @@ class Found(NamedTuple):
     log_dets: Array
 
 
-Kernel = Callable[[Array, Array, Starts, float, FloatArray, float], Found]
+Kernel = Callable[[Array, Array, Starts, float, FloatArray, float], UpdatedRows]
 
 
 def kernel_for(n: int, m: int, H: int) -> Kernel:
@@ -61,10 +61,10 @@ def has_device_kernel(like: Array, n: int, m: int, H: int) -> bool:
 
 def by_device(
     gram: Array, pull: Array, starts: Starts, share: float, ridge: FloatArray, s2: float
-) -> Found:
+) -> UpdatedRows:
     """As `by_numpy`, by one kernel, but without covariances; means take the place of `pull`."""
     a, second, log_dets = cuda.update_rows(gram, pull, starts, share, ridge, s2)
-    return Found(a, None, second, log_dets)
+    return UpdatedRows(a, None, second, log_dets)
 
 
 def by_numpy(
@@ -74,7 +74,7 @@ def by_numpy(
     share: float,
     ridge: FloatArray,
     s2: float,
-) -> Found:
+) -> UpdatedRows:
     """Update the rows of some patterns.
 
     Parameters
@@ -95,7 +95,7 @@ def by_numpy(
     second = _squares(np.concatenate([a, np.ones((len(a), 1))], axis=1), starts)
     cov = packed(cov)
     second[:, np.triu_indices(H + 1)[1] < H] += (share * counts)[:, None] * cov
-    return Found(a, cov.T, second.T, log_dets)
+    return UpdatedRows(a, cov.T, second.T, log_dets)
 
 
 def over_patterns(packed: Array) -> Array:

@@ -125,3 +125,13 @@ def _check_spectrum(fit: PCAFit | VariationalFit) -> None:
     size, (features, samples) = spectrum.singular_values.size, spectrum.shape
     if k > size or features > fit.n_features or samples > fit.n_samples:
         raise ValueError("its spectrum does not belong to its components")
+
+
+def spectrum_as_if_complete(
+    gamma: FloatArray, shape: tuple[int, int], noise_variance: float
+) -> Spectrum:
+    """The kept components, the others as noise: what a complete matrix would have shown."""
+    order = np.sort(gamma)[::-1]
+    rest = noise_variance * max(shape) * (min(shape) - gamma.size)
+    room = (order[-1] ** 2 if order.size else np.inf) * (min(shape) - gamma.size)
+    return Spectrum(order, shape, float(order @ order) + min(rest, room))

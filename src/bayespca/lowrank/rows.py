@@ -27,10 +27,10 @@ from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.places import at, taken
 from bayespca.arrays.types import Array, ArrayMatrices, ArrayMatrix, FloatArray, Vector
 
-from .holes import BLOCK, Block, Holes, Sample
+from .holes import BLOCK, Block, Holes, IncompleteRows
 from .kernels import (
-    Found,
     Kernel,
+    UpdatedRows,
     by_device,
     given_gram,
     has_device_kernel,
@@ -86,7 +86,7 @@ class Columns:
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class RowSums:
     """Sums over the rows of A, ã = (a, 1); arrays are where the data are.
 
     Attributes
@@ -110,8 +110,8 @@ class Sums:
 
 
 def sums_over_rows(
-    data: Sample, columns: Columns, *, share: float, root: FloatArray | None = None
-) -> Sums:
+    data: IncompleteRows, columns: Columns, *, share: float, root: FloatArray | None = None
+) -> RowSums:
     """Update A, and sum up what columns need. With `root`, of data whose columns are divided by it.
 
     `share` is what covariances count: see `Holes.share`.
@@ -124,7 +124,7 @@ def sums_over_rows(
     if root is not None:
         cross /= at(cross, root)[:, None]
     log_det = share * log_det if columns.integrated else 0.0
-    return Sums(unpacked(second.T, H + 1), cross, unpacked(everything, H + 1), log_det)
+    return RowSums(unpacked(second.T, H + 1), cross, unpacked(everything, H + 1), log_det)
 
 
 def latent(data: Holes, columns: Columns) -> tuple[Array, Array]:
@@ -152,7 +152,7 @@ def latent_means(data: Holes, columns: Columns) -> Array:
     return a
 
 
-def log_precision_along(data: Sample, columns: Columns, v: FloatArray) -> Any:
+def log_precision_along(data: IncompleteRows, columns: Columns, v: FloatArray) -> Any:
     """Σᵢ log vᵀΣᵢ⁻¹v over all rows: a number, where the data are."""
     along = at(columns.b, np.append(v, 0.0))
     squares = times(columns.b_cov, along) @ along + (columns.b @ along) ** 2
@@ -193,8 +193,8 @@ class _Task(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Of some rows: packed `Sums.second` in columns, Σᵢ⟨aᵢ⟩xᵢⱼ (H, p), packed `Sums.everything`,
-    Σᵢ log|Σᵢ|.
+    """Of some rows: packed `RowSums.second` in columns, Σᵢ⟨aᵢ⟩xᵢⱼ (H, p), packed
+    `RowSums.everything`, Σᵢ log|Σᵢ|.
     """
 
     second: Array
@@ -280,7 +280,7 @@ def _part(block: Block, task: _Task, kernel: Kernel) -> _Part:
     )
 
 
-def _found(block: Block, task: _Task, kernel: Kernel) -> Found:
+def _found(block: Block, task: _Task, kernel: Kernel) -> UpdatedRows:
     gram, pull = _gram_and_pull(block, task)
     return kernel(gram, pull, block.starts, task.share, task.ridge, task.s2)
 

@@ -15,9 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.factors import Factors
-from bayespca.lowrank.holes import Holes, Sample
+from bayespca.lowrank.holes import Holes, IncompleteRows
+
+from .state import DenseProblem, DenseState
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +55,7 @@ class Idle:
         return replace(self, b=self.b / phi)
 
 
-def start_idle(data: Sample, factors: Factors, noise_variance: float) -> FloatArray:
+def start_idle(data: IncompleteRows, factors: Factors, noise_variance: float) -> FloatArray:
     """s for v at its prior."""
     prior = factors.prior
     return 1 / (
@@ -61,7 +64,7 @@ def start_idle(data: Sample, factors: Factors, noise_variance: float) -> FloatAr
 
 
 def update_idle(
-    b: FloatArray, data: Sample, factors: Factors, count: int, noise_variance: float
+    b: FloatArray, data: IncompleteRows, factors: Factors, count: int, noise_variance: float
 ) -> Idle:
     """v, then s, then the best stretch of one against the other."""
     prior, s2 = factors.prior, noise_variance
@@ -75,7 +78,7 @@ def update_idle(
     return Idle(count, b, a, total, log_a, factors)
 
 
-class _Sums(NamedTuple):
+class _Variances(NamedTuple):
     """Σᵢvᵢ over the observed rows of each column, Σᵢvᵢ and Σᵢlog vᵢ over all."""
 
     a: FloatArray
@@ -83,7 +86,34 @@ class _Sums(NamedTuple):
     log: float
 
 
-def _over_rows(data: Holes, of_columns: FloatArray, of_prior: float, share: float) -> _Sums:
+def _over_rows(data: Holes, of_columns: FloatArray, of_prior: float, share: float) -> _Variances:
     v = 1 / (of_prior + data.over_columns(of_columns))
     weights = share * np.diff(data.starts)
-    return _Sums(data.over_patterns(weights * v), float(weights @ v), float(weights @ np.log(v)))
+    return _Variances(
+        data.over_patterns(weights * v), float(weights @ v), float(weights @ np.log(v))
+    )
+
+
+def with_more(state: DenseState, problem: DenseProblem, count: int) -> DenseState:
+    """Some of the idle components get a mean as large as their spread.
+
+    If the data support them, they grow from there; if not, they become as idle as they were.
+    """
+    assert state.idle is not None
+    p, H = state.b.shape[0], state.rank
+    wide = H + count + 1
+    b, b_cov = np.zeros((p, wide)), np.zeros((p, wide, wide))
+    old, new = np.append(np.arange(H), wide - 1), np.arange(H, H + count)
+    b[:, old], b_cov[:, old[:, None], old] = to_numpy(state.b), to_numpy(state.b_cov)
+    b_cov[:, new, new] = state.idle[:, None]
+    # Any directions will do: signs that have nothing to do with the data.
+    signs = np.random.default_rng(H).choice([-1.0, 1.0], size=(p, count))
+    b[:, new] = np.sqrt(state.idle)[:, None] * signs
+    prior_a, prior_b = problem.factors.priors(np.ones(count), np.ones(count))
+    return replace(
+        state,
+        b=b,
+        b_cov=b_cov,
+        prior_a=np.append(state.prior_a, prior_a),
+        prior_b=np.append(state.prior_b, prior_b),
+    )

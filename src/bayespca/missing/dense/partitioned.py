@@ -7,7 +7,7 @@ belongs to columns, and a tree of sums that ends here. Nothing of the size of th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.namespaces import row_blocks
 from bayespca.arrays.types import FloatArray
-from bayespca.lowrank.holes import Holes, Shares, Table, Total
+from bayespca.lowrank.holes import (
+    Change,
+    Given,
+    Holes,
+    Shares,
+    Total,
+    altered_copy,
+    sums_of_last,
+)
 from bayespca.lowrank.observing import counts_and_totals, new_rows, units
 from bayespca.sources.cluster import computed, kept
 from bayespca.sources.records import Partitions
@@ -25,7 +33,8 @@ from bayespca.sources.sums import added, total_over
 from bayespca.sources.tasks import mapped, mapped_parts, reduced
 from bayespca.spectrum.tolerances import EPS
 
-Block = NDArray[Any]
+from .data import HolesTable
+
 Delayed = Any
 
 
@@ -53,15 +62,27 @@ class DistantHoles(Shares):
         """What a function sums up over the rows of a block, of all blocks."""
         return total_over(self.blocks, sums, *given)
 
-    def matrix(self, rows: Callable[..., Block], *given: Any) -> Partitions:
+    def matrix(self, rows: Callable[..., NDArray[Any]], *given: Any) -> Partitions:
         """A matrix that a function makes of the rows of a block, made when it is read."""
         kind = np.dtype(np.float64)
         chunks = tuple(mapped_parts(rows, self.blocks, broadcast=given))
         return Partitions(chunks, self.shape[1], kind, stored=kind, lengths=self.lengths)
 
+    def altered(
+        self, matrix: Partitions, change: Change[Given, Total], steps: Sequence[Given]
+    ) -> tuple[Partitions, Total]:
+        """As in `Holes`; nothing of the matrix is kept but the steps that lead to it."""
+        altered = self.matrix(altered_copy, change, steps)
+        return altered, self.total(sums_of_last, change, steps)
 
-def prepared(X: Partitions, *, center: bool, scale: bool) -> Table:
-    """Sort out a collection with NaN, as `data.observed` does a matrix."""
+    def over(self, matrix: Partitions, sums: Callable[..., Total], *given: Any) -> Total:
+        """What a function sums up over the rows of a matrix that was made of these."""
+        found: Total = computed(reduced(mapped(matrix, sums, *given), added))[0]
+        return found
+
+
+def table_on_workers(X: Partitions, *, center: bool, scale: bool) -> HolesTable:
+    """Sort out a collection with NaN, as `lowrank.observing` does a matrix."""
     look: _Look = computed(reduced(mapped(X, _look), _followed))[0]
     n, live = look.n_rows, look.counts > 0
     check_any_value(look.counts.sum(), n * X.n_features)
@@ -90,7 +111,7 @@ def prepared(X: Partitions, *, center: bool, scale: bool) -> Table:
         squares=sums.squares,
     )
     status = little_known(look.empty, look.counts, n)
-    return Table(data, n, live, status, np.empty(0, dtype=X.dtype))
+    return HolesTable(data, n, live, status, np.empty(0, dtype=X.dtype), scale)
 
 
 # --- what columns hold -------------------------------------------------------------------------
@@ -110,7 +131,7 @@ class _Look(NamedTuple):
     high: FloatArray
 
 
-def _look(X: Block) -> _Look:
+def _look(X: NDArray[Any]) -> _Look:
     is_empty = np.asarray(np.isnan(X).all(axis=1))
     counts, totals = counts_and_totals(X)
     return _Look(
@@ -151,7 +172,7 @@ def _check_finite(look: _Look, X: Partitions) -> None:
 
 
 def _squares(
-    X: Block, live: NDArray[np.bool_], location: FloatArray, varying: FloatArray, size: float
+    X: NDArray[Any], live: NDArray[np.bool_], location: FloatArray, varying: FloatArray, size: float
 ) -> FloatArray:
     """Σ((x − location)/size)² of each column, 0 for one that does not vary."""
     total = np.zeros(location.size)
@@ -162,7 +183,7 @@ def _squares(
 
 
 def _holes(
-    X: Block,
+    X: NDArray[Any],
     live: NDArray[np.bool_],
     location: FloatArray,
     varying: FloatArray,
@@ -179,12 +200,12 @@ def _holes(
     return data
 
 
-class _Sums(NamedTuple):
+class _ColumnSums(NamedTuple):
     """Σx and Σx² of each column."""
 
     totals: FloatArray
     squares: FloatArray
 
 
-def _column_sums(data: Holes) -> _Sums:
-    return _Sums(data.totals, data.squares)
+def _column_sums(data: Holes) -> _ColumnSums:
+    return _ColumnSums(data.totals, data.squares)

@@ -14,8 +14,8 @@ from bayespca.arrays.types import FloatArray
 from bayespca.lowrank import variational as hierarchy
 from bayespca.lowrank.holes import Holes
 from bayespca.lowrank.observing import observed
+from bayespca.lowrank.records import spectrum_as_if_complete
 from bayespca.lowrank.variational import Fit, Hyper
-from bayespca.missing.dense.fit import spectrum_as_if_complete
 from bayespca.sources.constant import extremes, is_constant
 from bayespca.sources.seen import seen
 from bayespca.spectrum.records import Spectrum, Status

@@ -27,11 +27,11 @@ from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Info
 from bayespca.inference.rounding import is_rounding
 from bayespca.lowrank import variational as hierarchy
+from bayespca.lowrank.filling import all_kept, fill
 from bayespca.lowrank.holes import Holes
-from bayespca.lowrank.rows import Columns, Sums, sums_over_rows
+from bayespca.lowrank.rows import Columns, RowSums, sums_over_rows
 from bayespca.lowrank.rows import latent as latent_of
 from bayespca.lowrank.variational import Counts, Hyper
-from bayespca.missing.dense.start import all_kept, fill
 from bayespca.spectrum.solving import solve
 from bayespca.spectrum.tolerances import LEAST_NOISE_AT_START, ROUNDING, START_NOISE
 
@@ -73,7 +73,7 @@ class State:
 class Latent:
     """What the rest of a sweep needs to know of Q(X)."""
 
-    on: Sums
+    on: RowSums
     off: OffLatent
 
 
@@ -324,7 +324,7 @@ def _with_column(state: State, w: FloatArray, hyper: Hyper) -> State:
 # --- coordinates of the latent space -----------------------------------------------------------
 
 
-def settled(state: State, on: Sums, data: Holes, hyper: Hyper) -> tuple[State, Sums]:
+def settled(state: State, on: RowSums, data: Holes, hyper: Hyper) -> tuple[State, RowSums]:
     """The latent space shifted, turned and stretched to where the bound is highest."""
     if not state.b_alpha.size:
         return state, on
@@ -333,7 +333,7 @@ def settled(state: State, on: Sums, data: Holes, hyper: Hyper) -> tuple[State, S
     return _turned(state, on, counts_of(data), hyper)
 
 
-def _shifted(state: State, on: Sums, data: Holes, hyper: Hyper) -> tuple[State, Sums]:
+def _shifted(state: State, on: RowSums, data: Holes, hyper: Hyper) -> tuple[State, RowSums]:
     """x − c, and μ + ⟨W⟩c, for the c with the highest bound.
 
     It solves (N + β⟨W⟩ᵀ⟨W⟩ + ⟨τ⟩ΣⱼnⱼCⱼ)c = Σ_n⟨x⟩ − β⟨W⟩ᵀ(⟨μ⟩ − m) + ⟨τ⟩ΣⱼCⱼΣ_n⟨x⟩, with Cⱼ the
@@ -352,7 +352,7 @@ def _shifted(state: State, on: Sums, data: Holes, hyper: Hyper) -> tuple[State, 
     return replace(state, mu=state.mu + W @ c), _changed(on, change)
 
 
-def _turned(state: State, on: Sums, counts: Counts, hyper: Hyper) -> tuple[State, Sums]:
+def _turned(state: State, on: RowSums, counts: Counts, hyper: Hyper) -> tuple[State, RowSums]:
     """W·R, and R⁻¹x."""
     H = state.b_alpha.size
     R = hierarchy.best_turn(on.everything[:H, :H], _second_weights(state), counts, hyper)
@@ -365,7 +365,7 @@ def _turned(state: State, on: Sums, counts: Counts, hyper: Hyper) -> tuple[State
     return state, replace(_changed(on, change), log_det=log_det)
 
 
-def _changed(on: Sums, change: FloatArray) -> Sums:
+def _changed(on: RowSums, change: FloatArray) -> RowSums:
     """The sums for `change`·(x, 1) in place of (x, 1)."""
     return replace(
         on,

@@ -1,0 +1,87 @@
+"""What is fitted to a matrix with holes, and where its sweeps are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bayespca.arrays.places import taken
+from bayespca.arrays.types import Array, FloatArray
+from bayespca.lowrank.factors import Factors
+from bayespca.lowrank.rows import Columns
+from bayespca.spectrum.families import VB
+from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES
+
+
+@dataclass(frozen=True)
+class DenseProblem:
+    """What is to be fitted: families and priors of A and B, the number of components in all.
+
+    `least_noise` is None where the noise is given, else the smallest that it may become. With
+    `keeps_all`, their number is the rank.
+    """
+
+    factors: Factors
+    most: int
+    least_noise: float | None = LEAST_NOISE_WITH_HOLES
+    keeps_all: bool = False
+
+    @property
+    def prunes(self) -> bool:
+        """Whether components go when the free energy is lower without them."""
+        return self.factors.prior.is_learned and self.factors.family == VB
+
+    @property
+    def has_idle(self) -> bool:
+        """Whether components without a mean differ from their prior, and so have to be counted."""
+        return not self.factors.prior.is_learned and self.factors.family == VB
+
+
+@dataclass(frozen=True, eq=False)
+class DenseState:
+    """All that the next sweep needs: A follows from it.
+
+    `b` and `b_cov` are mean (p, H+1) and covariance (p, H+1, H+1) of the rows of (B, μ). With
+    `psi`, each feature has a noise variance of its own: everything else is then of data divided by
+    √ψ, whose noise variance is 1, the prior of the loadings included. `idle` is the variance of the
+    loadings of each further component, which has no mean; `n_gone` counts those that have become 0;
+    `energy` is the free energy, and `batch` the number of components to try to do without.
+    """
+
+    b: Array
+    b_cov: Array
+    prior_a: FloatArray
+    prior_b: FloatArray
+    noise_variance: float
+    psi: FloatArray | None = None
+    idle: FloatArray | None = None
+    n_gone: int = 0
+    energy: float = np.inf
+    batch: int = 1
+
+    @property
+    def rank(self) -> int:
+        return int(self.prior_a.size)
+
+    def columns(self, *, integrated: bool = True) -> Columns:
+        """What rows need to know of it."""
+        return Columns(self.b, self.b_cov, self.prior_a, self.noise_variance, integrated)
+
+    def without(self, h: int) -> DenseState:
+        """With one component less."""
+        keep = np.delete(np.arange(self.rank + 1), h)
+        return replace(
+            self,
+            b=taken(self.b, keep, axis=1),
+            b_cov=taken(taken(self.b_cov, keep, axis=1), keep, axis=2),
+            prior_a=np.delete(self.prior_a, h),
+            prior_b=np.delete(self.prior_b, h),
+        )
+
+    def without_weakest(self, count: int) -> DenseState:
+        """Without some of its last components."""
+        state = self
+        for h in range(self.rank - 1, self.rank - 1 - count, -1):
+            state = state.without(h)
+        return state
