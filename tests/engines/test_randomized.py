@@ -18,7 +18,7 @@ from bayespca.engines.randomized import space as space_module
 from bayespca.engines.randomized.chance import Chance
 from bayespca.engines.randomized.exploring import decompose
 from bayespca.engines.randomized.looks import Look
-from bayespca.engines.randomized.problem import FIRST_LOOK, Problem
+from bayespca.engines.randomized.problem import FIRST_LOOK, RandomizedProblem
 from bayespca.engines.randomized.space import HastySpace, Space
 from bayespca.spectrum import METHODS, Spectrum, solve
 
@@ -377,7 +377,7 @@ def test_the_bound_holds_in_simulation(block, steps, ratio):
     n, trials = 60, 1500
     gamma = np.append(1.0, np.linspace(0.99, 0.3, n - 1) / np.sqrt(ratio))
     operator = dense_operator(np.diag(gamma), center=False)
-    problem = Problem.of(operator, solve, block, 1e-6, n)
+    problem = RandomizedProblem.of(operator, solve, block, 1e-6, n)
     rng, missed = np.random.default_rng(0), 0
     for _ in range(trials):
         space = Space.start(operator, rng, problem)
@@ -536,7 +536,7 @@ def test_in_haste_what_cannot_be_made_orthonormal_is_begun_again(monkeypatch):
 def test_what_noise_needs_is_told_beforehand(n, p, block):
     """At the first look that can be sure, or one step later: Ritz values are underestimates."""
     operator = dense_operator(5 * np.random.default_rng(0).normal(size=(n, p)) + 1)
-    problem = Problem.of(operator, solve, block, 1e-6, min(n, p))
+    problem = RandomizedProblem.of(operator, solve, block, 1e-6, min(n, p))
     space = Space.start(operator, np.random.default_rng(1), problem)
     look = None
     while look is None or not look.is_sure:
@@ -549,7 +549,7 @@ def test_what_noise_needs_is_told_beforehand(n, p, block):
 
 def test_what_noise_needs_is_not_asked_of_those_who_keep_it():
     operator = dense_operator(np.random.default_rng(0).normal(size=(500, 100)))
-    problem = Problem.of(operator, partial(solve, noise_variance=0.5), 24, 1e-6, None)
+    problem = RandomizedProblem.of(operator, partial(solve, noise_variance=0.5), 24, 1e-6, None)
     assert problem.products_for_noise() == 0
 
 
@@ -567,7 +567,7 @@ def test_looks_of_an_accelerator_begin_when_they_can_be_sure(monkeypatch):
     )
     X = signal((3000, 800), 5)
     found = run(X, block=24, max_basis=400, hasty=False)
-    problem = Problem.of(dense_operator(X), solve, 24, 1e-6, None)
+    problem = RandomizedProblem.of(dense_operator(X), solve, 24, 1e-6, None)
     assert looks[0] == np.ceil(0.5 * problem.products_for_noise()) > FIRST_LOOK
     assert_right(found, X)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -88,28 +87,6 @@ def test_the_number_of_threads_changes_nothing(monkeypatch, many):
     for other in found[1:]:
         for mine, theirs in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(mine, theirs)
-
-
-def test_several_threads_do_the_work(monkeypatch):
-    monkeypatch.setattr(parallel, "blas_threads", lambda: 3)
-    pools = []
-
-    class Watched(ThreadPoolExecutor):
-        def __init__(self, threads):
-            pools.append(threads)
-            super().__init__(threads)
-
-    monkeypatch.setattr(parallel, "ThreadPoolExecutor", Watched)
-    assert list(parallel.in_turn(str, range(20))) == [str(i) for i in range(20)]
-    assert pools == [3]
-    assert list(parallel.in_turn(str, range(5))) == ["0", "1", "2", "3", "4"]
-    assert pools == [3]
-
-
-def test_what_goes_wrong_in_a_thread_is_raised(monkeypatch):
-    monkeypatch.setattr(parallel, "blas_threads", lambda: 2)
-    with pytest.raises(ZeroDivisionError):
-        list(parallel.in_turn(lambda x: 1 / (x - 7), range(20)))
 
 
 @pytest.mark.parametrize("many", [0.0, np.inf])

@@ -28,7 +28,7 @@ from bayespca.arrays.namespaces import (
     to_numpy,
 )
 from bayespca.arrays.threads import blas_threads, one_blas_thread
-from bayespca.arrays.types import Array
+from bayespca.arrays.types import Array, FloatArray
 from bayespca.spectrum.records import Solution, Spectrum, samples
 
 from .records import Decomposition
@@ -240,6 +240,54 @@ def _spectrum(
     trace = float(np.trace(to_numpy(gram)))
     total = max(trace, float(largest.sum()))
     return Spectrum(np.sqrt(largest), (p, M), total, resolution=eps(dtype))
+
+
+@dataclass(frozen=True)
+class Solved:
+    """What a plan makes of a matrix: spectrum, solution, and right vectors as rows on demand."""
+
+    spectrum: Spectrum
+    solution: Solution
+    right: Callable[[int], FloatArray]
+
+
+def solved(
+    gram: FloatArray | None,
+    rows: FloatArray | None,
+    scale: FloatArray,
+    *,
+    spectrum: Callable[[FloatArray], Spectrum],
+    plan: Callable[[Spectrum], Solution],
+) -> Solved:
+    """The plan's solution for a matrix with its columns divided by `scale`.
+
+    Known are VᵀV, or the rows of V, or both. Through the Gram matrix, that of the samples where the
+    features' is not given; where rounding errors of that reach the noise, by the singular values of
+    the rows, if there are any. `spectrum` takes the squares of singular values, largest first.
+    """
+    if gram is None:
+        assert rows is not None
+        squares, right = _of_samples(rows / scale)
+    else:
+        squares, right = _of_features(gram / scale[:, None] / scale)
+    found = spectrum(squares)
+    solution = plan(found)
+    if rows is None or is_precise(found, solution, np.dtype(np.float64)):
+        return Solved(found, solution, right)
+    _, gamma, vectors = np.linalg.svd(rows / scale, full_matrices=False)
+    found = spectrum(gamma**2)
+    return Solved(found, plan(found), lambda k: vectors[:k])
+
+
+def _of_features(gram: FloatArray) -> tuple[FloatArray, Callable[[int], FloatArray]]:
+    eigen = Eigen.of(gram)
+    return eigen.values[::-1], lambda k: eigen.top(k).T
+
+
+def _of_samples(rows: FloatArray) -> tuple[FloatArray, Callable[[int], FloatArray]]:
+    eigen = Eigen.of(rows @ rows.T)
+    squares = eigen.values[::-1]
+    return squares, lambda k: (eigen.top(k) / np.sqrt(squares[:k])).T @ rows
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ class Dialect:
 
 
 @dataclass(frozen=True)
-class Sample:
+class TextSample:
     """The first rows of a text table: names or None, and fields by row."""
 
     dialect: Dialect
@@ -120,7 +120,7 @@ def recognise(
     decimal: str | None = None,
     header: bool | None = None,
     missing: Sequence[str] | None = None,
-) -> Sample:
+) -> TextSample:
     """Look at the first lines of a text table; what is given is not guessed."""
     head, is_whole = _head(path)
     encoding = _encoding(head)
@@ -148,11 +148,11 @@ def recognise(
     if header is None:
         draft = replace(draft, has_header=_has_header(rows, draft))
     if not draft.has_header:
-        return Sample(draft, None, rows)
+        return TextSample(draft, None, rows)
     names, rows = [name.strip() for name in rows[0]], rows[1:]
     if rows and len(rows[0]) == len(names) + 1:
-        return Sample(replace(draft, has_short_header=True), ["", *names], rows)
-    return Sample(draft, names, rows)
+        return TextSample(replace(draft, has_short_header=True), ["", *names], rows)
+    return TextSample(draft, names, rows)
 
 
 def open_text(path: Path, encoding: str) -> io.TextIOWrapper:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .dialect import Sample, is_id_name
+from .dialect import TextSample, is_id_name
 from .records import How, Layout
 
 # Of the fields of a column, at least this share must be numbers for the others to be mistakes.
@@ -12,7 +12,7 @@ MOSTLY = 0.5
 BOOLEANS = {"true", "false"}
 
 
-def of_sample(sample: Sample, how: How, where: str) -> Layout:
+def of_sample(sample: TextSample, how: How, where: str) -> Layout:
     """The layout of a text table, from its first rows."""
     n = sample.n_columns
     names = _checked_names(sample.names, where)
@@ -55,7 +55,7 @@ def of_types(
     return Layout(n, known, features, id_column, aside)
 
 
-def check_features(layout: Layout, where: str, sample: Sample | None = None) -> None:
+def check_features(layout: Layout, where: str, sample: TextSample | None = None) -> None:
     """Raise if there is nothing to analyse."""
     if layout.features:
         return
@@ -73,7 +73,7 @@ def check_features(layout: Layout, where: str, sample: Sample | None = None) -> 
     )
 
 
-def _kind(sample: Sample, j: int) -> str:
+def _kind(sample: TextSample, j: int) -> str:
     fields = sample.column(j)
     if not fields:
         return "number"  # for all we know
@@ -83,7 +83,7 @@ def _kind(sample: Sample, j: int) -> str:
     return "number" if numbers > MOSTLY * len(fields) else "text"
 
 
-def _names_the_rows(sample: Sample, names: tuple[str, ...] | None, kinds: list[str]) -> bool:
+def _names_the_rows(sample: TextSample, names: tuple[str, ...] | None, kinds: list[str]) -> bool:
     """Whether the first column is ids: all different, and text or called like one.
 
     Numbers without such a name are data, even if they count the rows.

@@ -17,7 +17,7 @@ import numpy as np
 
 from .arrow_files import open_parquet
 from .arrow_tables import features_of
-from .dialect import Sample
+from .dialect import TextSample
 from .endings import COMPRESSED, PARQUET, TEXT, known_ending
 from .packages import need
 from .records import FloatArray, How, Layout, first_line
@@ -59,7 +59,7 @@ class TextPiece:
     path: str
     start: int
     stop: int
-    sample: Sample
+    sample: TextSample
     layout: Layout
 
     def read(self) -> FloatArray:

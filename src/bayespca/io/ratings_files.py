@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .dialect import Sample, open_text, recognise
+from .dialect import TextSample, open_text, recognise
 from .endings import COMPRESSED, FEATHER, PARQUET, TEXT
 from .layout import listed, position
 from .packages import need
@@ -163,7 +163,7 @@ def _read_text(
     return _from_arrow(table, called, roles, path, sample, raw)
 
 
-def _sample(path: Path, how: How) -> Sample:
+def _sample(path: Path, how: How) -> TextSample:
     """The first rows; lines that are split at :: are split at each colon."""
     delimiter = how.delimiter
     if delimiter is None and _first_line(path).count("::") >= 1:
@@ -185,7 +185,7 @@ def _first_line(path: Path) -> str:
         raise ValueError(f"{path} cannot be read as text: {first_line(error)}") from error
 
 
-def _is_double(sample: Sample) -> bool:
+def _is_double(sample: TextSample) -> bool:
     """Whether columns are separated by two colons."""
     rows = sample.rows or [sample.names or []]
     return sample.dialect.delimiter == ":" and not any("".join(row[1::2]) for row in rows[:5])
@@ -196,7 +196,9 @@ def _bare(name: str) -> str:
     return name.partition(":")[0].strip()
 
 
-def _whole_or_text(path: Path, sample: Sample, places: Sequence[int], is_whole: list[bool]) -> Any:
+def _whole_or_text(
+    path: Path, sample: TextSample, places: Sequence[int], is_whole: list[bool]
+) -> Any:
     """The table, with ids as text where one further down is no number as the first ones are."""
     for may_be in ((True, True), (False, True), (True, False)):
         try:
@@ -211,7 +213,9 @@ class _NotWholeError(Exception):
     """An id is no whole number where the first ones were."""
 
 
-def _arrow_table(path: Path, sample: Sample, places: Sequence[int], is_whole: list[bool]) -> Any:
+def _arrow_table(
+    path: Path, sample: TextSample, places: Sequence[int], is_whole: list[bool]
+) -> Any:
     pa, pa_csv = (need(name, f"reading {path}") for name in ("pyarrow", "pyarrow.csv"))
     layout = _layout(sample, places)
     options = reading_options(pa, pa_csv, sample, layout, sorted(set(places)), block_size=None)
@@ -229,7 +233,7 @@ def _arrow_table(path: Path, sample: Sample, places: Sequence[int], is_whole: li
         raise ValueError(complaint(error, path, sample, layout)) from error
 
 
-def _layout(sample: Sample, places: Sequence[int]) -> Layout:
+def _layout(sample: TextSample, places: Sequence[int]) -> Layout:
     """A table whose only feature is the rating."""
     names = None if sample.names is None else tuple(sample.names)
     aside = dict.fromkeys((j for j in range(sample.n_columns) if j not in places[2:]), "no rating")
@@ -241,7 +245,7 @@ def _from_arrow(
     called: tuple[str, ...],
     roles: tuple[str, ...],
     path: Path,
-    sample: Sample,
+    sample: TextSample,
     places: Sequence[int],
 ) -> RatingColumns:
     if not table.num_rows:
@@ -270,7 +274,7 @@ def _first_missing(column: Any) -> int | None:
     return None if first < 0 else int(first)
 
 
-def _line(path: Path, sample: Sample, row: int) -> int:
+def _line(path: Path, sample: TextSample, row: int) -> int:
     for count, (line, _) in enumerate(data_rows(path, sample.dialect)):
         if count == row:
             return line

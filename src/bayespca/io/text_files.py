@@ -11,7 +11,7 @@ import numpy as np
 
 from . import layout as layouts
 from .arrow_tables import features_of, table_of
-from .dialect import Dialect, Sample, open_text, recognise
+from .dialect import Dialect, TextSample, open_text, recognise
 from .packages import need
 from .records import File, How, Layout, RowBlock, Table, first_line
 
@@ -35,7 +35,7 @@ def open_text_file(path: Path, how: How) -> File:
     return File(path, layout, np.dtype(np.float64), None, path.stat().st_size, read, blocks)
 
 
-def recognised(path: Path, how: How) -> tuple[Sample, Layout]:
+def recognised(path: Path, how: How) -> tuple[TextSample, Layout]:
     """The first rows of a text table, and what its columns are."""
     need("pyarrow", f"reading {path}")
     sample = recognise(
@@ -46,7 +46,7 @@ def recognised(path: Path, how: How) -> tuple[Sample, Layout]:
     return sample, layout
 
 
-def _read(path: Path, sample: Sample, layout: Layout) -> Table:
+def _read(path: Path, sample: TextSample, layout: Layout) -> Table:
     pa, pa_csv = (need(name, f"reading {path}") for name in ("pyarrow", "pyarrow.csv"))
     columns = range(layout.n_columns)
     options = reading_options(pa, pa_csv, sample, layout, columns, block_size=None)
@@ -61,7 +61,7 @@ def _read(path: Path, sample: Sample, layout: Layout) -> Table:
     return table_of(table, layout, np.dtype(np.float64), str(path))
 
 
-def _blocks(path: Path, sample: Sample, layout: Layout, block_bytes: int) -> Iterator[RowBlock]:
+def _blocks(path: Path, sample: TextSample, layout: Layout, block_bytes: int) -> Iterator[RowBlock]:
     pa, pa_csv = (need(name, f"reading {path}") for name in ("pyarrow", "pyarrow.csv"))
     columns = [j for j in range(layout.n_columns) if j not in layout.aside]
     longest = max((sum(len(field) + 3 for field in row) for row in sample.rows), default=0)
@@ -83,7 +83,13 @@ def _blocks(path: Path, sample: Sample, layout: Layout, block_bytes: int) -> Ite
 
 
 def reading_options(
-    pa: Any, pa_csv: Any, sample: Sample, layout: Layout, columns: Any, *, block_size: int | None
+    pa: Any,
+    pa_csv: Any,
+    sample: TextSample,
+    layout: Layout,
+    columns: Any,
+    *,
+    block_size: int | None,
 ) -> dict[str, Any]:
     """What pyarrow is told: features are numbers, other columns text, called by position."""
     dialect = sample.dialect
@@ -115,7 +121,7 @@ def reading_options(
 # --- what is wrong, and where ------------------------------------------------------------------
 
 
-def complaint(error: BaseException, path: Path, sample: Sample, layout: Layout) -> str:
+def complaint(error: BaseException, path: Path, sample: TextSample, layout: Layout) -> str:
     """A sentence for people, with the line and the column, from what pyarrow says."""
     text = first_line(error)
     column = re.search(r"column #(\d+)", text)
@@ -128,7 +134,7 @@ def complaint(error: BaseException, path: Path, sample: Sample, layout: Layout) 
     return f"{path} cannot be read: {text}"
 
 
-def _wrong_value(path: Path, sample: Sample, layout: Layout, value: str) -> str:
+def _wrong_value(path: Path, sample: TextSample, layout: Layout, value: str) -> str:
     """Where the first feature stands that is not a number."""
     dialect = sample.dialect
     for line, fields in data_rows(path, dialect):
@@ -149,7 +155,7 @@ def _is_fine(field: str, dialect: Dialect, is_boolean: bool) -> bool:
     return dialect.is_number(field)
 
 
-def _ragged(path: Path, sample: Sample, layout: Layout) -> str | None:
+def _ragged(path: Path, sample: TextSample, layout: Layout) -> str | None:
     """The first line with more or fewer fields than the first one."""
     for line, fields in data_rows(path, sample.dialect):
         if len(fields) != layout.n_columns:

@@ -21,7 +21,7 @@ from bayespca.spectrum.tolerances import EPS
 
 from .looks import Look, Ritz
 from .orthonormal import gram_of
-from .problem import FIRST_LOOK, Problem
+from .problem import FIRST_LOOK, RandomizedProblem
 from .space import DoubtfulError, HastySpace, Space
 
 # Columns multiplied at once: enough to run at the speed of arithmetic, few enough to take steps. On
@@ -76,7 +76,7 @@ def decompose(
         raise ValueError("the squares of the data overflow: divide them by a common factor.")
     if block is None:
         block = ACCELERATOR_BLOCK if on_accelerator(operator.mean) else BLOCK
-    problem = Problem.of(operator, plan, block, max_miss, max_basis)
+    problem = RandomizedProblem.of(operator, plan, block, max_miss, max_basis)
     if not operator.sum_of_squares:
         rows = to_namespace(np.zeros((0, operator.shape[1])), operator.mean, operator.dtype)
         return problem.decomposition(problem.spectrum(np.zeros(0)), rows, 0.0)
@@ -88,7 +88,7 @@ def decompose(
     return _explored(Space.start(operator, rng, problem), problem)
 
 
-def _explored(space: Space, problem: Problem) -> Decomposition | None:
+def _explored(space: Space, problem: RandomizedProblem) -> Decomposition | None:
     """Expand the space until its Ritz values tell what is asked for, or that they will not."""
     while space.size + space.width <= problem.max_basis:
         space.expand()
@@ -108,7 +108,7 @@ def _explored(space: Space, problem: Problem) -> Decomposition | None:
     return None
 
 
-def _answer(space: Space, problem: Problem, look: Look) -> Decomposition | None:
+def _answer(space: Space, problem: RandomizedProblem, look: Look) -> Decomposition | None:
     """The decomposition, if the plan says of the trusted values what it said of all of them."""
     k, n = look.rank, look.n_trusted
     refined = _refining(space, problem, look.ritz, k)
@@ -125,7 +125,7 @@ def _answer(space: Space, problem: Problem, look: Look) -> Decomposition | None:
     return problem.decomposition(spectrum, rows(n), look.miss)
 
 
-def _exhausted(space: Space, problem: Problem) -> Decomposition | None:
+def _exhausted(space: Space, problem: RandomizedProblem) -> Decomposition | None:
     """The decomposition when the Krylov space holds all of A; None if energy is left over.
 
     The last is the case for singular values with more copies than a block has columns, and where
@@ -145,7 +145,9 @@ def _exhausted(space: Space, problem: Problem) -> Decomposition | None:
 Refined = tuple[FloatArray, Callable[[int], Array]]
 
 
-def _refining(space: Space, problem: Problem, ritz: Ritz, k: int) -> Callable[[], Refined]:
+def _refining(
+    space: Space, problem: RandomizedProblem, ritz: Ritz, k: int
+) -> Callable[[], Refined]:
     """Ritz values and vectors, the first k by one product more if the rest needs that: an
     accelerator is told of it, and what comes out is there when it is asked for.
 

@@ -9,7 +9,7 @@ import numpy as np
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.spectrum.records import Solution
 
-from .problem import Problem, leading
+from .problem import RandomizedProblem, leading
 
 # Ritz values that must lie below those kept before an answer is believed.
 SPARE = 4
@@ -48,7 +48,7 @@ class Look:
     to_go: float = 0.0
 
     @classmethod
-    def at(cls, ritz: Ritz, full_steps: int, problem: Problem) -> Look:
+    def at(cls, ritz: Ritz, full_steps: int, problem: RandomizedProblem) -> Look:
         """Take a look, after so many full steps."""
         n_settled = min(ritz.values.size - 1, leading(ritz.leak <= problem.eps**0.25))
         n_feasible = problem.n_feasible(ritz.values)
@@ -72,7 +72,7 @@ class Look:
         below = self.ritz.values.size - self.rank
         return self.rank >= 0 and self.is_sure and below >= SPARE and bool((self.errors <= 1).all())
 
-    def is_hopeless(self, problem: Problem) -> bool:
+    def is_hopeless(self, problem: RandomizedProblem) -> bool:
         """Whether the basis would outgrow its limit, or could not show what there is."""
         m, limit = self.ritz.values.size, problem.max_basis
         if _is_cluster(self.ritz.values[: max(self.rank, 0)], problem.block):
@@ -85,14 +85,14 @@ class Look:
         is_in_doubt = has_seen and self.rank >= 0 and m + self.to_go > limit
         return bool(is_in_doubt and self.surveyed_rank(problem) > 0.75 * limit)
 
-    def has_rival(self, problem: Problem) -> bool:
+    def has_rival(self, problem: RandomizedProblem) -> bool:
         """Whether many more components and less noise might explain the spectrum better."""
         # Counts come from random numbers: look at the most cautious that are likely, too.
         spread = min(np.sqrt(2 / (problem.block * problem.full_rank)), 0.2)
         ranks = (self.surveyed_rank(problem, caution) for caution in (0.0, 3 * spread))
         return any(rank > 1.5 * self.rank + 8 for rank in ranks)
 
-    def surveyed_rank(self, problem: Problem, caution: float = 0.0) -> int:
+    def surveyed_rank(self, problem: RandomizedProblem, caution: float = 0.0) -> int:
         """The rank that the plan finds in an estimate of the complete spectrum.
 
         Truncated spectra do not tell noise from a great many components: this does, roughly.
@@ -104,7 +104,7 @@ class Look:
         return problem.rough(problem.spectrum(values, is_complete=True)).rank
 
 
-def _decided(ritz: Ritz, n_feasible: int, problem: Problem) -> Solution | None:
+def _decided(ritz: Ritz, n_feasible: int, problem: RandomizedProblem) -> Solution | None:
     """The plan's solution for the Ritz values, if it is one and leaves some of them."""
     if not n_feasible:
         return None
@@ -113,7 +113,7 @@ def _decided(ritz: Ritz, n_feasible: int, problem: Problem) -> Solution | None:
     return solution if solution.status.exact and leaves else None
 
 
-def _convergence(ritz: Ritz, k: int, problem: Problem) -> tuple[FloatArray, FloatArray]:
+def _convergence(ritz: Ritz, k: int, problem: RandomizedProblem) -> tuple[FloatArray, FloatArray]:
     """Errors of the kept right vectors over the tolerance, and the steps that each still needs.
 
     With Aᵀu = θv exact, Av − θu = A·(frontier part of v) less its projection, of norm ρ. The part

@@ -22,7 +22,7 @@ FIRST_LOOK, ACCELERATOR_FIRST_LOOK = 3, (4, 8)
 
 
 @dataclass(frozen=True)
-class Problem:
+class RandomizedProblem:
     """What is asked for. `unit` is divided out of all products, so that squares stay in range."""
 
     operator: Operator
@@ -37,7 +37,7 @@ class Problem:
     @classmethod
     def of(
         cls, operator: Operator, plan: Plan, block: int, max_miss: float, max_basis: int | None
-    ) -> Problem:
+    ) -> RandomizedProblem:
         n, p = operator.shape
         shape = operator.spectrum_shape
         rms = np.sqrt(operator.sum_of_squares / (n * p))

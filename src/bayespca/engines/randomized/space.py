@@ -21,7 +21,7 @@ from bayespca.engines.records import Basis, Operator
 
 from .looks import Look, Ritz
 from .orthonormal import gram_of, orthonormal, projected, singular
-from .problem import Problem
+from .problem import RandomizedProblem
 
 # How far to go before the next look: the share of the way that is estimated, and of the size. On an
 # accelerator a look takes as long as a step.
@@ -44,7 +44,7 @@ class Space:
     them the space holds the block Krylov space of 2q products, whatever other steps were taken.
     """
 
-    def __init__(self, operator: Operator, start: Array, problem: Problem) -> None:
+    def __init__(self, operator: Operator, start: Array, problem: RandomizedProblem) -> None:
         self.operator = operator
         self.unit, self.eps, self.tolerance = problem.unit, problem.eps, problem.tolerance
         self.left = operator.new_basis(start)
@@ -56,7 +56,9 @@ class Space:
         self.norm = 0.0
 
     @classmethod
-    def start(cls, operator: Operator, rng: np.random.Generator, problem: Problem) -> Space:
+    def start(
+        cls, operator: Operator, rng: np.random.Generator, problem: RandomizedProblem
+    ) -> Space:
         """A space with a Gaussian block as its frontier."""
         shape = (problem.block, operator.shape[1])
         draws = normal_draws(rng, shape, operator.mean, operator.dtype)
@@ -182,7 +184,7 @@ class HastySpace(Space):
     matrix is nearly the identity. That is looked at together with the Ritz values.
     """
 
-    def __init__(self, operator: Operator, start: Array, problem: Problem) -> None:
+    def __init__(self, operator: Operator, start: Array, problem: RandomizedProblem) -> None:
         super().__init__(operator, start, problem)
         self._evidence: list[Array] = []
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayespca.arrays.types import FloatArray
-from bayespca.engines.gram import Eigen
+from bayespca.engines.gram import solved
 from bayespca.inference.loop import Info
 from bayespca.lowrank.feature_noise import best_noise
 from bayespca.spectrum.records import Solution, Spectrum
@@ -64,24 +64,11 @@ def _solved(data: FeatureMoments, solve: Solve, psi: FloatArray) -> PerFeatureSt
     variances = data.squares / data.M
     live = variances > 0
     psi = np.where(live, np.maximum(psi, LEAST_NOISE_OF_FEATURES * variances), 1.0)
-    root = np.sqrt(psi)
-    gamma, right = _decomposed(data, root)
-    spectrum = Spectrum(gamma, (data.p, data.M), float((data.squares / psi).sum()))
-    solution = solve(spectrum)
-    return PerFeatureState(psi, solution, spectrum, right(solution.rank))
+    total = float((data.squares / psi).sum())
 
+    def spectrum(squares: FloatArray) -> Spectrum:
+        named = np.maximum(squares[: min(data.p, data.M)], 0)
+        return Spectrum(np.sqrt(named), (data.p, data.M), total)
 
-def _decomposed(
-    data: FeatureMoments, root: FloatArray
-) -> tuple[FloatArray, Callable[[int], FloatArray]]:
-    """Singular values of the rescaled data, and its right vectors on demand."""
-    n_values = min(data.p, data.M)
-    if data.gram is not None:
-        eigen = Eigen.of(data.gram / root[:, None] / root)
-        gamma = np.sqrt(np.maximum(eigen.values[::-1][:n_values], 0))
-        return gamma, lambda k: eigen.top(k).T
-    assert data.rows is not None
-    rows = data.rows / root
-    eigen = Eigen.of(rows @ rows.T)
-    gamma = np.sqrt(np.maximum(eigen.values[::-1][:n_values], 0))
-    return gamma, lambda k: (eigen.top(k) / gamma[:k]).T @ rows
+    found = solved(data.gram, data.rows, np.sqrt(psi), spectrum=spectrum, plan=solve)
+    return PerFeatureState(psi, found.solution, found.spectrum, found.right(found.solution.rank))

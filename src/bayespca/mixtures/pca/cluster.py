@@ -22,7 +22,6 @@ Holes are integrated out with that Gaussian, exactly.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,7 +29,7 @@ import numpy as np
 
 from bayespca.arrays.signs import fixed_signs
 from bayespca.arrays.types import FloatArray
-from bayespca.engines.gram import Eigen, is_precise
+from bayespca.engines.gram import solved
 from bayespca.lowrank.feature_noise import best_noise
 from bayespca.lowrank.posterior import Posterior, from_solution
 from bayespca.spectrum.methods import METHODS
@@ -40,8 +39,6 @@ from bayespca.spectrum.tolerances import EPS
 
 from .data import MixtureRows
 from .gaussian import ExpectedRows, Gaussian, expected
-
-FLOAT64 = np.dtype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,9 +214,6 @@ def _moments(rows: MixtureRows, found: ExpectedRows) -> _Moments:
     return _Moments(mean, scaled, found.covariance, N)
 
 
-Right = Callable[[int], FloatArray]
-
-
 @dataclass(frozen=True, eq=False)
 class _Decomposed:
     """Spectrum and solution of moments that were divided by a scale, and the directions kept."""
@@ -231,23 +225,18 @@ class _Decomposed:
 
 
 def _decomposed(moments: _Moments, scale: FloatArray, plan: ClusterPlan) -> _Decomposed:
-    """Through the shorter side's Gram matrix.
-
-    Where rounding errors of that reach the noise, by the singular values themselves.
-    """
+    """The plan's solution for the moments divided by a scale, through the shorter side."""
     n, p = moments.rows.shape
-    if n < p and moments.is_complete:
-        squares, right = _of_samples(moments.rows / scale)
-    else:
-        squares, right = _of_features(moments.gram / scale[:, None] / scale)
-    spectrum = _spectrum(squares, (p, moments.M))
-    solution = plan.solve(spectrum)
-    if moments.is_complete and not is_precise(spectrum, solution, FLOAT64):
-        _, gamma, vectors = np.linalg.svd(moments.rows / scale, full_matrices=False)
-        spectrum, right = _spectrum(gamma**2, (p, moments.M)), lambda k: vectors[:k]
-        solution = plan.solve(spectrum)
-    components = fixed_signs(np.ascontiguousarray(right(solution.rank)))
-    return _Decomposed(scale, spectrum, solution, components)
+    rows = moments.rows if moments.is_complete else None
+    found = solved(
+        None if rows is not None and n < p else moments.gram,
+        rows,
+        scale,
+        spectrum=lambda squares: _spectrum(squares, (p, moments.M)),
+        plan=plan.solve,
+    )
+    components = fixed_signs(np.ascontiguousarray(found.right(found.solution.rank)))
+    return _Decomposed(scale, found.spectrum, found.solution, components)
 
 
 def _first_scale(moments: _Moments, plan: ClusterPlan) -> FloatArray:
@@ -264,17 +253,6 @@ def _best_scale(found: _Decomposed, moments: _Moments, plan: ClusterPlan) -> Flo
         components=found.components,
     )
     return np.sqrt(np.maximum(psi, plan.least_noise))
-
-
-def _of_features(gram: FloatArray) -> tuple[FloatArray, Right]:
-    eigen = Eigen.of(gram)
-    return eigen.values[::-1], lambda k: eigen.top(k).T
-
-
-def _of_samples(scaled: FloatArray) -> tuple[FloatArray, Right]:
-    eigen = Eigen.of(scaled @ scaled.T)
-    squares = eigen.values[::-1]
-    return squares, lambda k: (eigen.top(k) / np.sqrt(squares[:k])).T @ scaled
 
 
 def _spectrum(squares: FloatArray, shape: tuple[int, float]) -> Spectrum:

@@ -21,8 +21,7 @@ from bayespca.engines.randomized import exploring, space
 from bayespca.engines.randomized import problem as randomized_problem
 from bayespca.lowrank import kernels, rows
 from bayespca.spectrum import solve
-
-from .patterns import SHAPES, fresh, one_by_one, problem
+from lowrank.patterns import SHAPES, fresh, one_by_one, problem
 
 HERE = Path(__file__).parent
 KERNELS = Path(cuda.__file__).with_name("kernels.cu")
