@@ -17,7 +17,7 @@ from sklearn.mixture import GaussianMixture
 from bayespca import BayesianPCA, PCAMixture, load
 from bayespca.datasets import low_rank
 from bayespca.estimators import RankWarning, mixture
-from bayespca.estimators.persistence import ESTIMATORS
+from bayespca.estimators._base import ESTIMATORS
 
 # Means about 2√2 apart, while clusters reach ±2 along their components and ±0.5 elsewhere: a row or
 # two of a hundred are nearer to another cluster.
@@ -327,7 +327,7 @@ def test_files_that_do_not_agree(fitted, tmp_path):
     broken.means_ = model.means_[1:]
     with pytest.raises(ValueError, match="not of the sizes that 3 clusters in 10 features"):
         broken.save(tmp_path / "model.bayespca")
-    assert ESTIMATORS["PCAMixture"].cls is PCAMixture
+    assert ESTIMATORS["PCAMixture"] is PCAMixture
 
 
 # --- what is odd about data --------------------------------------------------------------------

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 Array: TypeAlias = Any
 FloatArray: TypeAlias = NDArray[np.float64]
 
-# The same with a number of axes: of any namespace, then NumPy's.
+# The same with a number of axes, or any: of any namespace, then NumPy's.
+ArrayTensor: TypeAlias = Annotated[Array, None]
 ArrayVector: TypeAlias = Annotated[Array, 1]
 ArrayMatrix: TypeAlias = Annotated[Array, 2]
 ArrayMatrices: TypeAlias = Annotated[Array, 3]
@@ -29,3 +30,5 @@ Counts: TypeAlias = Annotated[NDArray[np.int64], 1]
 Names: TypeAlias = Annotated[NDArray[np.object_], 1]
 # Numbers or strings.
 Identifiers: TypeAlias = Annotated[NDArray[Any], 1]
+
+DOUBLE: np.dtype[Any] = np.dtype(np.float64)

@@ -52,7 +52,7 @@ def transform(
     _print_csv(parts)
 
 
-def _scoring_model(path: Path) -> PosteriorReader:
+def _scoring_model(path: Path) -> PosteriorReader[Any]:
     """A fitted model whose scores come from a table."""
     model = load(path)
     if not isinstance(model, PosteriorReader):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bayespca.arrays.packing import packed
+from bayespca.arrays.types import DOUBLE
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
@@ -28,9 +29,26 @@ from .step import BinaryProblem, BinaryState, evaluated, step, without_component
 
 @dataclass(frozen=True, eq=False)
 class BinaryFit(Fit[BinaryPosterior]):
-    """A finished fit; `n_samples` counts all rows, those without values too."""
+    """A finished fit; `n_samples` counts all rows, those without values too.
+
+    `dtype` is that of the data, and of what is read from the posterior.
+    """
 
     n_samples: int = 0
+    dtype: np.dtype[Any] = DOUBLE
+
+    @property
+    def n_components(self) -> int:
+        return int(self.posterior.prior.size)
+
+    @property
+    def n_features(self) -> int:
+        return int(self.posterior.components.shape[1])
+
+    def check(self) -> None:
+        """Raise ValueError unless the parts belong together."""
+        if not self.rank_posterior.size > self.n_components:
+            raise ValueError("its components have no place among its ranks")
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,15 @@ No script and nothing to fetch, so that it survives in saved notebooks and needs
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from html import escape
 from typing import Any
 
 import numpy as np
 
-from .summary import Summary, summarize
+from bayespca.spectrum.records import Advice
+
+from .summary import Summary, convergence, summarize
 from .wording import headline, likelihood, percent, plural, significant
 
 # As many singular values as fit side by side.
@@ -41,14 +44,39 @@ STYLE = """
 
 
 def fragment(model: Any) -> str:
-    """The HTML of a fitted `BayesianPCA`."""
-    summary = summarize(model)
-    notes = "".join(f"<li>{escape(note.text)}</li>" for note in summary.notes)
+    """The HTML of a fitted estimator: all of a PCA, and of others what their records tell."""
+    if hasattr(model, "spectrum_"):
+        summary = summarize(model)
+        return _card(headline(summary), _numbers(summary), summary.notes, _scree(model))
+    return _card(*_generic(model))
+
+
+def _card(title: str, numbers: str, notes: Iterable[Advice], picture: str = "") -> str:
+    items = "".join(f"<li>{escape(note.text)}</li>" for note in notes)
     return (
         f'<style>{STYLE}</style><div class="bayespca-card"><div>'
-        f"<strong>{escape(headline(summary))}</strong><p>{escape(_numbers(summary))}</p>"
-        f"{f'<ul>{notes}</ul>' if notes else ''}</div>{_scree(model)}</div>"
+        f"<strong>{escape(title)}</strong><p>{escape(numbers)}</p>"
+        f"{f'<ul>{items}</ul>' if items else ''}</div>{picture}</div>"
     )
+
+
+def _generic(model: Any) -> tuple[str, str, list[Advice]]:
+    """What is known of any estimator: its name, and its numbers as far as there are any."""
+    title, parts = type(model).__name__, []
+    if hasattr(model, "n_components_"):
+        parts.append(plural(model.n_components_, "component"))
+    if hasattr(model, "ranks_"):
+        parts.append(f"ranks {', '.join(str(int(rank)) for rank in model.ranks_)}")
+    for name, words in (("noise_variance_", "noise variance"), ("free_energy_", "free energy")):
+        value = getattr(model, name, None)
+        if isinstance(value, float) and np.isfinite(value):
+            parts.append(f"{words} {significant(value)}")
+    if hasattr(model, "n_samples_"):
+        parts.append(plural(model.n_samples_, "sample"))
+    if hasattr(model, "n_features_in_"):
+        parts.append(plural(model.n_features_in_, "feature"))
+    advice = [*model.status_.advice] if hasattr(model, "status_") else []
+    return title, " · ".join(parts), [*convergence(model), *advice]
 
 
 def _numbers(summary: Summary) -> str:

@@ -2,27 +2,89 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
 from typing import Any
 
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from bayespca.arrays.namespaces import array_namespace
+from bayespca.arrays.namespaces import array_namespace, to_namespace
 from bayespca.lowrank import holes_posterior
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.sources.cluster import computed
 from bayespca.sources.partitions import is_dask
 
-from . import _input, _lazy, _notebook, _validation
+from . import _input, _lazy, _validation
+from ._base import Estimator, F, Fitted
 from ._reading import functions, general
 
 
-class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Scores, densities, filled holes and files, all read from `posterior_`.
+def placed(name: str) -> Callable[[Any], Any]:
+    """Reads an array of a record, as one that lies where the components do, of their type."""
+    return lambda fit: to_namespace(getattr(fit, name), fit.posterior.components)
 
-    An estimator stores `posterior_`, `components_`, `n_components_` and what `_notebook` shows.
+
+def _noise(fit: Any) -> Any:
+    found = fit.noise_variance
+    return found if isinstance(found, float) else placed("noise_variance")(fit)
+
+
+class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator[F]):
+    """Scores, densities and filled holes, all read from `posterior_`.
+
+    For records like `PCAFit` and `VariationalFit`.
     """
+
+    components_ = Fitted(
+        "array of shape (n_components_, n_features)",
+        "Orthonormal directions; the entry of largest magnitude in each is positive.",
+        lambda fit: fit.posterior.components,
+    )
+    components_std_ = Fitted(
+        "array of shape (n_components_, n_features)",
+        "Posterior standard deviation of each entry.",
+        lambda fit: functions(fit.posterior)[0].loading_std(fit.posterior),
+    )
+    n_components_ = Fitted("int", "Number of components found.")
+    mean_ = Fitted(
+        "array of shape (n_features,)",
+        "Posterior mean of each feature.",
+        lambda fit: fit.posterior.mean,
+    )
+    noise_variance_ = Fitted(
+        'float, or array of shape (n_features,) for ``noise="per-feature"``',
+        "Estimated or given noise variance of the (scaled) data.",
+        _noise,
+    )
+    singular_values_ = Fitted(
+        "array of shape (n_components_,)",
+        "Singular values of the centred data; with holes, those that complete data would show.",
+        placed("kept_singular_values"),
+    )
+    shrunk_singular_values_ = Fitted(
+        "array of shape (n_components_,)",
+        "Singular values of the posterior mean of the low-rank matrix.",
+        placed("shrunk_singular_values"),
+    )
+    threshold_ = Fitted(
+        "float", "Singular values above it are kept; NaN where the free energy alone decides."
+    )
+    explained_variance_ = Fitted(
+        "array of shape (n_components_,)",
+        "Sample variance along each component.",
+        placed("explained_variance"),
+    )
+    explained_variance_ratio_ = Fitted(
+        "array of shape (n_components_,)",
+        "Its share of the total variance.",
+        placed("explained_variance_ratio"),
+    )
+    n_samples_ = Fitted("int", "Number of rows.")
+    engine_ = Fitted("str", 'The engine that ran; ``"holes"`` for data with holes.')
+    spectrum_ = Fitted(
+        "Spectrum",
+        "All singular values that are known, dropped ones too, with shape and sum of squares.",
+    )
 
     # --- scores --------------------------------------------------------------------------------
 
@@ -156,40 +218,11 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         read, posterior = functions(self.posterior_)
         return read.precision(posterior)
 
-    # --- files ---------------------------------------------------------------------------------
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model, fitted or not, to a file that `bayespca.load` reads.
-
-        The file holds numbers and names, no code. It replaces one of the same name in a single
-        step, and whatever goes wrong, that one stays whole. With `partial_fit`, the last rows of
-        the data may be part of it.
-        """
-        from .persistence import save
-
-        save(self, path)
-
     # --- scikit-learn --------------------------------------------------------------------------
 
     @property
     def _n_features_out(self) -> int:
         return int(self.n_components_)
-
-    def _repr_html_inner(self) -> str:
-        """What `_repr_html_` gives: a fitted model at a glance, or scikit-learn's diagram."""
-        if not self.__sklearn_is_fitted__():
-            return str(super()._repr_html_inner())
-        return _notebook.fragment(self)
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        """What Jupyter asks for first; without HTML where ``set_config(display="text")``."""
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
-        if "text/html" in bundle:
-            bundle["text/html"] = self._repr_html_inner()
-        return bundle
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "posterior_")
 
     def _reads_holes(self) -> bool:
         """Whether NaN mean holes in new rows."""

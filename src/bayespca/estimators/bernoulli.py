@@ -9,21 +9,22 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.base import DensityMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
 from bayespca.arrays.types import FloatArray
+from bayespca.inference.result import extended
 from bayespca.mixtures.bernoulli import posterior as read
 from bayespca.mixtures.bernoulli.data import bernoulli_rows
 from bayespca.mixtures.bernoulli.family import Bayes, BernoulliFamily, MaximumLikelihood
-from bayespca.mixtures.bernoulli.fit import BernoulliModel
-from bayespca.mixtures.bernoulli.posterior import BernoulliClusters
+from bayespca.mixtures.bernoulli.fit import BernoulliFit, BernoulliModel
 from bayespca.mixtures.bernoulli.start import STARTS
 from bayespca.sources.binary import BinaryCells
 
-from . import _binary, _input, _validation
+from . import _binary, _validation
+from ._base import Estimator, Fitted
 
 
 def _has_likelihood(estimator: BernoulliMixture) -> bool:
@@ -35,7 +36,7 @@ def _has_likelihood(estimator: BernoulliMixture) -> bool:
     return True
 
 
-class BernoulliMixture(DensityMixin, BaseEstimator):
+class BernoulliMixture(DensityMixin, Estimator[BernoulliFit]):
     """A mixture of products of Bernoulli distributions, for tables of zeros and ones with holes.
 
     A row belongs to cluster k with probability π_k, and its cells are then 1 with probabilities
@@ -76,26 +77,6 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
     verbose : bool, default=False
         Whether `fit` prints a line about what it did.
 
-    Attributes
-    ----------
-    weights_ : array of shape (n_components_,)
-        Weights of the clusters; posterior means with ``method="vb"``.
-    means_, means_std_ : arrays of shape (n_components_, n_features)
-        Probability of 1 in each cell of each cluster, and its posterior standard deviation, 0 with
-        ``method="em"``.
-    n_components_ : int
-        Number of clusters that are left.
-    free_energy_ : float
-        −log of the evidence bound with ``method="vb"``, −log likelihood with ``method="em"``, in
-        nats.
-    lower_bound_ : float
-        Its negative. It is of all rows; scikit-learn's is a mean over rows.
-    trace_ : Trace
-        Free energy, clusters and time of each sweep.
-    status_ : Status
-        Advice in plain words: rows and columns without any value, for which the prior answers.
-    converged_, n_iter_, n_features_in_, posterior_
-
     Examples
     --------
     >>> import numpy as np
@@ -109,6 +90,31 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
     >>> sorted(model.means_.mean(axis=1).round(1).tolist())
     [0.1, 0.9]
     """
+
+    weights_ = Fitted(
+        "array of shape (n_components_,)",
+        'Weights of the clusters; posterior means with ``method="vb"``.',
+        lambda fit: fit.posterior.weights,
+    )
+    means_ = Fitted(
+        "array of shape (n_components_, n_features)",
+        "Probability of 1 in each cell of each cluster.",
+        lambda fit: fit.posterior.means,
+    )
+    means_std_ = Fitted(
+        "array of shape (n_components_, n_features)",
+        'Its posterior standard deviation, 0 with ``method="em"``.',
+        lambda fit: fit.posterior.means_std,
+    )
+    n_components_ = Fitted("int", "Number of clusters that are left.")
+    free_energy_ = Fitted(
+        "float",
+        '−log of the evidence bound with ``method="vb"``, −log likelihood with '
+        '``method="em"``, in nats.',
+    )
+    lower_bound_ = Fitted(
+        "float", "Its negative. It is of all rows; scikit-learn's is a mean over rows."
+    )
 
     def __init__(
         self,
@@ -165,7 +171,7 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
         weights = _binary.checked_weights(sample_weight, data)
         model, rows = self._model(data, weights), bernoulli_rows(data, weights)
         fitted = inference.fit(model, rows, _validation.looping(self, callback))
-        self._store(fitted, data)
+        self._keep(extended(fitted, BernoulliFit), data.features)
         seconds = time.perf_counter() - start
         found = f"{self.method}: {self.n_components_} clusters"
         _binary.report(self, fitted, data, found, seconds)
@@ -223,24 +229,6 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
                 f"(n_samples={n}): give at most {n}."
             )
         return int(K)
-
-    def _store(self, fitted: inference.Fit[BernoulliClusters], data: _binary.BinaryData) -> None:
-        clusters = fitted.posterior
-        attributes = {
-            "weights_": clusters.weights,
-            "means_": clusters.means,
-            "means_std_": clusters.means_std,
-            "n_components_": int(clusters.weights.size),
-            "free_energy_": fitted.free_energy,
-            "lower_bound_": -fitted.free_energy,
-            "trace_": fitted.trace,
-            "converged_": fitted.converged,
-            "n_iter_": fitted.n_iter,
-            "status_": fitted.status,
-            "posterior_": clusters,
-        }
-        self.__dict__.pop("feature_names_in_", None)
-        self.__dict__.update(attributes, **_input.attributes_of(data.features))
 
     # --- clusters ------------------------------------------------------------------------------
 
@@ -300,20 +288,11 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
     def _n_parameters(self) -> int:
         return int(self.means_.size + self.weights_.size - 1)
 
-    # --- files, scikit-learn -------------------------------------------------------------------
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file that `bayespca.load` reads, as `BayesianPCA.save` does."""
-        from .persistence import save
-
-        save(self, path)
+    # --- scikit-learn --------------------------------------------------------------------------
 
     def _read(self, X: Any) -> _binary.BinaryData:
         check_is_fitted(self)
         return _binary.read(self, X, reset=False)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "posterior_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

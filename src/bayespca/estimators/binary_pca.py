@@ -6,9 +6,9 @@ import os
 import time
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import (
-    BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
@@ -17,13 +17,14 @@ from sklearn.utils.validation import check_is_fitted
 from bayespca import inference
 from bayespca.discrete import posterior as read
 from bayespca.discrete.data import binary_table
-from bayespca.discrete.fit import binary_model
-from bayespca.discrete.posterior import BinaryPosterior
+from bayespca.discrete.fit import BinaryFit, binary_model
+from bayespca.inference.result import extended
 
 from . import _binary, _input, _validation
+from ._base import Estimator, Fitted
 
 
-class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator[BinaryFit]):
     """Logistic PCA for tables of zeros and ones with holes; finds its number of components.
 
     A cell is 1 with probability σ(aᵢᵀbⱼ + μⱼ), with normal priors on scores a, loadings b and means
@@ -55,28 +56,6 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     verbose : bool, default=False
         Whether `fit` prints a line about what it did.
 
-    Attributes
-    ----------
-    n_components_ : int
-        Number of components found; 0 is a legal answer.
-    components_, components_std_ : arrays of shape (n_components_, n_features)
-        Orthonormal directions in the space of logits, and the posterior standard deviation of their
-        entries.
-    mean_ : array of shape (n_features,)
-        Logits at scores of 0.
-    explained_variance_ : array of shape (n_components_,)
-        Variance of the logits along each component.
-    rank_posterior_ : array
-        exp(−free energy) of the ranks that were seen, normalised; index = rank.
-    free_energy_ : float
-        −log of a bound on the evidence, in which logits are taken as normal; in nats, all constants
-        included.
-    trace_ : Trace
-        Free energy, rank and time of each sweep.
-    status_ : Status
-        Advice in plain words: rows and columns without any value, for which the prior answers.
-    converged_, n_iter_, n_samples_, n_features_in_, posterior_
-
     Examples
     --------
     >>> import numpy as np
@@ -91,6 +70,37 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     >>> bool(np.isnan(model.impute(X)).any())
     False
     """
+
+    components_ = Fitted(
+        "array of shape (n_components_, n_features)",
+        "Orthonormal directions in the space of logits.",
+        lambda fit: fit.posterior.components.astype(fit.dtype),
+    )
+    components_std_ = Fitted(
+        "array of shape (n_components_, n_features)",
+        "Posterior standard deviation of their entries.",
+        lambda fit: read.loading_std(fit.posterior).astype(fit.dtype),
+    )
+    n_components_ = Fitted("int", "Number of components found; 0 is a legal answer.")
+    mean_ = Fitted(
+        "array of shape (n_features,)",
+        "Logits at scores of 0.",
+        lambda fit: fit.posterior.b[:, -1].astype(fit.dtype),
+    )
+    explained_variance_ = Fitted(
+        "array of shape (n_components_,)",
+        "Variance of the logits along each component.",
+        lambda fit: read.score_variance(fit.posterior).astype(fit.dtype),
+    )
+    rank_posterior_ = Fitted(
+        "array", "exp(−free energy) of the ranks that were seen, normalised; index = rank."
+    )
+    free_energy_ = Fitted(
+        "float",
+        "−log of a bound on the evidence, in which logits are taken as normal; in nats, all "
+        "constants included.",
+    )
+    n_samples_ = Fitted("int", "Number of rows.")
 
     def __init__(
         self,
@@ -129,7 +139,7 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         table = binary_table(data)
         model = binary_model(table, n_components=cap, init=self.init)
         fitted = inference.fit(model, table, _validation.looping(self, callback))
-        self._store(fitted, data)
+        self._keep(extended(fitted, BinaryFit, dtype=np.dtype(data.dtype)), data.features)
         seconds = time.perf_counter() - start
         _binary.report(self, fitted, data, f"binary: rank {self.n_components_}", seconds)
         return self
@@ -143,27 +153,6 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 "use init='random', or leave n_init at 1."
             )
         return _validation.checked_n_components(self.n_components, "vb")
-
-    def _store(self, fitted: inference.Fit[BinaryPosterior], data: _binary.BinaryData) -> None:
-        """Set every fitted attribute at once, when nothing can fail any more."""
-        posterior = fitted.posterior
-        attributes = {
-            "components_": posterior.components.astype(data.dtype),
-            "components_std_": read.loading_std(posterior).astype(data.dtype),
-            "mean_": posterior.b[:, -1].astype(data.dtype),
-            "explained_variance_": read.score_variance(posterior).astype(data.dtype),
-            "n_components_": int(posterior.prior.size),
-            "n_samples_": data.shape[0],
-            "rank_posterior_": fitted.rank_posterior,
-            "free_energy_": fitted.free_energy,
-            "trace_": fitted.trace,
-            "converged_": fitted.converged,
-            "n_iter_": fitted.n_iter,
-            "status_": fitted.status,
-            "posterior_": posterior,
-        }
-        self.__dict__.pop("feature_names_in_", None)
-        self.__dict__.update(attributes, **_input.attributes_of(data.features))
 
     # --- scores --------------------------------------------------------------------------------
 
@@ -212,13 +201,7 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """Mean of `score_samples`."""
         return float(self.score_samples(X).mean())
 
-    # --- files, scikit-learn -------------------------------------------------------------------
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file that `bayespca.load` reads, as `BayesianPCA.save` does."""
-        from .persistence import save
-
-        save(self, path)
+    # --- scikit-learn --------------------------------------------------------------------------
 
     def _read(self, X: Any) -> _binary.BinaryData:
         check_is_fitted(self)
@@ -227,9 +210,6 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     @property
     def _n_features_out(self) -> int:
         return int(self.n_components_)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "posterior_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

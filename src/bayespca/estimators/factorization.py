@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
@@ -21,14 +20,15 @@ from bayespca.missing.ratings.data import RatingsCells, sorted_both_ways
 from bayespca.missing.ratings.fit import ratings_model
 from bayespca.missing.ratings.posterior import RatingsPosterior
 from bayespca.spectrum.methods import METHODS
-from bayespca.spectrum.records import Status
 
 from . import _distant_ratings, _identifiers, _ratings, _validation
+from ._base import Estimator, Fitted
+from ._factorization import FactorizationFit, check_storable, duplicates_sentence, record
 
 Places = NDArray[np.intp]
 
 
-class MatrixFactorization(BaseEstimator):
+class MatrixFactorization(Estimator[FactorizationFit]):
     """Factorization of a matrix of ratings that is mostly empty; finds its number of components.
 
     A rating of item j by user i is
@@ -72,40 +72,55 @@ class MatrixFactorization(BaseEstimator):
         Seed of the random starts.
     verbose : bool, default=False
         Whether a fit prints a line about what it did.
-
-    Attributes
-    ----------
-    users_, items_ : arrays of shape (n_users,) and (n_items,)
-        Ids in the order of the factors.
-    n_components_ : int
-        Number of components found; 0 is a legal answer.
-    user_factors_, item_factors_ : arrays of shape (n_users, n_components_) and (n_items, …)
-        Posterior means; ``user_factors_ @ item_factors_.T`` plus biases and `mean_` are the
-        predictions, before they are clipped.
-    user_factors_std_, item_factors_std_ : arrays of the same shapes
-        Posterior standard deviations, 0 where a factor is point-estimated.
-    user_biases_, item_biases_ : arrays of shape (n_users,) and (n_items,)
-        In units of ratings; only with `biases`.
-    mean_ : float
-        m; 0 without `biases`.
-    noise_variance_ : float
-        Estimated or given variance of the noise, in units of ratings squared.
-    free_energy_ : float
-        −log of the evidence bound, in nats, all constants included.
-    n_ratings_, n_duplicates_ : int
-        Different pairs of a user and an item, and ratings beyond these, which were averaged.
-    bounds_ : (low, high) or None
-    seen_starts_, seen_items_ : arrays
-        ``seen_items_[seen_starts_[i] : seen_starts_[i + 1]]`` are the places in `items_` of what
-        user i has rated.
-    trace_ : Trace
-        Free energy, rank, noise variance and time of each sweep.
-    status_ : Status
-        Advice in plain words: merged duplicates, users and items without ratings.
-    converged_, n_iter_ : bool, int
-    posterior_ : Posterior
-        The record from which everything is predicted.
     """
+
+    users_ = Fitted("array of shape (n_users,)", "Ids in the order of the factors.")
+    items_ = Fitted("array of shape (n_items,)", "Ids in the order of the factors.")
+    n_components_ = Fitted("int", "Number of components found; 0 is a legal answer.")
+    user_factors_ = Fitted(
+        "array of shape (n_users, n_components_)",
+        "Posterior means; ``user_factors_ @ item_factors_.T`` plus biases and `mean_` are the "
+        "predictions, before they are clipped.",
+        lambda fit: fit.factors(fit.posterior.rows),
+    )
+    item_factors_ = Fitted(
+        "array of shape (n_items, n_components_)",
+        "The same of items.",
+        lambda fit: fit.factors(fit.posterior.columns),
+    )
+    user_factors_std_ = Fitted(
+        "array of shape (n_users, n_components_)",
+        "Posterior standard deviations, 0 where a factor is point-estimated.",
+        lambda fit: fit.factors_std(fit.posterior.rows),
+    )
+    item_factors_std_ = Fitted(
+        "array of shape (n_items, n_components_)",
+        "The same of items.",
+        lambda fit: fit.factors_std(fit.posterior.columns),
+    )
+    user_biases_ = Fitted(
+        "array of shape (n_users,)",
+        "In units of ratings; only with `biases`.",
+        lambda fit: fit.biases(fit.posterior.rows),
+    )
+    item_biases_ = Fitted(
+        "array of shape (n_items,)",
+        "In units of ratings; only with `biases`.",
+        lambda fit: fit.biases(fit.posterior.columns),
+    )
+    mean_ = Fitted("float", "m; 0 without `biases`.")
+    noise_variance_ = Fitted(
+        "float", "Estimated or given variance of the noise, in units of ratings squared."
+    )
+    n_ratings_ = Fitted("int", "Different pairs of a user and an item.")
+    n_duplicates_ = Fitted("int", "Ratings beyond these, which were averaged.")
+    bounds_ = Fitted("(low, high) or None", "What predictions are clipped to.")
+    seen_starts_ = Fitted("array of shape (n_users + 1,)", "Where the items of each user begin.")
+    seen_items_ = Fitted(
+        "array of shape (n_ratings_,)",
+        "``seen_items_[seen_starts_[i] : seen_starts_[i + 1]]`` are the places in `items_` of what "
+        "user i has rated.",
+    )
 
     def __init__(
         self,
@@ -154,7 +169,7 @@ class MatrixFactorization(BaseEstimator):
         start, bounds = time.perf_counter(), _ratings.checked_bounds(self.bounds)
         cells = _ratings.from_matrix(X, bounds)
         fitted = self._fitted(self._sorted(cells), callback)
-        self._store(fitted, cells)
+        self._keep(record(fitted, cells))
         self._report(fitted, cells, time.perf_counter() - start)
         return self
 
@@ -183,7 +198,7 @@ class MatrixFactorization(BaseEstimator):
         else:
             cells = _ratings.from_columns(users, items, ratings, bounds)
             fitted = self._fitted(self._sorted(cells), callback)
-        self._store(fitted, cells)
+        self._keep(record(fitted, cells))
         self._report(fitted, cells, time.perf_counter() - start)
         return self
 
@@ -238,39 +253,6 @@ class MatrixFactorization(BaseEstimator):
         _validation.checked_n_components(self.n_components, self.method)
         _ratings.checked_noise(self.noise_variance)
 
-    def _store(self, fitted: Any, cells: _ratings.Cells) -> None:
-        """Set every fitted attribute at once, when nothing can fail any more."""
-        posterior = fitted.posterior
-        H, unit = posterior.rank, posterior.unit
-        attributes: dict[str, Any] = {
-            "users_": cells.users,
-            "items_": cells.items,
-            "n_components_": H,
-            "mean_": float(posterior.mean * unit + posterior.location),
-            "noise_variance_": float(fitted.noise_variance),
-            "free_energy_": float(fitted.free_energy),
-            "n_ratings_": int(cells.columns.size),
-            "n_duplicates_": int(cells.n_duplicates),
-            "bounds_": cells.bounds,
-            "seen_starts_": cells.starts,
-            "seen_items_": cells.columns,
-            "trace_": fitted.trace,
-            "converged_": fitted.converged,
-            "n_iter_": len(fitted.trace),
-            "status_": _with_facts(fitted.status, cells),
-            "posterior_": posterior,
-        }
-        for name, factor in (("user", posterior.rows), ("item", posterior.columns)):
-            scale = factor.mean.dtype.type(np.sqrt(unit))
-            attributes[f"{name}_factors_"] = factor.mean[:, :H] * scale
-            attributes[f"{name}_factors_std_"] = factor.std()[:, :H] * scale
-            if posterior.biases:
-                biases = factor.mean[:, H] * factor.mean.dtype.type(unit)
-                attributes[f"{name}_biases_"] = biases
-        for name in ("user_biases_", "item_biases_"):
-            self.__dict__.pop(name, None)
-        self.__dict__.update(attributes)
-
     def _report(self, fitted: Any, cells: _ratings.Cells, seconds: float) -> None:
         if not fitted.converged:
             _validation.warn_of_early_end(fitted.trace, "the free energy still fell")
@@ -278,7 +260,7 @@ class MatrixFactorization(BaseEstimator):
             if advice.code == "all-equal":
                 warnings.warn(advice.text, UserWarning, stacklevel=3)
         if cells.n_duplicates:
-            warnings.warn(_duplicates_sentence(cells.n_duplicates), UserWarning, stacklevel=3)
+            warnings.warn(duplicates_sentence(cells.n_duplicates), UserWarning, stacklevel=3)
         if self.verbose:
             n, m = cells.shape
             print(
@@ -409,11 +391,9 @@ class MatrixFactorization(BaseEstimator):
 
         Ids must be numbers or strings. What each user has rated is part of it, the ratings are not.
         """
-        from .persistence import save
-
-        for name in ("users_", "items_"):
-            _check_storable(name, vars(self).get(name))
-        save(self, path)
+        if self.__sklearn_is_fitted__():
+            check_storable(self.fit_)
+        super().save(path)
 
     def _places(self, ids: Any, known: NDArray[Any], name: str) -> Places:
         """Places of one id, as an array without dimensions, or of several."""
@@ -472,26 +452,6 @@ class MatrixFactorization(BaseEstimator):
         return tags
 
 
-def _with_facts(status: Status, cells: _ratings.Cells) -> Status:
-    """A status that also tells of duplicates, and of rows and columns without ratings."""
-    if cells.n_duplicates:
-        status = status.but("duplicates", _duplicates_sentence(cells.n_duplicates))
-    for code, name, count in zip(
-        ("empty-rows", "empty-columns"), ("users", "items"), cells.n_empty, strict=True
-    ):
-        if count:
-            text = f"{name} without any rating: {count}. The prior answers for them."
-            status = status.but(code, text)
-    return status
-
-
-def _duplicates_sentence(count: int) -> str:
-    return (
-        f"{count} ratings are of pairs (user, item) that were rated before: the ratings of each "
-        "such pair were averaged. Keep one of them if that is not what you want."
-    )
-
-
 def _one(value: Any) -> Any:
     """One id in a list; a list or an array of them is refused."""
     if hasattr(value, "__len__") and not isinstance(value, str | bytes | tuple):
@@ -528,15 +488,3 @@ def _largest(values: FloatArray, n: int) -> Places:
     else:
         some = np.arange(values.size)
     return np.asarray(some[np.argsort(-values[some], kind="stable")][:n])
-
-
-def _check_storable(name: str, ids: NDArray[Any] | None) -> None:
-    """Raise for ids that have no place in a model file."""
-    if ids is None or ids.dtype != object:
-        return
-    for value in ids:
-        if not isinstance(value, str):
-            raise TypeError(
-                f"cannot save {name}: the id {value!r} is a {type(value).__name__}, and a model "
-                "file holds ids that are all numbers or all strings; name them by strings first."
-            )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from array_api_compat import is_array_api_obj
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,9 +18,9 @@ from bayespca.linear.gibbs import posterior as reading
 from bayespca.linear.gibbs.data import GibbsData, compress
 from bayespca.linear.gibbs.fit import GibbsDraws, Schedule
 from bayespca.linear.gibbs.fit import fit as draw
-from bayespca.sources.data import Data
 
 from . import _arviz, _input, _validation
+from ._base import Estimator, Fitted
 from .pca import RankWarning
 
 # Limits of Vehtari et al., "Rank-normalization, folding, and localization" (2021).
@@ -29,7 +28,7 @@ LARGEST_R_HAT = 1.01
 LEAST_ESS_PER_CHAIN = 100
 
 
-class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator[reading.GibbsFit]):
     """Bayesian PCA by Markov chain Monte Carlo: no approximation but the finite number of draws.
 
     The model is that of Bishop's "Variational principal components" (icann1999):
@@ -54,36 +53,52 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         Precision of the prior of the mean.
     random_state : int, Generator or None, default=None
         Each chain has a generator of its own, spawned from this one.
-
-    Attributes
-    ----------
-    components_ : array of shape (n_components_, n_features)
-        Leading eigenvectors of the posterior mean of WWᵀ.
-    components_std_ : array of shape (n_components_, n_features)
-        Root mean square distance of the principal axes of the draws from `components_`, order and
-        signs matched.
-    n_components_ : int
-        The most probable number of active components.
-    rank_posterior_ : array
-        Probability of each number of active components, index = number. In a draw, a component is
-        active if its variance exceeds ≈ 2.5·√(d/(n − 1)) times the noise variance, where
-        `BayesianPCA` would keep it. Below √(d/(n − 1)) nothing can be told from noise.
-    noise_variance_, noise_variance_std_ : float
-        Posterior mean and standard deviation of 1/τ.
-    signal_variance_, signal_variance_std_ : arrays of shape (n_components_,)
-        The same of the largest eigenvalues of WWᵀ.
-    mean_, mean_std_ : arrays of shape (n_features,)
-        The same of μ.
-    explained_variance_, explained_variance_ratio_ : arrays of shape (n_components_,)
-        Sample variance along each component, and its share of the total.
-    draws_ : GibbsDraws
-        W, alpha, tau, mu and log_joint of each chain and draw, in the units of the data.
-    r_hat_, ess_ : dict or None
-        Rank-normalised split R-hat and bulk effective sample size, by ArviZ, of identified
-        quantities: noise_variance, signal_variance, total_signal_variance, mean (along the
-        components), log_joint. None if ArviZ is not installed.
-    n_samples_, n_features_in_ : int
     """
+
+    components_ = Fitted(
+        "array of shape (n_components_, n_features)",
+        "Leading eigenvectors of the posterior mean of WWᵀ.",
+    )
+    components_std_ = Fitted(
+        "array of shape (n_components_, n_features)",
+        "Root mean square distance of the principal axes of the draws from `components_`, order "
+        "and signs matched.",
+    )
+    n_components_ = Fitted("int", "The most probable number of active components.")
+    rank_posterior_ = Fitted(
+        "array",
+        "Probability of each number of active components, index = number. In a draw, a component "
+        "is active if its variance exceeds ≈ 2.5·√(d/(n − 1)) times the noise variance, where "
+        "`BayesianPCA` would keep it. Below √(d/(n − 1)) nothing can be told from noise.",
+    )
+    noise_variance_ = Fitted("float", "Posterior mean of 1/τ.")
+    noise_variance_std_ = Fitted("float", "Posterior standard deviation of 1/τ.")
+    signal_variance_ = Fitted(
+        "array of shape (n_components_,)", "Posterior mean of the largest eigenvalues of WWᵀ."
+    )
+    signal_variance_std_ = Fitted(
+        "array of shape (n_components_,)", "Posterior standard deviation of these."
+    )
+    mean_ = Fitted("array of shape (n_features,)", "Posterior mean of μ.")
+    mean_std_ = Fitted("array of shape (n_features,)", "Posterior standard deviation of μ.")
+    explained_variance_ = Fitted(
+        "array of shape (n_components_,)", "Sample variance along each component."
+    )
+    explained_variance_ratio_ = Fitted(
+        "array of shape (n_components_,)", "Its share of the total variance."
+    )
+    draws_ = Fitted(
+        "GibbsDraws",
+        "W, alpha, tau, mu and log_joint of each chain and draw, in the units of the data.",
+    )
+    r_hat_ = Fitted(
+        "dict or None",
+        "Rank-normalised split R-hat, by ArviZ, of identified quantities: noise_variance, "
+        "signal_variance, total_signal_variance, mean (along the components), log_joint. None if "
+        "ArviZ is not installed.",
+    )
+    ess_ = Fitted("dict or None", "Bulk effective sample size of the same quantities.")
+    n_samples_ = Fitted("int", "Number of rows.")
 
     def __init__(
         self,
@@ -131,7 +146,7 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         rngs = _validation.generator(self.random_state).spawn(schedule.n_chains)
         draws = draw(data, q, prior=prior, schedule=schedule, rngs=rngs)
         found = reading.report(draws, data)
-        self._store(found, draws, table, data.n)
+        self._keep(_record(found, draws, table.dtype, data.n), table.features)
         self._warn()
         return self
 
@@ -159,32 +174,6 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
                 f"the draws of W would need {needed / 1e9:.1f} GB: lower n_components or n_draws "
                 "(with thin to keep the length of the chains)."
             )
-
-    def _store(self, found: reading.Report, draws: GibbsDraws, table: Data, n: int) -> None:
-        """Set every fitted attribute at once, when nothing can fail any more."""
-        dtype = table.dtype
-        judged = _arviz.diagnostics(found.quantities)
-        variance, total = found.sample_variance, found.total_variance
-        attributes = {
-            "components_": found.components.astype(dtype),
-            "components_std_": found.components_std.astype(dtype),
-            "n_components_": len(found.components),
-            "rank_posterior_": found.rank_posterior,
-            "noise_variance_": found.noise_variance,
-            "noise_variance_std_": found.noise_variance_std,
-            "signal_variance_": found.signal_variance.astype(dtype),
-            "signal_variance_std_": found.signal_variance_std.astype(dtype),
-            "mean_": found.mean.astype(dtype),
-            "mean_std_": found.mean_std.astype(dtype),
-            "explained_variance_": variance.astype(dtype),
-            "explained_variance_ratio_": (variance / (total or 1.0)).astype(dtype),
-            "n_samples_": n,
-            "draws_": draws,
-            "r_hat_": judged and judged[0],
-            "ess_": judged and judged[1],
-        }
-        self.__dict__.pop("feature_names_in_", None)
-        self.__dict__.update(attributes, **_input.attributes_of(table.features))
 
     def _warn(self) -> None:
         if self.r_hat_ is None:
@@ -302,14 +291,6 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             coords={"feature": list(names), "component": np.arange(self.n_components_)},
         )
 
-    # --- files ---------------------------------------------------------------------------------
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model, fitted or not, to a file that `bayespca.load` reads; all draws too."""
-        from .persistence import save
-
-        save(self, path)
-
     # --- scikit-learn --------------------------------------------------------------------------
 
     def _read(self, X: Any, method: str) -> Any:
@@ -328,14 +309,34 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     def _n_features_out(self) -> int:
         return int(self.n_components_)
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "draws_")
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _record(found: reading.Report, draws: GibbsDraws, dtype: Any, n: int) -> reading.GibbsFit:
+    """What is kept, in the type of the data."""
+    judged = _arviz.diagnostics(found.quantities)
+    variance, total = found.sample_variance, found.total_variance
+    return reading.GibbsFit(
+        draws=draws,
+        components=found.components.astype(dtype),
+        components_std=found.components_std.astype(dtype),
+        rank_posterior=found.rank_posterior,
+        noise_variance=found.noise_variance,
+        noise_variance_std=found.noise_variance_std,
+        signal_variance=found.signal_variance.astype(dtype),
+        signal_variance_std=found.signal_variance_std.astype(dtype),
+        mean=found.mean.astype(dtype),
+        mean_std=found.mean_std.astype(dtype),
+        explained_variance=variance.astype(dtype),
+        explained_variance_ratio=(variance / (total or 1.0)).astype(dtype),
+        n_samples=n,
+        r_hat=judged[0] if judged else None,
+        ess=judged[1] if judged else None,
+    )
 
 
 def _whole(name: str, value: Any, lowest: int) -> None:

@@ -2,35 +2,49 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted
 
 from bayespca.lowrank import holes_posterior
+from bayespca.lowrank.holes_posterior import HolesPosterior
+from bayespca.sources.data import Features
 
 from . import _input, _validation
+from ._base import Estimator, Fitted
 from .pca import BayesianPCA
 
 
-class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+@dataclass(frozen=True, eq=False)
+class ImputerFit:
+    """What cells are filled from, and how many steps it took to find."""
+
+    posterior: HolesPosterior
+    n_iter: int
+
+    @property
+    def n_components(self) -> int:
+        return int(self.posterior.components.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        return int(self.posterior.components.shape[1])
+
+
+class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, Estimator[ImputerFit]):
     """Fills NaN by Bayesian PCA; a scikit-learn imputer for pipelines.
 
     Parameters are those of `BayesianPCA`, whose `impute` it is; columns are scaled by default, as
     tables with holes mostly have columns of different units. For standard deviations and draws use
     `BayesianPCA` itself.
-
-    Attributes
-    ----------
-    posterior_ : Posterior
-        The posterior that cells are filled from.
-    n_components_, n_iter_, n_features_in_ : int
     """
+
+    n_components_ = Fitted("int", "Number of components found.")
 
     def __init__(
         self,
@@ -47,33 +61,23 @@ class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model to the cells that are there."""
-        X = self._read(X, reset=True)
-        model = BayesianPCA(**self.get_params()).fit(X)
-        self.posterior_ = model.general_posterior()
-        self.n_components_ = model.n_components_
-        self.n_iter_ = model.n_iter_
+        values, features = self._read(X, reset=True)
+        model = BayesianPCA(**self.get_params()).fit(values)
+        self._keep(ImputerFit(model.general_posterior(), model.n_iter_), features)
         return self
 
     def transform(self, X: Any) -> Any:
         """X with its holes filled; other cells stay as they are."""
         check_is_fitted(self)
-        return holes_posterior.impute(self.posterior_, self._read(X, reset=False))[0]
+        return holes_posterior.impute(self.posterior_, self._read(X, reset=False)[0])[0]
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the imputer to a file that `bayespca.load` reads, as `BayesianPCA.save` does."""
-        from .persistence import save
-
-        save(self, path)
-
-    def _read(self, X: Any, *, reset: bool) -> NDArray[Any]:
-        return np.asarray(
-            validate_data(
-                self,
-                _input.unmasked(X),
-                reset=reset,
-                dtype=[np.float64, np.float32],
-                ensure_all_finite="allow-nan",
-            )
+    def _read(self, X: Any, *, reset: bool) -> tuple[Any, Features]:
+        return _input.checked(
+            self,
+            _input.unmasked(X),
+            reset=reset,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite="allow-nan",
         )
 
     def __sklearn_tags__(self) -> Any:

@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import (
-    BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     DensityMixin,
     TransformerMixin,
@@ -19,20 +18,24 @@ from sklearn.base import (
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from bayespca import inference
+from bayespca.inference.result import extended
 from bayespca.mixtures.pca import posterior as read
 from bayespca.mixtures.pca.data import MixtureData, prepared
-from bayespca.mixtures.pca.fit import MixtureModel, mixture_model
+from bayespca.mixtures.pca.fit import MixtureFit, MixtureModel, mixture_model
 from bayespca.mixtures.pca.posterior import MixturePosterior
 from bayespca.mixtures.weights import Dirichlet, PointWeights
 from bayespca.sources.data import Data
 
 from . import _input, _validation
+from ._base import Estimator, Fitted
 from .pca import RankWarning
 
 Array = NDArray[Any]
 
 
-class PCAMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, BaseEstimator):
+class PCAMixture(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, Estimator[MixtureFit]
+):
     """Clusters, each with a mean, a subspace, a rank and a noise of its own.
 
     A row of cluster k is μₖ + Bₖa + noise. Given how probable each cluster is for each row, a
@@ -80,32 +83,6 @@ class PCAMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin
     verbose : bool, default=False
         Whether `fit` prints a line about what it did.
 
-    Attributes
-    ----------
-    weights_ : array of shape (n_components_,)
-        Expected share of the rows, largest first: clusters are in this order everywhere.
-    means_ : array of shape (n_components_, n_features)
-    ranks_ : array of shape (n_components_,)
-        The rank that each cluster has found.
-    components_ : tuple of arrays of shape (ranks_[k], n_features)
-        Orthonormal directions of each cluster; with ``noise="per-feature"`` those of data over the
-        root of the noise.
-    noise_variances_ : array of shape (n_components_,) or (n_components_, n_features)
-    n_components_ : int
-        The number of clusters.
-    free_energy_, lower_bound_ : float
-        −log of the evidence bound in nats, all constants included but that of the flat prior of one
-        mean, and the bound itself.
-    trace_ : Trace
-        Free energy, sum of ranks, mean noise and time of each sweep, since the last cluster was
-        removed at the end of a run.
-    converged_, n_iter_ : bool, int
-    status_ : Status
-        What happened to the number of clusters, in plain words.
-    posterior_ : MixturePosterior
-        The record from which everything above is read.
-    n_features_in_ : int
-
     Examples
     --------
     >>> import numpy as np
@@ -118,6 +95,41 @@ class PCAMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin
     >>> sorted(model.ranks_.tolist())
     [1, 2]
     """
+
+    weights_ = Fitted(
+        "array of shape (n_components_,)",
+        "Expected share of the rows, largest first: clusters are in this order everywhere.",
+        lambda fit: fit.posterior.weights.astype(fit.dtype),
+    )
+    means_ = Fitted(
+        "array of shape (n_components_, n_features)",
+        "The mean of each cluster.",
+        lambda fit: np.array([cluster.mean for cluster in fit.posterior.clusters], fit.dtype),
+    )
+    ranks_ = Fitted("array of shape (n_components_,)", "The rank that each cluster has found.")
+    components_ = Fitted(
+        "tuple of arrays of shape (ranks_[k], n_features)",
+        'Orthonormal directions of each cluster; with ``noise="per-feature"`` those of data '
+        "over the root of the noise.",
+        lambda fit: tuple(c.components.astype(fit.dtype) for c in fit.posterior.clusters),
+    )
+    noise_variances_ = Fitted(
+        "array of shape (n_components_,) or (n_components_, n_features)",
+        "The noise variance of each cluster, or of each of its features.",
+        lambda fit: fit.noise_variances.astype(fit.dtype),
+    )
+    n_components_ = Fitted("int", "The number of clusters.")
+    free_energy_ = Fitted(
+        "float",
+        "−log of the evidence bound in nats, all constants included but that of the flat prior of "
+        "one mean.",
+    )
+    lower_bound_ = Fitted("float", "The bound itself.")
+    trace_ = Fitted(
+        "Trace",
+        "Free energy, sum of ranks, mean noise and time of each sweep, since the last cluster was "
+        "removed at the end of a run.",
+    )
 
     def __init__(
         self,
@@ -178,7 +190,9 @@ class PCAMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin
         rows = prepared(values, weights)
         model = self._model(rows, ranks, choose)
         fitted = inference.fit(model, rows, _validation.looping(self, callback))
-        self._store(fitted, data)
+        per_feature = self.noise == "per-feature"
+        kept = extended(fitted, MixtureFit, per_feature=per_feature, dtype=np.dtype(data.dtype))
+        self._keep(kept, data.features)
         self._report(fitted, values, time.perf_counter() - start)
         return self
 
@@ -213,29 +227,6 @@ class PCAMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin
             choose=choose,
             prune=self.init == "pruned" and not choose,
         )
-
-    def _store(self, fitted: inference.Fit[MixturePosterior], data: Data) -> None:
-        """Set every fitted attribute at once, when nothing can fail any more."""
-        dtype = data.dtype
-        posterior = fitted.posterior
-        noises = read.noise_variances(posterior, per_feature=self.noise == "per-feature")
-        attributes = {
-            "weights_": posterior.weights.astype(dtype),
-            "means_": np.array([cluster.mean for cluster in posterior.clusters], dtype),
-            "ranks_": posterior.ranks,
-            "components_": tuple(c.components.astype(dtype) for c in posterior.clusters),
-            "noise_variances_": noises.astype(dtype),
-            "n_components_": len(posterior.clusters),
-            "free_energy_": fitted.free_energy,
-            "lower_bound_": -fitted.free_energy,
-            "trace_": fitted.trace,
-            "converged_": fitted.converged,
-            "n_iter_": fitted.n_iter,
-            "status_": fitted.status,
-            "posterior_": posterior,
-        }
-        self.__dict__.pop("feature_names_in_", None)
-        self.__dict__.update(attributes, **_input.attributes_of(data.features))
 
     def _report(self, fitted: inference.Fit[MixturePosterior], X: Array, seconds: float) -> None:
         if not fitted.converged and fitted.trace is not None:
@@ -318,20 +309,9 @@ class PCAMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin
 
     # --- files ---------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model, fitted or not, to a file that `bayespca.load` reads."""
-        from .persistence import save
-
-        save(self, path)
-
-    # --- scikit-learn --------------------------------------------------------------------------
-
     def _read(self, X: Any) -> Array:
         check_is_fitted(self)
         return _read(self, X, reset=False).values
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "posterior_")
 
     @property
     def _n_features_out(self) -> int:

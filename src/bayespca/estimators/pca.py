@@ -12,7 +12,6 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from bayespca import inference
-from bayespca.arrays.namespaces import to_namespace
 from bayespca.engines import moments, streaming
 from bayespca.engines.selection import ENGINES
 from bayespca.linear import fit as closed
@@ -21,14 +20,14 @@ from bayespca.linear.per_feature import fit as per_feature
 from bayespca.linear.sweeps import fit as sweeps
 from bayespca.lowrank.records import PCAFit
 from bayespca.missing.dense import fit as with_holes
-from bayespca.sources.data import Data, Features, Where
+from bayespca.sources.data import Data, Where
 from bayespca.sources.errors import IncompleteData
 from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.methods import METHODS
 
 from . import _input, _validation
-from ._posterior import PosteriorReader
-from ._reading import functions
+from ._base import Fitted
+from ._posterior import PosteriorReader, placed
 
 # Advice that is worth a warning, besides a place in `status_`.
 WARNED = (
@@ -47,7 +46,7 @@ def _adds_up(estimator: Any) -> bool:
     return True
 
 
-class BayesianPCA(PosteriorReader):
+class BayesianPCA(PosteriorReader[PCAFit]):
     """Principal component analysis that finds its own number of components.
 
     Rows of X are V = B Aᵀ + noise, one row of X per column of V (aistats2014 Eq. 1–3). On complete
@@ -112,43 +111,19 @@ class BayesianPCA(PosteriorReader):
         `sample`.
     verbose : bool, default=False
         Whether `fit` prints a line about what it did.
-
-    Attributes
-    ----------
-    components_ : array of shape (n_components_, n_features)
-        Orthonormal directions; the entry of largest magnitude in each is positive.
-    components_std_ : array of shape (n_components_, n_features)
-        Posterior standard deviation of each entry.
-    n_components_ : int
-        Number of components found.
-    rank_posterior_ : array
-        Probability of each rank, index = rank: exp(−F) normalised.
-    noise_variance_ : float, or array of shape (n_features,) for ``noise="per-feature"``
-        Estimated or given noise variance of the (scaled) data.
-    singular_values_, shrunk_singular_values_ : arrays of shape (n_components_,)
-        Singular values of the centred data, and those of the posterior mean.
-    threshold_ : float
-        Singular values above it are kept.
-    explained_variance_, explained_variance_ratio_ : arrays of shape (n_components_,)
-        Sample variance along each component, and its share of the total.
-    free_energy_ : float
-        −log of the evidence bound, in nats, all constants included.
-    mean_ : array of shape (n_features,)
-    n_samples_, n_features_in_ : int
-    engine_ : str
-        The engine that ran.
-    miss_probability_ : float
-        Bound on the probability that the randomized engine missed a component; 0 for the others.
-    status_ : Status
-        Whether the answer is exact, with advice in plain words.
-    spectrum_ : Spectrum
-        All singular values that are known, dropped ones too, with shape and sum of squares.
-    trace_ : Trace or None
-        Free energy, rank, noise variance and time of each step; None where the closed form served.
-    converged_, n_iter_ : bool, int
-    posterior_ : Posterior
-        The record from which everything above is read.
     """
+
+    _seen: moments.RunningMoments
+
+    rank_posterior_ = Fitted(
+        "array",
+        "Probability of each rank, index = rank: exp(−F) normalised.",
+        placed("rank_probabilities"),
+    )
+    miss_probability_ = Fitted(
+        "float",
+        "Bound on the probability that the randomized engine missed a component; 0 for the others.",
+    )
 
     def __init__(
         self,
@@ -218,7 +193,7 @@ class BayesianPCA(PosteriorReader):
         in_memory = self.noise == "per-feature" or self.engine not in ("auto", "streaming")
         data = _input.read(self, X, in_memory=in_memory, dask=True, twice=self.scale)
         fitted = self._fitted(data, form, looping)
-        self._store(fitted, data.features)
+        self._keep(fitted, data.features)
         self._report(fitted, time.perf_counter() - start)
         return self
 
@@ -272,7 +247,7 @@ class BayesianPCA(PosteriorReader):
         seen = moments.add(seen or fresh, block)
         found = streaming.finish(seen, center=self.center, plan=form)
         fitted = closed.from_decomposition(Decomposed(found), form)
-        self._store(fitted, data.features)
+        self._keep(fitted, data.features)
         self._seen = seen
         return self
 
@@ -295,45 +270,6 @@ class BayesianPCA(PosteriorReader):
         seed = _validation.seed(self.random_state)
         return replace(_validation.looping(self, callback), random_state=seed)
 
-    def _store(self, fitted: PCAFit, features: Features) -> None:
-        """Set every fitted attribute at once, when nothing can fail any more."""
-        posterior, like = fitted.posterior, fitted.posterior.components
-        k = int(like.shape[0])
-        gamma2 = fitted.spectrum.singular_values[:k] ** 2
-        total, M = fitted.spectrum.sum_of_squares, fitted.spectrum.shape[1]
-        full = min(like.shape[1], M)
-        attributes = {
-            "components_": like,
-            "components_std_": functions(posterior)[0].loading_std(posterior),
-            "mean_": posterior.mean,
-            "explained_variance_": to_namespace(fitted.singular_values[:k] ** 2 / M, like),
-            "explained_variance_ratio_": to_namespace(gamma2 / (total or 1.0), like),
-            "singular_values_": to_namespace(fitted.singular_values[:k], like),
-            "shrunk_singular_values_": to_namespace(fitted.shrunk_singular_values, like),
-            "noise_variance_": fitted.noise_variance
-            if isinstance(fitted.noise_variance, float)
-            else to_namespace(fitted.noise_variance, like),
-            "n_components_": k,
-            "n_samples_": fitted.n_samples,
-            "threshold_": fitted.threshold,
-            "free_energy_": fitted.free_energy,
-            "rank_posterior_": to_namespace(
-                np.append(fitted.rank_posterior, np.zeros(full + 1 - fitted.rank_posterior.size)),
-                like,
-            ),
-            "converged_": fitted.converged,
-            "n_iter_": fitted.n_iter,
-            "engine_": fitted.engine,
-            "miss_probability_": fitted.miss_probability,
-            "status_": fitted.status,
-            "spectrum_": fitted.spectrum,
-            "trace_": fitted.trace,
-            "posterior_": posterior,
-        }
-        for name in ("feature_names_in_", "_seen"):
-            self.__dict__.pop(name, None)
-        self.__dict__.update(attributes, **_input.attributes_of(features))
-
     def _report(self, fitted: PCAFit, seconds: float) -> None:
         if not fitted.converged and fitted.trace is not None:
             _validation.warn_of_early_end(fitted.trace, "the free energy still fell")
@@ -349,6 +285,12 @@ class BayesianPCA(PosteriorReader):
             )
 
     # --- scikit-learn --------------------------------------------------------------------------
+
+    def _check_kept(self) -> None:
+        super()._check_kept()
+        seen = vars(self).get("_seen")
+        if seen and (seen.n_features, seen.n_samples) != (self.n_features_in_, self.n_samples_):
+            raise ValueError("what partial_fit has seen does not belong to its components")
 
     def _is_whitened(self) -> bool:
         return bool(self.whiten)

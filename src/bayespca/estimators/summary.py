@@ -87,7 +87,7 @@ def _notes(model: Any, likely: dict[int, float]) -> tuple[Advice, ...]:
         *_near_threshold(model),
         *_uncertain_rank(model, likely),
         *_single_features(model),
-        *_convergence(model),
+        *convergence(model),
         *model.status_.advice,
     )
 
@@ -172,8 +172,9 @@ def _single_features(model: Any) -> list[Advice]:
     ]
 
 
-def _convergence(model: Any) -> list[Advice]:
-    if model.converged_:
+def convergence(model: Any) -> list[Advice]:
+    """What to say of an iteration that was ended early."""
+    if getattr(model, "converged_", True):
         return []
     return [
         Advice(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import time
 import warnings
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,7 +18,6 @@ from bayespca import inference
 from bayespca.arrays.namespaces import array_namespace, to_namespace, to_numpy
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.io.packages import need
-from bayespca.sources.data import Features
 from bayespca.spectrum.methods import METHODS
 from bayespca.tensors import posterior as read
 from bayespca.tensors.data import tucker_cells
@@ -27,6 +27,7 @@ from bayespca.tensors.posterior import TuckerPosterior
 from bayespca.tensors.ranks import unfoldings
 
 from . import _input, _matrices, _tensors, _validation
+from ._base import Estimator, Fitted
 from .pca import BayesianPCA, RankWarning
 
 Shape = tuple[int, ...]
@@ -35,7 +36,7 @@ Shape = tuple[int, ...]
 WARNED = ("empty-slices", "capped-core", "empty-rows", "empty-columns", "near-rank-bound")
 
 
-class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator[TuckerFit]):
     """Tucker factorization of a tensor that finds the rank of each mode.
 
     Y = G ×₁ A₁ ×₂ A₂ … ×_N A_N + noise, with normal priors on the core G and the factors Aₙ whose
@@ -90,26 +91,6 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     verbose : bool, default=False
         Whether `fit` prints a line about what it did.
 
-    Attributes
-    ----------
-    core_ : array of shape `ranks_`
-        Posterior mean of the core that goes with orthonormal factors. Its slices along each mode
-        are orthogonal to each other, largest first: the form of the higher-order SVD.
-    factors_ : list of arrays of shape (size of the mode, its rank)
-        Posterior means, with orthonormal columns.
-    ranks_ : tuple of int
-    noise_variance_ : float
-    free_energy_ : float
-        −log of the evidence bound, in nats, all constants included.
-    mean_ : array of the shape of a slice, 0 unless `center`
-    trace_ : Trace or None
-        Free energy, size of the core (as ``rank``), noise variance and time of each sweep.
-    converged_, n_iter_ : bool, int
-    status_ : Status
-        Advice in plain words.
-    posterior_ : Posterior
-        The record from which everything above is read.
-
     Examples
     --------
     >>> import numpy as np
@@ -124,11 +105,25 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     >>> filled, std = model.impute(return_std=True)
     """
 
+    core_ = Fitted(
+        "array of shape `ranks_`",
+        "Posterior mean of the core that goes with orthonormal factors. Its slices along each mode "
+        "are orthogonal to each other, largest first: the form of the higher-order SVD.",
+    )
+    factors_ = Fitted(
+        "list of arrays of shape (size of the mode, its rank)",
+        "Posterior means, with orthonormal columns.",
+        lambda fit: list(fit.factors),
+    )
+    ranks_ = Fitted("tuple of int", "The size of the core.")
+    noise_variance_ = Fitted("float", "Estimated or given noise variance.")
+    mean_ = Fitted("array of the shape of a slice", "Mean of the slices; 0 unless `center`.")
+
     def __init__(
         self,
         method: str = "evb",
         *,
-        ranks: Any = "auto",
+        ranks: str | Sequence[int | None] = "auto",
         noise_variance: float | str = "auto",
         prior_variance: float = 1.0,
         center: bool = False,
@@ -177,7 +172,8 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         T, features = _tensors.read_tensor(self, X, mask)
         ranks = _tensors.checked_ranks(self.ranks, tuple(T.shape))
         found = self._found(T, ranks, callback)
-        self._store(found, T, features)
+        self._keep(self._expanded(found, T), features)
+        self._tensor = T
         self._report(found, time.perf_counter() - begin)
         return self
 
@@ -242,27 +238,17 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             random_state=self.random_state,
         )
 
-    def _store(self, found: TuckerFit, T: Array, features: Features) -> None:
-        """Set every fitted attribute at once, when nothing can fail any more."""
+    def _expanded(self, found: TuckerFit, T: Array) -> TuckerFit:
+        """With the modes that were left alone, where the tensor is and of its type."""
         shape = tuple(T.shape)
         core = found.core.reshape(_tensors.expanded(found.core.shape, shape))
         factors = _tensors.expanded(found.factors, shape, np.ones((1, 1)))
-        attributes = {
-            "core_": to_namespace(core, T),
-            "factors_": [to_namespace(U, T) for U in factors],
-            "ranks_": tuple(core.shape),
-            "noise_variance_": found.noise_variance,
-            "free_energy_": found.free_energy,
-            "mean_": to_namespace(found.mean.reshape(shape[1:]), T),
-            "converged_": found.converged,
-            "n_iter_": found.n_iter,
-            "trace_": found.trace,
-            "status_": found.status,
-            "posterior_": found.posterior,
-            "_tensor": T,
-        }
-        self.__dict__.pop("feature_names_in_", None)
-        self.__dict__.update(attributes, **_input.attributes_of(features))
+        return replace(
+            found,
+            core=to_namespace(core, T),
+            factors=tuple(to_namespace(U, T) for U in factors),
+            mean=to_namespace(found.mean.reshape(shape[1:]), T),
+        )
 
     def _report(self, found: TuckerFit, seconds: float) -> None:
         if not found.converged and found.trace is not None:
@@ -366,16 +352,6 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         arrays = [tensorly.tensor(a) for a in (core, *factors)]
         return tensorly.tucker_tensor.TuckerTensor((arrays[0], arrays[1:]))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file that `bayespca.load` reads, without the tensor of the fit.
-
-        The file holds numbers and names, no code. It replaces one of the same name in a single
-        step, and whatever goes wrong, that one stays whole.
-        """
-        from .persistence import save
-
-        save(copy.copy(self), path)
-
     # --- scikit-learn --------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
@@ -386,9 +362,6 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     @property
     def _n_features_out(self) -> int:
         return int(self.ranks_[0])
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "posterior_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

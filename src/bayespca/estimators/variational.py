@@ -11,22 +11,23 @@ from typing import Any, Self
 import numpy as np
 
 from bayespca import inference
-from bayespca.arrays.namespaces import to_namespace
 from bayespca.engines.selection import ENGINES
 from bayespca.linear.variational import fit as variational
 from bayespca.lowrank import holes_posterior
 from bayespca.lowrank.holes_posterior import HolesPosterior
+from bayespca.lowrank.records import VariationalFit
 from bayespca.lowrank.rows import Columns
 from bayespca.lowrank.variational import Fit, Hyper
 from bayespca.missing.variational import fit as with_holes
 from bayespca.sources.data import Data
 
 from . import _input, _validation
-from ._posterior import PosteriorReader
+from ._base import Fitted
+from ._posterior import PosteriorReader, placed
 from .pca import WARNED, RankWarning
 
 
-class VariationalPCA(PosteriorReader):
+class VariationalPCA(PosteriorReader[VariationalFit]):
     """Bishop's variational principal components (icann1999).
 
     A row is t = Wx + μ + noise, with x ~ N(0, I), noise precision τ ~ Γ(a_τ, b_τ), mean
@@ -63,33 +64,15 @@ class VariationalPCA(PosteriorReader):
         A file from which a fit that was broken off goes on, as in `BayesianPCA`.
     random_state : int, Generator or None, default=None
         Seed of the starts, and of `sample`.
-
-    Attributes
-    ----------
-    n_components_ : int
-        Columns of W that are not switched off.
-    weights_ : array of shape (n_features, q)
-        ⟨W⟩, all columns, those that are on first: what `HintonDisplay` draws (Figure 4).
-    alpha_ : array of shape (q,)
-        ⟨αᵢ⟩ of these columns.
-    components_, components_std_ : arrays of shape (n_components_, n_features)
-        Orthonormal directions, and the posterior standard deviation of their entries.
-    mean_, noise_variance_
-        ⟨μ⟩ and 1/⟨τ⟩.
-    lower_bound_, free_energy_ : float
-        The bound on the log evidence, and its negative, in nats.
-    explained_variance_, explained_variance_ratio_, singular_values_, shrunk_singular_values_
-        Of each component: signal and noise together, its share of the total, and both as singular
-        values; the last without the noise.
-    trace_ : Trace
-        Free energy, columns on, noise variance and time of each sweep.
-    engine_ : str
-        The engine that computed the singular values; ``"holes"`` for data with holes, whose
-        `singular_values_` are those that complete data would show.
-    status_ : Status
-        Advice in plain words: rows and columns without any value, for which the prior answers.
-    converged_, n_iter_, n_samples_, n_features_in_, spectrum_, posterior_
     """
+
+    weights_ = Fitted(
+        "array of shape (n_features, q)",
+        "⟨W⟩, all columns, those that are on first: what `HintonDisplay` draws (Figure 4).",
+        placed("weights"),
+    )
+    alpha_ = Fitted("array of shape (q,)", "⟨αᵢ⟩ of these columns.", placed("alpha"))
+    lower_bound_ = Fitted("float", "The bound on the log evidence, in nats.")
 
     def __init__(
         self,
@@ -135,7 +118,7 @@ class VariationalPCA(PosteriorReader):
         q = self._checked_components(data.shape)
         looping = _validation.looping(self, callback)
         fitted = self._fitted(data, hyper, q, looping)
-        self._store(fitted, data)
+        self._keep(_record(fitted, data.dtype), data.features)
         self._report(fitted)
         return self
 
@@ -177,41 +160,21 @@ class VariationalPCA(PosteriorReader):
             )
         return int(q)
 
-    def _store(self, fitted: Fit, data: Data) -> None:
-        k, spectrum = fitted.weights.shape[1], fitted.spectrum
-        posterior = _posterior(fitted, data.dtype)
-        M = spectrum.shape[1]
-        variances = holes_posterior.latent_variance_of_scores(posterior)
-        gamma = np.sqrt(M * (variances + fitted.noise_variance))
-        total = spectrum.sum_of_squares * spectrum.scale**2
-        like = posterior.components
-        attributes = {
-            "components_": like,
-            "components_std_": holes_posterior.loading_std(posterior),
-            "mean_": posterior.mean,
-            "weights_": to_namespace(fitted.weights_everything, like),
-            "alpha_": to_namespace(fitted.relevance, like),
-            "singular_values_": to_namespace(gamma, like),
-            "shrunk_singular_values_": to_namespace(np.sqrt(M * variances), like),
-            "explained_variance_": to_namespace(gamma**2 / M, like),
-            "explained_variance_ratio_": to_namespace(gamma**2 / (total or 1.0), like),
-            "noise_variance_": fitted.noise_variance,
-            "n_components_": k,
-            "n_samples_": fitted.n_samples,
-            # Which columns are on is decided by the bound alone: there is no threshold.
-            "threshold_": float("nan"),
-            "free_energy_": fitted.free_energy,
-            "lower_bound_": -fitted.free_energy,
-            "converged_": fitted.converged,
-            "n_iter_": len(fitted.trace),
-            "engine_": fitted.engine,
-            "spectrum_": spectrum,
-            "status_": fitted.status,
-            "trace_": fitted.trace,
-            "posterior_": posterior,
-        }
-        self.__dict__.pop("feature_names_in_", None)
-        self.__dict__.update(attributes, **_input.attributes_of(data.features))
+
+def _record(fitted: Fit, dtype: Any) -> VariationalFit:
+    return VariationalFit(
+        posterior=_posterior(fitted, dtype),
+        free_energy=fitted.free_energy,
+        trace=fitted.trace,
+        converged=fitted.converged,
+        status=fitted.status,
+        spectrum=fitted.spectrum,
+        weights=fitted.weights_everything,
+        alpha=fitted.relevance,
+        noise_variance=fitted.noise_variance,
+        n_samples=fitted.n_samples,
+        engine=fitted.engine,
+    )
 
 
 def _posterior(fitted: Fit, dtype: Any) -> HolesPosterior:

@@ -46,6 +46,11 @@ class Fit(Generic[P]):
     status: Status = field(default_factory=Status)
 
     @property
+    def lower_bound(self) -> float:
+        """The bound on the log evidence."""
+        return -self.free_energy
+
+    @property
     def n_iter(self) -> int:
         """Steps taken; a closed form is one."""
         return 1 if self.trace is None else len(self.trace)

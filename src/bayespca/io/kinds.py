@@ -18,12 +18,37 @@ import numpy as np
 from .archive import LARGEST_INT
 from .tree import Kind, Record
 
+UNIONS = (Union, types.UnionType)
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | float | str | np.generic)
+
+
+def _is_list(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim == 1 and value.dtype.kind in "biuf"
+    return isinstance(value, list | tuple) and all(map(_is_plain, value))
+
+
 ANYTHING = Kind("anything", lambda value: True)
-# What options are, whatever they mean: that is checked where they are used.
-PLAIN = Kind(
-    "None, a number or a string",
-    lambda value: value is None or isinstance(value, bool | int | float | str | np.generic),
+PLAIN = Kind("None, a number or a string", _is_plain)
+LISTED = Kind(
+    "None, a number, a string or a list of these",
+    lambda value: _is_plain(value) or _is_list(value),
 )
+
+
+def option_kind(annotation: Any) -> Kind:
+    """The kind of an option of a user: plain, or a list where the annotation has one.
+
+    What options mean is checked where they are used. Those of any type are anything that a file
+    knows: random generators, for example.
+    """
+    if annotation is Any:
+        return ANYTHING
+    parts = get_args(annotation) if get_origin(annotation) in UNIONS else (annotation,)
+    return LISTED if any(get_origin(part) in CONTAINERS for part in parts) else PLAIN
 
 
 def kind_of(annotation: Any) -> Kind:
@@ -34,7 +59,7 @@ def kind_of(annotation: Any) -> Kind:
     if origin is Annotated:
         base, axes = arguments
         return _array("f", "numbers", axes) if base is Any else _array(*_entries(base), axes)
-    if origin in (Union, types.UnionType):
+    if origin in UNIONS:
         return _one_of([kind_of(one) for one in arguments])
     if origin is np.ndarray:
         return _array(*_entries(annotation), None)
@@ -55,21 +80,20 @@ def name_of(record: type) -> str:
 
 def annotations_of(record: type) -> dict[str, Any]:
     """The annotations of the fields of a dataclass, type variables replaced by what they are."""
-    hints, bound = get_type_hints(record, include_extras=True), _bound(record)
+    hints, bound = get_type_hints(record, include_extras=True), bound_in(record)
     return {field.name: bound.get(hints[field.name], hints[field.name]) for field in fields(record)}
 
 
-def _bound(record: type) -> dict[Any, Any]:
+def bound_in(cls: type) -> dict[Any, Any]:
     """Type variables of the generic bases of a class, and what the class says they are."""
-    bases = [base for cls in record.__mro__ for base in vars(cls).get("__orig_bases__", ())]
-    return {
-        variable: argument
-        for base in reversed(bases)
-        for variable, argument in zip(
-            getattr(get_origin(base), "__parameters__", ()), get_args(base), strict=False
-        )
-        if not isinstance(argument, TypeVar)
-    }
+    bases = [base for one in reversed(cls.__mro__) for base in vars(one).get("__orig_bases__", ())]
+    bound: dict[Any, Any] = {}
+    for base in bases:
+        variables = getattr(get_origin(base), "__parameters__", ())
+        given = dict(zip(variables, get_args(base), strict=False))
+        # One variable may stand for another, until a class further down says what it is.
+        bound = {variable: given.get(value, value) for variable, value in bound.items()} | given
+    return {variable: value for variable, value in bound.items() if not isinstance(value, TypeVar)}
 
 
 def records_in(*annotations: Any) -> list[type]:

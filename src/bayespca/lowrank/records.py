@@ -11,7 +11,7 @@ from bayespca.arrays.types import FloatArray, Matrix, Vector
 from bayespca.inference.result import Fit
 from bayespca.spectrum.records import Spectrum
 
-from .holes_posterior import HolesPosterior
+from .holes_posterior import HolesPosterior, latent_variance_of_scores
 from .posterior import Posterior
 
 PCAPosterior: TypeAlias = Posterior | HolesPosterior
@@ -63,6 +63,28 @@ class PCAFit(Fit[PCAPosterior]):
     def n_features(self) -> int:
         return int(self.posterior.components.shape[1])
 
+    @property
+    def kept_singular_values(self) -> FloatArray:
+        """Those of the components."""
+        return self.singular_values[: self.n_components]
+
+    @property
+    def explained_variance(self) -> FloatArray:
+        """Sample variance along each component."""
+        return self.kept_singular_values**2 / self.spectrum.shape[1]
+
+    @property
+    def explained_variance_ratio(self) -> FloatArray:
+        """Its share of the total."""
+        squares = self.spectrum.singular_values[: self.n_components] ** 2
+        return squares / (self.spectrum.sum_of_squares or 1.0)
+
+    @property
+    def rank_probabilities(self) -> FloatArray:
+        """`rank_posterior` of every rank that there could be."""
+        full = min(self.n_features, int(self.spectrum.shape[1]))
+        return np.append(self.rank_posterior, np.zeros(full + 1 - self.rank_posterior.size))
+
     def check(self) -> None:
         """Raise ValueError unless the parts belong together."""
         k, p = self.n_components, self.n_features
@@ -111,6 +133,37 @@ class VariationalFit(Fit[HolesPosterior]):
     @property
     def n_features(self) -> int:
         return int(self.posterior.components.shape[1])
+
+    @property
+    def threshold(self) -> float:
+        """There is none: the bound alone decides which columns are on."""
+        return float("nan")
+
+    @property
+    def _variances(self) -> FloatArray:
+        """Of the scores, without their noise."""
+        return latent_variance_of_scores(self.posterior)
+
+    @property
+    def kept_singular_values(self) -> FloatArray:
+        """Signal and noise of each component as a singular value."""
+        return np.sqrt(self.spectrum.shape[1] * (self._variances + self.noise_variance))
+
+    @property
+    def shrunk_singular_values(self) -> FloatArray:
+        """The same without the noise."""
+        return np.sqrt(self.spectrum.shape[1] * self._variances)
+
+    @property
+    def explained_variance(self) -> FloatArray:
+        """Variance along each component, signal and noise."""
+        return self.kept_singular_values**2 / self.spectrum.shape[1]
+
+    @property
+    def explained_variance_ratio(self) -> FloatArray:
+        """Its share of the total."""
+        total = self.spectrum.sum_of_squares * self.spectrum.scale**2
+        return self.kept_singular_values**2 / (total or 1.0)
 
     def check(self) -> None:
         """Raise ValueError unless the parts belong together."""

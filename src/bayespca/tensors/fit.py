@@ -11,11 +11,13 @@ from typing import Any, Self
 import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import ArrayMatrix, ArrayTensor, FloatArray
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
 from bayespca.lowrank.factors import Prior
+from bayespca.lowrank.holes_posterior import HolesPosterior
+from bayespca.lowrank.posterior import Posterior
 from bayespca.spectrum.families import MAP, PB_B, VB, Family
 from bayespca.spectrum.methods import EVB, Method
 from bayespca.spectrum.records import Status
@@ -46,17 +48,44 @@ CAPPED = (
 class TuckerFit(Fit[Any]):
     """A finished fit; `core` and `factors` have as many components as were asked for.
 
-    `mean` is that of the slices along the first mode.
+    `mean` is that of the slices along the first mode. The posterior of a tensor of two modes is
+    that of a matrix; modes of size 1 after the first are not in it.
     """
 
-    core: FloatArray = field(default_factory=lambda: np.empty(0))
-    factors: tuple[FloatArray, ...] = ()
-    mean: FloatArray = field(default_factory=lambda: np.empty(0))
+    posterior: TuckerPosterior | Posterior | HolesPosterior
+    core: ArrayTensor = field(default_factory=lambda: np.empty(0))
+    factors: tuple[ArrayMatrix, ...] = ()
+    mean: ArrayTensor = field(default_factory=lambda: np.empty(0))
     noise_variance: float = float("nan")
 
     @property
     def ranks(self) -> tuple[int, ...]:
         return tuple(self.core.shape)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Those of the modes."""
+        return tuple(int(U.shape[0]) for U in self.factors)
+
+    @property
+    def n_features(self) -> int:
+        return self.sizes[1]
+
+    def check(self) -> None:
+        """Raise ValueError unless the parts belong together."""
+        ranks, sizes, found = self.ranks, self.sizes, self.posterior
+        agree = ranks == tuple(U.shape[1] for U in self.factors)
+        if not (agree and self.mean.shape == sizes[1:] and len(sizes) > 1):
+            raise ValueError("its core, factors and mean are not of the sizes that its ranks have")
+        first, *kept = sizes[0], *(size for size in sizes[1:] if size > 1)
+        if isinstance(found, TuckerPosterior):
+            inside = [len(rows.mean) for rows in found.factors]
+            agree, rank = inside == [first, *kept], found.ranks[0]
+        else:
+            rank, size = found.components.shape
+            agree = [size] == (kept or [1])
+        if not agree or rank > ranks[0]:
+            raise ValueError("its posterior does not belong to its factors")
 
 
 @dataclass(frozen=True)

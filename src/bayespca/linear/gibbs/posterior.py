@@ -10,7 +10,7 @@ from scipy.linalg import eigh
 from scipy.special import logsumexp
 
 from bayespca.arrays.signs import fixed_signs
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import FloatArray, Matrix, Vector
 from bayespca.lowrank.variational import Hyper
 from bayespca.spectrum import closed_form
 from bayespca.spectrum.records import Advice, samples
@@ -49,6 +49,55 @@ class Report:
     sample_variance: FloatArray
     total_variance: float
     quantities: dict[str, FloatArray]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GibbsFit:
+    """What is kept of a fit: draws, and what was found in them, in the type of the data.
+
+    Names are those of `Report`; `explained_variance` is the variance of the data along the
+    components, with its share of the total. `r_hat` and `ess` are ArviZ's, None without it.
+    """
+
+    draws: GibbsDraws
+    components: Matrix
+    components_std: Matrix
+    rank_posterior: Vector
+    noise_variance: float
+    noise_variance_std: float
+    signal_variance: Vector
+    signal_variance_std: Vector
+    mean: Vector
+    mean_std: Vector
+    explained_variance: Vector
+    explained_variance_ratio: Vector
+    n_samples: int
+    r_hat: dict[str, float | Vector] | None
+    ess: dict[str, float | Vector] | None
+
+    @property
+    def n_components(self) -> int:
+        return len(self.components)
+
+    @property
+    def n_features(self) -> int:
+        return int(self.components.shape[1])
+
+    def check(self) -> None:
+        """Raise ValueError unless the parts belong together."""
+        (k, p), of_features = self.components.shape, {self.mean.shape, self.mean_std.shape}
+        of_components = (
+            *(self.signal_variance, self.signal_variance_std),
+            *(self.explained_variance, self.explained_variance_ratio),
+        )
+        agree = self.components_std.shape == (k, p) and of_features == {(p,)}
+        if not agree or {a.shape for a in of_components} != {(k,)}:
+            raise ValueError(
+                f"its arrays are not of the sizes that {k} components in {p} features have"
+            )
+        d, q = self.draws.W.shape[2:]
+        if d != p or k > q or self.rank_posterior.shape != (q + 1,):
+            raise ValueError("its draws do not belong to its components")
 
 
 def report(draws: GibbsDraws, data: GibbsData) -> Report:

@@ -11,6 +11,7 @@ import numpy as np
 from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Info
 from bayespca.inference.model import Model, Move
+from bayespca.inference.result import Fit
 from bayespca.spectrum.records import Status
 
 from .data import BernoulliRows
@@ -18,6 +19,20 @@ from .family import BernoulliFamily
 from .posterior import BernoulliClusters
 from .start import STARTS, with_given
 from .step import BernoulliState, step
+
+
+@dataclass(frozen=True, eq=False)
+class BernoulliFit(Fit[BernoulliClusters]):
+    """A finished fit."""
+
+    @property
+    def n_components(self) -> int:
+        """Clusters that are left."""
+        return int(self.posterior.weights.size)
+
+    @property
+    def n_features(self) -> int:
+        return int(self.posterior.means.shape[1])
 
 
 @dataclass(frozen=True)

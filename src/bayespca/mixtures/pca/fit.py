@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import DOUBLE, FloatArray, Vector
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
@@ -19,7 +20,7 @@ from bayespca.spectrum.tolerances import LEAST_NOISE_OF_FEATURES, NO_NOISE
 
 from .cluster import Cluster
 from .data import MixtureData
-from .posterior import MixturePosterior, in_units
+from .posterior import MixturePosterior, in_units, noise_variances
 from .removal import with_one_less
 from .start import by_k_means, one_cluster, pruned, ranks_to_prune
 from .step import MixtureProblem, MixtureState, starved, step
@@ -33,9 +34,31 @@ EVIDENT = 10.0
 
 @dataclass(frozen=True, eq=False)
 class MixtureFit(Fit[MixturePosterior]):
-    """A finished fit; `counts` are the rows of each cluster, largest first."""
+    """A finished fit; `counts` are the rows of each cluster, largest first.
 
-    counts: FloatArray = field(default_factory=lambda: np.empty(0))
+    With `per_feature` each cluster has a noise for each feature; `dtype` is that of the data.
+    """
+
+    counts: Vector = field(default_factory=lambda: np.empty(0))
+    per_feature: bool = False
+    dtype: np.dtype[Any] = DOUBLE
+
+    @property
+    def n_components(self) -> int:
+        """Clusters that are left."""
+        return len(self.posterior.clusters)
+
+    @property
+    def n_features(self) -> int:
+        return int(self.posterior.clusters[0].mean.size)
+
+    @property
+    def ranks(self) -> NDArray[np.int64]:
+        return self.posterior.ranks
+
+    @property
+    def noise_variances(self) -> FloatArray:
+        return noise_variances(self.posterior, per_feature=self.per_feature)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,202 @@
+"""What every estimator is: parameters, one record of the last fit, and attributes that read it."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import textwrap
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+from typing import Any, ClassVar, Generic, TypeVar, get_origin
+
+from sklearn.base import BaseEstimator
+
+from bayespca.arrays.types import Names
+from bayespca.io.kinds import bound_in
+from bayespca.sources.data import Features
+
+from . import _input
+
+F = TypeVar("F")
+RECORD: Any = F
+
+# Estimators that can be saved, by name: each class that says what its record is.
+ESTIMATORS: dict[str, type[Estimator[Any]]] = {}
+WIDTH = 100
+# What comes after the attributes in a docstring.
+EXAMPLES = "\n    Examples\n    ----"
+
+
+class Fitted:
+    """An attribute of a fitted estimator, read from its record `fit_`.
+
+    `kind` and `words` are what the docstring of the class says of it. Without `read`, `name_` is
+    the `name` of the record. Before there is a record, it is not there.
+    """
+
+    def __init__(
+        self, kind: str, words: str = "", read: Callable[[Any], Any] | None = None
+    ) -> None:
+        self.kind, self.words, self._read = kind, words, read
+        self.__doc__ = words
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name, self.field = name, name.removesuffix("_")
+        self._of = attrgetter(self.field) if self._read is None else self._read
+
+    def __get__(self, estimator: Any, owner: type | None = None) -> Any:
+        if estimator is None:
+            return self
+        if "fit_" not in vars(estimator):
+            raise AttributeError(
+                f"this {type(estimator).__name__} has no {self.name} before it is fitted."
+            )
+        return self._of(estimator.fit_)
+
+    def __set__(self, estimator: Any, value: Any) -> None:
+        raise AttributeError(f"{self.name} cannot be set: it is read from fit_.")
+
+    def is_of(self, record: type) -> bool:
+        """Whether such a record has what is read; a function of ours knows its record."""
+        known = {field for cls in record.__mro__ for field in (*vars(cls), *_annotated(cls))}
+        return self._read is not None or self.field in known
+
+    def paragraph(self) -> str:
+        """The entry of a docstring."""
+        head = textwrap.indent(f"{self.name} : {self.kind}", " " * 4)
+        indent = " " * 8
+        body = textwrap.fill(self.words, WIDTH, initial_indent=indent, subsequent_indent=indent)
+        return f"{head}\n{body}\n" if self.words else f"{head}\n"
+
+
+class Estimator(BaseEstimator, Generic[F]):
+    """An estimator whose last fit is the frozen record `fit_`.
+
+    `class Model(Estimator[Record])` says what the record is. That is all that model files,
+    notebooks and the docstring need: attributes are `Fitted`, and what a file may hold follows from
+    the annotations of the record. Other attributes that belong to a fit are annotated here, and in
+    subclasses, without a value.
+    """
+
+    fit_: F
+    n_features_in_: int
+    feature_names_in_: Names
+
+    posterior_ = Fitted("record", "What scores, densities and predictions are read from.")
+    status_ = Fitted("Status", "Whether the answer is exact, with advice in plain words.")
+    free_energy_ = Fitted("float", "−log of the evidence bound, in nats, all constants included.")
+    trace_ = Fitted(
+        "Trace or None",
+        "Free energy, rank, noise variance and time of each step; None where a closed form served.",
+    )
+    converged_ = Fitted("bool", "Whether the iteration settled; True where there is none.")
+    n_iter_ = Fitted("int", "Number of steps; a closed form is one.")
+
+    # The class of `fit_`.
+    _record: ClassVar[type]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        record = bound_in(cls).get(RECORD)
+        if record is None or not any(
+            isinstance(origin := get_origin(base), type) and issubclass(origin, Estimator)
+            for base in vars(cls).get("__orig_bases__", ())
+        ):
+            return
+        cls._record = record
+        cls.__doc__ = documented(cls)
+        known = ESTIMATORS.setdefault(cls.__name__, cls)
+        # Run again in a notebook, the same class is another one.
+        if known.__module__ == cls.__module__:
+            ESTIMATORS[cls.__name__] = cls
+
+    def _keep(self, fit: F, features: Features | None = None) -> None:
+        """Replace the last fit and all that belongs to it, when nothing can fail any more."""
+        for name in kept_by(type(self)):
+            self.__dict__.pop(name, None)
+        told = {} if features is None else _input.attributes_of(features)
+        self.__dict__.update(told, fit_=fit)
+
+    def _check_kept(self) -> None:
+        """Raise ValueError unless the record and what is beside it belong together."""
+        p, names = vars(self).get("n_features_in_"), vars(self).get("feature_names_in_")
+        size = getattr(self.fit_, "n_features", p)
+        if size is not None and p is None:
+            raise ValueError("the attribute n_features_in_ is missing")
+        if size != p:
+            raise ValueError(f"its arrays are not of the sizes that {p} features have")
+        if names is not None and names.shape != (p,):
+            raise ValueError(f"it does not name {p} features")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model, fitted or not, to a file that `bayespca.load` reads.
+
+        The file holds numbers and names, no code. It replaces one of the same name in a single
+        step, and whatever goes wrong, that one stays whole.
+        """
+        from .persistence import save
+
+        save(self, path)
+
+    # --- notebooks, scikit-learn ---------------------------------------------------------------
+
+    def _repr_html_inner(self) -> str:
+        """What `_repr_html_` gives: a fitted model at a glance, or scikit-learn's diagram."""
+        if not self.__sklearn_is_fitted__():
+            return str(super()._repr_html_inner())
+        from ._notebook import fragment
+
+        return fragment(self)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """What Jupyter asks for first; without HTML where ``set_config(display="text")``."""
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._repr_html_inner()
+        return bundle
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "fit_" in vars(self)
+
+
+def kept_by(cls: type[Estimator[Any]]) -> dict[str, Any]:
+    """What an estimator holds once it is fitted, and the annotation of each."""
+    found = {
+        name: annotation
+        for base in reversed(cls.__mro__)
+        if issubclass(base, Estimator)
+        for name, annotation in inspect.get_annotations(base, eval_str=True).items()
+        if getattr(annotation, "__origin__", None) is not ClassVar
+    }
+    return found | {"fit_": cls._record}
+
+
+def attributes_of(cls: type[Estimator[Any]]) -> list[Fitted]:
+    """Those that the record of an estimator has, its own first."""
+    found: dict[str, Fitted] = {}
+    for base in cls.__mro__:
+        for name, value in vars(base).items():
+            if isinstance(value, Fitted) and value.is_of(cls._record):
+                found.setdefault(name, value)
+    return list(found.values())
+
+
+def documented(cls: type[Estimator[Any]]) -> str:
+    """The docstring of a class with a section about its attributes."""
+    before, examples, after = (cls.__doc__ or "").partition(EXAMPLES)
+    entries = [attribute.paragraph() for attribute in attributes_of(cls)]
+    section = "".join(("    Attributes\n    ----------\n", *entries, _besides(cls)))
+    return f"{before.rstrip()}\n\n{section}{examples}{after or '    '}"
+
+
+def _besides(cls: type[Estimator[Any]]) -> str:
+    """What is no `Fitted`."""
+    features = "    n_features_in_, feature_names_in_ : int, array\n        As in scikit-learn.\n"
+    record = (
+        f"    fit_ : {cls._record.__name__}\n        The record that all of these are read from.\n"
+    )
+    return record + (features if hasattr(cls._record, "n_features") else "")
+
+
+def _annotated(cls: type) -> Mapping[str, Any]:
+    return vars(cls).get("__annotations__", {})

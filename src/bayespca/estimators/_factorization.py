@@ -1,0 +1,123 @@
+"""What is kept of a `MatrixFactorization`: factors, whose they are, and who rated what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.types import Counts, Identifiers
+from bayespca.inference.result import extended
+from bayespca.missing.ratings.fit import RatingsFit
+from bayespca.missing.ratings.posterior import RatingsFactor
+from bayespca.spectrum.records import Status
+
+from . import _ratings
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FactorizationFit(RatingsFit):
+    """A finished fit; names as in `MatrixFactorization`."""
+
+    users: Identifiers
+    items: Identifiers
+    seen_starts: Counts
+    seen_items: Counts
+    n_duplicates: int
+    bounds: tuple[float, float] | None
+
+    @property
+    def n_components(self) -> int:
+        return self.posterior.rank
+
+    @property
+    def mean(self) -> float:
+        """That of all ratings, in their units."""
+        return float(self.posterior.mean * self.posterior.unit + self.posterior.location)
+
+    @property
+    def n_ratings(self) -> int:
+        return int(self.seen_items.size)
+
+    def factors(self, side: RatingsFactor) -> NDArray[Any]:
+        """Means of users or items."""
+        return side.mean[:, : self.n_components] * self._root(side)
+
+    def factors_std(self, side: RatingsFactor) -> NDArray[Any]:
+        return side.std()[:, : self.n_components] * self._root(side)
+
+    def biases(self, side: RatingsFactor) -> NDArray[Any]:
+        """In units of ratings; AttributeError for models without."""
+        if not self.posterior.biases:
+            raise AttributeError("this model has no biases.")
+        unit = side.mean.dtype.type(self.posterior.unit)
+        return np.asarray(side.mean[:, self.n_components] * unit)
+
+    def _root(self, side: RatingsFactor) -> Any:
+        return side.mean.dtype.type(np.sqrt(self.posterior.unit))
+
+    def check(self) -> None:
+        """Raise ValueError unless the parts belong together."""
+        posterior, n, m = self.posterior, self.users.size, self.items.size
+        for side, size, name in ((posterior.rows, n, "user"), (posterior.columns, m, "item")):
+            if side.mean.shape[0] != size:
+                raise ValueError(
+                    f"its arrays are not of the sizes that {size} {name}s with "
+                    f"{self.n_components} components have"
+                )
+        starts, seen = self.seen_starts, self.seen_items
+        agree = starts.shape == (n + 1,) and starts[0] == 0 and starts[-1] == seen.size
+        agree = agree and bool((np.diff(starts) >= 0).all())
+        if not (agree and 0 <= seen.min(initial=0) and seen.max(initial=0) < m):
+            raise ValueError("what its users have seen does not belong to its items")
+        if self.bounds is not None and not self.bounds[0] <= self.bounds[1]:
+            raise ValueError("its bounds are not in order")
+
+
+def record(fitted: RatingsFit, cells: _ratings.Cells) -> FactorizationFit:
+    """A fit of cells, with whose they are."""
+    return extended(
+        fitted,
+        FactorizationFit,
+        status=_with_facts(fitted.status, cells),
+        users=cells.users,
+        items=cells.items,
+        seen_starts=cells.starts,
+        seen_items=cells.columns,
+        n_duplicates=int(cells.n_duplicates),
+        bounds=cells.bounds,
+    )
+
+
+def duplicates_sentence(count: int) -> str:
+    return (
+        f"{count} ratings are of pairs (user, item) that were rated before: the ratings of each "
+        "such pair were averaged. Keep one of them if that is not what you want."
+    )
+
+
+def _with_facts(status: Status, cells: _ratings.Cells) -> Status:
+    """A status that also tells of duplicates, and of rows and columns without ratings."""
+    if cells.n_duplicates:
+        status = status.but("duplicates", duplicates_sentence(cells.n_duplicates))
+    for code, name, count in zip(
+        ("empty-rows", "empty-columns"), ("users", "items"), cells.n_empty, strict=True
+    ):
+        if count:
+            text = f"{name} without any rating: {count}. The prior answers for them."
+            status = status.but(code, text)
+    return status
+
+
+def check_storable(fit: FactorizationFit) -> None:
+    """Raise TypeError for ids that have no place in a model file."""
+    for name, ids in (("users_", fit.users), ("items_", fit.items)):
+        strange = [value for value in ids if not isinstance(value, str)]
+        if ids.dtype == object and strange:
+            raise TypeError(
+                f"cannot save {name}: the id {strange[0]!r} is a {type(strange[0]).__name__}, and "
+                "a model file holds ids that are all numbers or all strings; name them by strings "
+                "first."
+            )

@@ -1,0 +1,98 @@
+"""Model files of earlier versions, as files of this one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, fields
+from typing import Any
+
+import numpy as np
+
+from bayespca.io.archive import FlawError
+from bayespca.io.kinds import name_of, records_of
+from bayespca.io.tree import Encoder, Json
+
+from ._base import Estimator, Fitted
+
+Arrays = Mapping[str, np.ndarray]
+Trees = dict[str, Json]
+
+
+def from_version_1(
+    meta: dict[str, Json], arrays: Arrays, cls: type[Estimator[Any]]
+) -> tuple[dict[str, Json], dict[str, np.ndarray]]:
+    """Version 1 had each attribute `x_` by itself; since version 2 it is the field `x` of `fit_`.
+
+    Attributes that follow from others are dropped, with arrays that nothing else refers to.
+    """
+    meta = meta | {"parameters": _with_new_options(meta.get("parameters"), cls)}
+    found = meta.get("attributes")
+    fitted = {name: tree for name, tree in _pairs(found) if _is_fitted(cls, name)}
+    if not isinstance(found, dict) or not fitted:
+        return meta, dict(arrays)
+    encoder = Encoder(records_of(cls._record))
+    record = {part.name: _field(part, fitted, arrays, encoder) for part in fields(cls._record)}
+    kept = {name: tree for name, tree in found.items() if name not in fitted}
+    tree = {"$record": {"class": name_of(cls._record), "fields": record}}
+    upgraded = meta | {"attributes": kept | {"fit_": tree}}
+    dropped = set(_references(meta)) - set(_references(upgraded))
+    left = {name: array for name, array in arrays.items() if name not in dropped}
+    return upgraded, left | encoder.arrays
+
+
+def _with_new_options(parameters: Json, cls: type[Estimator[Any]]) -> Json:
+    """Options that came later have their defaults."""
+    defaults = cls().get_params(deep=False)
+    trees = {name: Encoder({}).encode(value, name) for name, value in defaults.items()}
+    return trees | parameters if isinstance(parameters, dict) else parameters
+
+
+def _pairs(found: Json) -> list[tuple[str, Json]]:
+    return list(found.items()) if isinstance(found, dict) else []
+
+
+def _is_fitted(cls: type[Estimator[Any]], name: str) -> bool:
+    """Whether a name was an attribute, and is now read from the record."""
+    return isinstance(getattr(cls, name, None), Fitted)
+
+
+def _field(part: Field[Any], fitted: Trees, arrays: Arrays, encoder: Encoder) -> Json:
+    if part.name in NEW:
+        return NEW[part.name](fitted, arrays)
+    if f"{part.name}_" in fitted:
+        return fitted[f"{part.name}_"]
+    if part.default is not MISSING:
+        return encoder.encode(part.default, f"fit_.{part.name}")
+    if part.default_factory is not MISSING:
+        return encoder.encode(part.default_factory(), f"fit_.{part.name}")
+    raise FlawError(f"the attribute {part.name}_ is missing")
+
+
+def _array(fitted: Trees, arrays: Arrays, *names: str) -> np.ndarray:
+    """The first array that is there of some attributes."""
+    for name in names:
+        for reference in _references(fitted.get(name)):
+            if reference in arrays:
+                return arrays[reference]
+    raise FlawError(f"the attribute {names[0]} is missing")
+
+
+def _references(tree: Json) -> Iterator[str]:
+    """Names of arrays."""
+    if isinstance(tree, dict):
+        inner = tree.get("$array")
+        name = inner.get("name") if isinstance(inner, dict) else None
+        if isinstance(name, str):
+            yield name
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for item in tree:
+            yield from _references(item)
+
+
+# Fields that no attribute had under this name, or in this form.
+NEW: dict[str, Callable[[Trees, Arrays], Json]] = {
+    "dtype": lambda fitted, arrays: {"$dtype": _array(fitted, arrays, "mean_", "means_").dtype.str},
+    "per_feature": lambda fitted, arrays: _array(fitted, arrays, "noise_variances_").ndim == 2,
+    "factors": lambda fitted, arrays: {"$tuple": fitted.get("factors_")},
+}
