@@ -32,8 +32,8 @@ FITS = {
     "holes, scaled": lambda: BayesianPCA(scale=True).fit(HOLES),
     "holes, emap": lambda: BayesianPCA("emap").fit(HOLES),
     "holes, per feature": lambda: BayesianPCA(noise="per-feature").fit(HOLES),
-    "hierarchical": lambda: VariationalPCA().fit(X),
-    "hierarchical, holes": lambda: VariationalPCA().fit(HOLES),
+    "variational": lambda: VariationalPCA().fit(X),
+    "variational, holes": lambda: VariationalPCA().fit(HOLES),
     "ratings": lambda: MatrixFactorization().fit_ratings(*RATED, HOLES[RATED]),
     "tensor": lambda: BayesianTucker().fit(T),
     "mixture": lambda: PCAMixture(2, random_state=0).fit(X),
@@ -48,5 +48,5 @@ def test_the_trace_ends_where_the_fit_does(name):
     trace = model.trace_
     assert trace.free_energy[-1] == pytest.approx(model.free_energy_, rel=1e-9)
     # None of a mixture's or of bits' noises is that of the whole.
-    if name in ("iterative", "iterative, scaled", "holes", "hierarchical", "ratings", "tensor"):
+    if name in ("iterative", "iterative, scaled", "holes", "variational", "ratings", "tensor"):
         assert trace.noise_variance[-1] == pytest.approx(model.noise_variance_, rel=1e-9)

@@ -1,4 +1,4 @@
-"""`VariationalPCA`: Bishop's hierarchical model, all of its posterior and its bound."""
+"""`VariationalPCA`: Bishop's variational model, all of its posterior and its bound."""
 
 from __future__ import annotations
 
@@ -8,16 +8,11 @@ from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
 
-import numpy as np
-
 from bayespca import inference
 from bayespca.engines.selection import ENGINES
 from bayespca.linear.variational import fit as variational
-from bayespca.lowrank import holes_posterior
-from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.records import VariationalFit
-from bayespca.lowrank.rows import Columns
-from bayespca.lowrank.variational import Fit, Hyper
+from bayespca.lowrank.variational import Hyper
 from bayespca.missing.variational import fit as with_holes
 from bayespca.sources.data import Data
 
@@ -118,21 +113,28 @@ class VariationalPCA(PosteriorReader[VariationalFit]):
         q = self._checked_components(data.shape)
         looping = _validation.looping(self, callback)
         fitted = self._fitted(data, hyper, q, looping)
-        self._keep(_record(fitted, data.dtype), data.features)
+        self._keep(fitted, data.features)
         self._report(fitted)
         return self
 
-    def _fitted(self, data: Data, hyper: Hyper, q: int | None, looping: inference.Looping) -> Fit:
+    def _fitted(
+        self, data: Data, hyper: Hyper, q: int | None, looping: inference.Looping
+    ) -> VariationalFit:
         if not data.holes:
             return variational.fit(
-                data.values, hyper, n_components=q, looping=looping, engine=self.engine
+                data.values,
+                hyper,
+                looping,
+                n_components=q,
+                engine=self.engine,
+                dtype=str(data.dtype),
             )
         _input.check_any_value(data)
         _validation.check_engine_for_holes(self)
-        return with_holes.fit(data.values, hyper, n_components=q, looping=looping)
+        return with_holes.fit(data.values, hyper, looping, n_components=q, dtype=str(data.dtype))
 
-    def _report(self, fitted: Fit) -> None:
-        if not fitted.converged:
+    def _report(self, fitted: VariationalFit) -> None:
+        if not fitted.converged and fitted.trace is not None:
             _validation.warn_of_early_end(fitted.trace, "the bound still rose")
         for advice in fitted.status.advice:
             if advice.code in WARNED:
@@ -159,37 +161,3 @@ class VariationalPCA(PosteriorReader[VariationalFit]):
                 f"of the data; got {q!r}."
             )
         return int(q)
-
-
-def _record(fitted: Fit, dtype: Any) -> VariationalFit:
-    return VariationalFit(
-        posterior=_posterior(fitted, dtype),
-        free_energy=fitted.free_energy,
-        trace=fitted.trace,
-        converged=fitted.converged,
-        status=fitted.status,
-        spectrum=fitted.spectrum,
-        weights=fitted.weights_everything,
-        alpha=fitted.relevance,
-        noise_variance=fitted.noise_variance,
-        n_samples=fitted.n_samples,
-        engine=fitted.engine,
-    )
-
-
-def _posterior(fitted: Fit, dtype: Any) -> HolesPosterior:
-    """The record from which scores, densities and filled holes are read."""
-    p, k = fitted.weights.shape
-    b_cov = np.zeros((p, k + 1, k + 1))
-    b_cov[:, :k, :k] = fitted.weights_cov
-    b_cov[:, k, k] = fitted.mean_variance
-    unit = float(np.sqrt(fitted.noise_variance)) or 1.0
-    columns = Columns(
-        b=np.concatenate([fitted.weights / unit, np.zeros((p, 1))], axis=1),
-        b_cov=b_cov / unit**2,
-        prior_a=np.ones(k),
-        noise_variance=fitted.noise_variance / unit**2,
-    )
-    return holes_posterior.from_columns(
-        columns, location=fitted.mean, scale=np.ones(p), unit=unit, like=np.empty(0, dtype)
-    )

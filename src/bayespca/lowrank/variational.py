@@ -1,4 +1,4 @@
-"""What Bishop's hierarchical model (icann1999) is made of, whether its data have holes or not.
+"""What Bishop's variational model (icann1999) is made of, whether its data have holes or not.
 
     t_n = W x_n + μ + ε,  x_n ~ N(0, I),  ε ~ N(0, τ⁻¹I),  μ ~ N(0, β⁻¹I),
     w_i ~ N(0, α_i⁻¹I),  α_i ~ Γ(a_α, b_α),  τ ~ Γ(a_τ, b_τ)
@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, psi
 
 from bayespca.arrays.types import FloatArray
-from bayespca.inference.loop import Trace
-from bayespca.spectrum.records import Spectrum, Status
 from bayespca.spectrum.tolerances import LOG_2PI, SWITCHED_OFF
+
+from .holes_posterior import HolesPosterior, from_columns
+from .rows import Columns
 
 
 @dataclass(frozen=True)
@@ -55,41 +56,6 @@ class Counts:
     N: int
     d: int
     cells: int
-
-
-@dataclass(frozen=True)
-class Fit:
-    """A finished fit, in the units of the data.
-
-    Attributes
-    ----------
-    weights, weights_cov
-        ⟨W⟩ of the columns that are on, largest first (p, k), and the covariance of each row
-        (p, k, k).
-    weights_everything
-        ⟨W⟩ of all q columns (p, q), for Hinton diagrams.
-    relevance
-        ⟨α⟩ of all q columns, those that are on first.
-    mean, mean_variance
-        ⟨μ⟩ and the variance of each entry (p,).
-    noise_variance
-        1/⟨τ⟩.
-    """
-
-    weights: FloatArray
-    weights_cov: FloatArray
-    weights_everything: FloatArray
-    relevance: FloatArray
-    mean: FloatArray
-    mean_variance: FloatArray
-    noise_variance: float
-    spectrum: Spectrum
-    n_samples: int
-    engine: str
-    free_energy: float
-    trace: Trace
-    converged: bool
-    status: Status
 
 
 # --- Q(α) and Q(τ) -----------------------------------------------------------------------------
@@ -228,3 +194,35 @@ def turned_bound(
     else:
         weights = -shape_alpha(counts, hyper) * float(np.log(hyper.b_alpha + 0.5 * sizes).sum())
     return -0.5 * float(np.trace(Sxx)) - (counts.N - counts.d) * log_det + weights
+
+
+# --- what is left of a fit ---------------------------------------------------------------------
+
+
+def posterior_of_weights(
+    weights: FloatArray,
+    cov: FloatArray,
+    *,
+    mean: FloatArray,
+    mean_variance: FloatArray,
+    noise_variance: float,
+    dtype: str,
+) -> HolesPosterior:
+    """The record from which scores, densities and filled holes are read.
+
+    `weights` are ⟨W⟩ of the columns that are on (p, k), `cov` the covariance of each row (p, k, k).
+    """
+    p, k = weights.shape
+    b_cov = np.zeros((p, k + 1, k + 1))
+    b_cov[:, :k, :k] = cov
+    b_cov[:, k, k] = mean_variance
+    unit = float(np.sqrt(noise_variance)) or 1.0
+    columns = Columns(
+        b=np.concatenate([weights / unit, np.zeros((p, 1))], axis=1),
+        b_cov=b_cov / unit**2,
+        prior_a=np.ones(k),
+        noise_variance=noise_variance / unit**2,
+    )
+    return from_columns(
+        columns, location=mean, scale=np.ones(p), unit=unit, like=np.empty(0, dtype)
+    )

@@ -23,38 +23,17 @@ from numpy.typing import NDArray
 from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Info
 from bayespca.inference.rounding import is_rounding
-from bayespca.lowrank import variational as hierarchy
-from bayespca.lowrank.variational import Counts, Hyper
-from bayespca.spectrum.tolerances import ROUNDING, START_NOISE
+from bayespca.lowrank import variational as shared
+from bayespca.lowrank.variational import Hyper
+from bayespca.spectrum.tolerances import ROUNDING
+
+from .data import Scatter
 
 
 @dataclass(frozen=True, eq=False)
-class Data:
-    """Sums over samples, in the directions in which the scatter matrix is diagonal.
-
-    `scatter` are its K eigenvalues, of the data less `mean` or of the data themselves where the
-    model has no μ; `mean` has K entries and, where d > K, one more for its part in none of these
-    directions.
-    """
-
-    N: int
-    d: int
-    scatter: FloatArray
-    mean: FloatArray
-
-    @property
-    def counts(self) -> Counts:
-        return Counts(self.N, self.d, self.N * self.d)
-
-    @property
-    def padded(self) -> FloatArray:
-        return np.append(self.scatter, np.zeros(self.mean.size - self.scatter.size))
-
-
-@dataclass(frozen=True, eq=False)
-class State:
-    """Q(W): means (rows of W in the directions of `Data`) and the covariance of each row; Q(α) and
-    Q(τ) by their second parameters; μ's mean. `height` is the bound, where it is known.
+class VariationalState:
+    """Q(W): means (rows of W in the directions of `Scatter`) and the covariance of each row; Q(α)
+    and Q(τ) by their second parameters; μ's mean. `height` is the bound, where it is known.
     """
 
     W: FloatArray
@@ -66,7 +45,7 @@ class State:
 
 
 @dataclass(frozen=True, eq=False)
-class Latent:
+class ScatterLatent:
     """Q(X): its covariance, mean over samples, Σ⟨xxᵀ⟩ and Σ(t − ⟨μ⟩)⟨x⟩ᵀ."""
 
     cov: FloatArray
@@ -75,39 +54,27 @@ class Latent:
     cross: FloatArray
 
 
-def start(data: Data, hyper: Hyper, q: int, rng: np.random.Generator) -> State:
-    """W from normal draws of the size of the data, τ from a tenth of their variance."""
-    K = data.mean.size
-    variance = float(data.scatter.sum()) / max(data.N * data.d, 1) or 1.0
-    W = np.sqrt(variance / q) * rng.normal(size=(K, q)) if q else np.zeros((K, 0))
-    return State(
-        W=W,
-        W_cov=np.zeros((q, q)),
-        b_alpha=hyper.b_alpha + 0.5 * (W**2).sum(axis=0),
-        b_tau=START_NOISE * variance * hierarchy.shape_tau(data.counts, hyper),
-        mu=data.mean * hyper.has_mean,
-    )
-
-
-def precision(state: State, data: Data, hyper: Hyper) -> float:
+def precision(state: VariationalState, data: Scatter, hyper: Hyper) -> float:
     """⟨τ⟩"""
-    return hierarchy.precision(state.b_tau, data.counts, hyper)
+    return shared.precision(state.b_tau, data.counts, hyper)
 
 
-def relevance(state: State, data: Data, hyper: Hyper) -> FloatArray:
+def relevance(state: VariationalState, data: Scatter, hyper: Hyper) -> FloatArray:
     """⟨αᵢ⟩"""
-    return hierarchy.relevance(state.b_alpha, data.counts, hyper)
+    return shared.relevance(state.b_alpha, data.counts, hyper)
 
 
-def is_on(state: State, data: Data) -> NDArray[np.bool_]:
+def is_on(state: VariationalState, data: Scatter) -> NDArray[np.bool_]:
     """Which columns of W are not switched off."""
-    return hierarchy.is_on(state.W, data.d * np.diag(state.W_cov))
+    return shared.is_on(state.W, data.d * np.diag(state.W_cov))
 
 
 # --- one sweep ---------------------------------------------------------------------------------
 
 
-def step(state: State, data: Data, hyper: Hyper, *, settle: bool = True) -> tuple[State, Info]:
+def step(
+    state: VariationalState, data: Scatter, hyper: Hyper, *, settle: bool = True
+) -> tuple[VariationalState, Info]:
     """A sweep, unless it is lost in rounding errors."""
     new = sweep(state, data, hyper, settle=settle)
     tau = precision(new, data, hyper)
@@ -118,9 +85,11 @@ def step(state: State, data: Data, hyper: Hyper, *, settle: bool = True) -> tupl
     return new, Info(-new.height, rank, 1 / precision(new, data, hyper))
 
 
-def sweep(state: State, data: Data, hyper: Hyper, *, settle: bool = True) -> State:
+def sweep(
+    state: VariationalState, data: Scatter, hyper: Hyper, *, settle: bool = True
+) -> VariationalState:
     """Q(X) and Q(μ), Q(W), the best coordinates, Q(α), Q(τ)."""
-    state, latent = _update_latent(state, data, hyper)
+    state, latent = update_latent(state, data, hyper)
     state = _update_weights(state, latent, data, hyper)
     if settle and state.b_alpha.size:
         state, latent = _settled(state, latent, data, hyper)
@@ -129,7 +98,9 @@ def sweep(state: State, data: Data, hyper: Hyper, *, settle: bool = True) -> Sta
     return replace(state, height=bound(state, latent, data, hyper))
 
 
-def _update_latent(state: State, data: Data, hyper: Hyper) -> tuple[State, Latent]:
+def update_latent(
+    state: VariationalState, data: Scatter, hyper: Hyper
+) -> tuple[VariationalState, ScatterLatent]:
     """m_x = ⟨τ⟩Σ_x⟨W⟩ᵀ(t − m_μ) and m_μ = κ(t̄ − ⟨W⟩x̄), κ = N⟨τ⟩/(β + N⟨τ⟩), solved together."""
     tau, N, q = precision(state, data, hyper), data.N, state.b_alpha.size
     cov = _inverse(np.eye(q) + tau * _second_weights(state, data))
@@ -147,27 +118,29 @@ def _update_latent(state: State, data: Data, hyper: Hyper) -> tuple[State, Laten
     first = pull * scatter  # Σ x̂(t − t̄)ᵀ
     second = N * cov + first @ pull.T + N * np.outer(mean, mean)
     cross = first.T + N * np.outer(off, mean)
-    return state, Latent(cov, mean, second, cross)
+    return state, ScatterLatent(cov, mean, second, cross)
 
 
-def _update_weights(state: State, latent: Latent, data: Data, hyper: Hyper) -> State:
+def _update_weights(
+    state: VariationalState, latent: ScatterLatent, data: Scatter, hyper: Hyper
+) -> VariationalState:
     """Σ_w = (diag⟨α⟩ + ⟨τ⟩Σ⟨xxᵀ⟩)⁻¹, ⟨W⟩ = ⟨τ⟩Σ(t − ⟨μ⟩)⟨x⟩ᵀΣ_w."""
     tau = precision(state, data, hyper)
     cov = _inverse(np.diag(relevance(state, data, hyper)) + tau * latent.second)
     return replace(state, W=tau * latent.cross @ cov, W_cov=cov)
 
 
-def _second_weights(state: State, data: Data) -> FloatArray:
+def _second_weights(state: VariationalState, data: Scatter) -> FloatArray:
     """⟨WᵀW⟩"""
     return np.asarray(state.W.T @ state.W + data.d * state.W_cov)
 
 
-def mean_variance(state: State, data: Data, hyper: Hyper) -> float:
+def mean_variance(state: VariationalState, data: Scatter, hyper: Hyper) -> float:
     """Of each entry of μ, at the τ with which μ was last found."""
     return 1 / (hyper.beta + data.N * precision(state, data, hyper)) if hyper.has_mean else 0.0
 
 
-def _residual(state: State, latent: Latent, data: Data, hyper: Hyper) -> float:
+def _residual(state: VariationalState, latent: ScatterLatent, data: Scatter, hyper: Hyper) -> float:
     """Σ⟨‖t − Wx − μ‖²⟩"""
     off = data.mean - state.mu
     centred = float(data.scatter.sum()) + data.N * float(off @ off)
@@ -178,7 +151,11 @@ def _residual(state: State, latent: Latent, data: Data, hyper: Hyper) -> float:
 
 
 def _inverse(matrix: FloatArray) -> FloatArray:
-    """Of a positive definite matrix, symmetric to the last digit."""
+    """The inverse of a positive definite matrix, symmetric to the last digit.
+
+    By Cholesky's factor: entries of a precision differ by many orders of magnitude where columns
+    are switched off.
+    """
     if not len(matrix):
         return matrix
     root = scipy.linalg.cho_factor(matrix, lower=True)
@@ -189,14 +166,16 @@ def _inverse(matrix: FloatArray) -> FloatArray:
 # --- coordinates of the latent space -----------------------------------------------------------
 
 
-def _settled(state: State, latent: Latent, data: Data, hyper: Hyper) -> tuple[State, Latent]:
+def _settled(
+    state: VariationalState, latent: ScatterLatent, data: Scatter, hyper: Hyper
+) -> tuple[VariationalState, ScatterLatent]:
     """The latent space turned and stretched to where the bound is highest."""
-    R = hierarchy.best_turn(latent.second, _second_weights(state, data), data.counts, hyper)
+    R = shared.best_turn(latent.second, _second_weights(state, data), data.counts, hyper)
     if R is None:
         return state, latent
     back = np.linalg.inv(R)
     state = replace(state, W=state.W @ R, W_cov=R.T @ state.W_cov @ R)
-    turned = Latent(
+    turned = ScatterLatent(
         back @ latent.cov @ back.T,
         back @ latent.mean,
         back @ latent.second @ back.T,
@@ -208,20 +187,20 @@ def _settled(state: State, latent: Latent, data: Data, hyper: Hyper) -> tuple[St
 # --- the bound ---------------------------------------------------------------------------------
 
 
-def bound(state: State, latent: Latent, data: Data, hyper: Hyper) -> float:
+def bound(state: VariationalState, latent: ScatterLatent, data: Scatter, hyper: Hyper) -> float:
     """L(Q) = ⟨ln P(D, X, W, α, μ, τ)⟩ − ⟨ln Q⟩ (Eq. 10), term by term."""
     N, d, q, counts = data.N, data.d, state.b_alpha.size, data.counts
     sizes = np.diag(_second_weights(state, data))
     residual = _residual(state, latent, data, hyper)
-    total = hierarchy.bound_of_data(residual, state.b_tau, counts, hyper)
+    total = shared.bound_of_data(residual, state.b_tau, counts, hyper)
     trace, log_det = float(np.trace(latent.second)), N * _log_det(latent.cov)
-    total += hierarchy.bound_of_latent(trace, log_det, N * q)
+    total += shared.bound_of_latent(trace, log_det, N * q)
     log_det = d * _log_det(state.W_cov)
-    total += hierarchy.bound_of_weights(sizes, log_det, state.b_alpha, counts, hyper)
+    total += shared.bound_of_weights(sizes, log_det, state.b_alpha, counts, hyper)
     if hyper.has_mean:
         v = mean_variance(state, data, hyper)
         square = float(state.mu @ state.mu) + d * v
-        total += hierarchy.bound_of_mean(square, d * float(np.log(v)), counts, hyper)
+        total += shared.bound_of_mean(square, d * float(np.log(v)), counts, hyper)
     return total
 
 

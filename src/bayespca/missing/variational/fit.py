@@ -14,8 +14,8 @@ from bayespca.arrays.types import FloatArray
 from bayespca.lowrank import variational as hierarchy
 from bayespca.lowrank.holes import Holes
 from bayespca.lowrank.observing import observed
-from bayespca.lowrank.records import spectrum_as_if_complete
-from bayespca.lowrank.variational import Fit, Hyper
+from bayespca.lowrank.records import VariationalFit, spectrum_as_if_complete
+from bayespca.lowrank.variational import Hyper, posterior_of_weights
 from bayespca.sources.constant import extremes, is_constant
 from bayespca.sources.seen import seen
 from bayespca.spectrum.records import Spectrum, Status
@@ -25,9 +25,14 @@ from .step import State
 
 
 def fit(
-    X: FloatArray, hyper: Hyper, *, n_components: int | None, looping: inference.Looping
-) -> Fit:
-    """Fit a matrix of floats with NaN in its holes.
+    X: FloatArray,
+    hyper: Hyper,
+    looping: inference.Looping,
+    *,
+    n_components: int | None = None,
+    dtype: str = "float64",
+) -> VariationalFit:
+    """Fit a matrix of floats with NaN in its holes; the posterior has the given dtype.
 
     Rows and columns without any value take no part: the prior answers for them. Columns that do not
     vary are no features, as for complete data.
@@ -45,7 +50,7 @@ def fit(
         partial(hierarchical.step, data=data, hyper=hyper.in_units(unit)),
         _starts(data, hyper.in_units(unit), q),
     )
-    return _finished(run, data, features, hyper, X, known.status)
+    return _finished(run, data, features, hyper, X, known.status, dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +93,8 @@ def _finished(
     hyper: Hyper,
     X: FloatArray,
     status: Status,
-) -> Fit:
+    dtype: str,
+) -> VariationalFit:
     state, unit, counts = run.state, float(data.unit[0]), hierarchical.counts_of(data)
     inner = hyper.in_units(unit)
     on = hierarchical.is_on(state)
@@ -107,13 +113,18 @@ def _finished(
     cov[empty] = np.diag(1 / alpha[:k])
     mean, mean_variance = _of_mean(state, data, features, hyper, X, noise)
     free_energy = run.free_energy + counts.cells * float(np.log(unit))
-    return Fit(
-        weights=weights[:, :k],
-        weights_cov=cov,
-        weights_everything=weights,
-        relevance=alpha,
+    posterior = posterior_of_weights(
+        weights[:, :k],
+        cov,
         mean=mean,
         mean_variance=mean_variance,
+        noise_variance=noise,
+        dtype=dtype,
+    )
+    return VariationalFit(
+        posterior=posterior,
+        weights=weights,
+        alpha=alpha,
         noise_variance=noise,
         spectrum=_seen_if_complete(weights[:, :k], (counts.d, n - hyper.has_mean), noise),
         n_samples=n,

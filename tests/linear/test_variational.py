@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayespca import VariationalPCA, inference
-from bayespca.linear.variational import step as hierarchical
-from bayespca.linear.variational.step import Data
+from bayespca.linear.variational import step as variational
+from bayespca.linear.variational.data import Scatter
+from bayespca.linear.variational.start import start
 from bayespca.lowrank.variational import Hyper
-from oracles.hierarchical import bound
+from oracles.variational import bound
 
 HYPERS = {
     "broad": Hyper(),
@@ -38,12 +39,12 @@ def statistics(T, hyper):
     _, gamma, basis = np.linalg.svd(T - mean, full_matrices=True)
     scatter = np.zeros(d)
     scatter[: gamma.size] = gamma**2
-    return Data(N, d, scatter, basis @ mean), basis
+    return Scatter(N, d, scatter, basis @ mean), basis
 
 
 def written_out(T, state, latent, data, hyper, basis):
     """The arguments of the oracle: all moments in the coordinates of the data."""
-    tau = hierarchical.precision(state, data, hyper)
+    tau = variational.precision(state, data, hyper)
     W = basis.T @ state.W
     mu = basis.T @ state.mu
     return {
@@ -62,17 +63,17 @@ def test_the_bound_is_the_defined_one(name):
     hyper = HYPERS[name]
     T = np.random.default_rng(0).normal(size=(7, 4)) + np.arange(4) * hyper.has_mean
     data, basis = statistics(T, hyper)
-    state = hierarchical.start(data, hyper, 2, np.random.default_rng(1))
+    state = start(data, hyper, 2, np.random.default_rng(1))
     for _ in range(2):
-        state, _ = hierarchical.step(state, data, hyper)
-    tau = hierarchical.precision(state, data, hyper)
-    updated, latent = hierarchical._update_latent(state, data, hyper)
+        state, _ = variational.step(state, data, hyper)
+    tau = variational.precision(state, data, hyper)
+    updated, latent = variational.update_latent(state, data, hyper)
     given_moments = written_out(T, updated, latent, data, hyper, basis)
     m_x = tau * (T - given_moments["mu"]) @ given_moments["W"] @ latent.cov
     if hyper.has_mean:
         np.testing.assert_allclose(m_x.mean(axis=0), latent.mean, atol=1e-10)
     expected = bound(T, m_x, hyper=hyper, **given_moments)
-    assert hierarchical.bound(updated, latent, data, hyper) == pytest.approx(expected, rel=1e-7)
+    assert variational.bound(updated, latent, data, hyper) == pytest.approx(expected, rel=1e-7)
 
 
 @pytest.mark.parametrize("name", HYPERS)
@@ -82,13 +83,13 @@ def test_derivatives_vanish_at_the_end(name):
     rng = np.random.default_rng(0)
     T = rng.normal(size=(9, 2)) @ rng.normal(size=(2, 4)) + 0.3 * rng.normal(size=(9, 4))
     data, basis = statistics(T, hyper)
-    state = hierarchical.start(data, hyper, 2, rng)
+    state = start(data, hyper, 2, rng)
     run = inference.run(
-        partial(hierarchical.step, data=data, hyper=hyper), state, max_iter=20_000, tol=0.0
+        partial(variational.step, data=data, hyper=hyper), state, max_iter=20_000, tol=0.0
     )
-    state, latent = hierarchical._update_latent(run.state, data, hyper)
+    state, latent = variational.update_latent(run.state, data, hyper)
     moments = written_out(T, state, latent, data, hyper, basis)
-    tau = hierarchical.precision(state, data, hyper)
+    tau = variational.precision(state, data, hyper)
     moments["m_x"] = tau * (T - moments["mu"]) @ moments["W"] @ latent.cov
     if not hyper.has_mean:
         moments.pop("mu")
@@ -129,8 +130,8 @@ def test_the_bound_never_falls(seed, N, d, q, name, settle, offset):
     rng = np.random.default_rng(seed)
     T = rng.normal(size=(N, d)) * rng.uniform(0.1, 3, d) + offset
     data, _ = statistics(T, hyper)
-    state = hierarchical.start(data, hyper, min(q, d), rng)
-    step = partial(hierarchical.step, data=data, hyper=hyper, settle=settle)
+    state = start(data, hyper, min(q, d), rng)
+    step = partial(variational.step, data=data, hyper=hyper, settle=settle)
     assert inference.run(step, state, max_iter=25, tol=1e-14).n_iter > 0
 
 
@@ -143,10 +144,10 @@ def test_the_bound_is_below_the_evidence():
     evidence = integrate.quad(
         lambda tau: stats.gamma(2.0).pdf(tau) * stats.norm(0, tau**-0.5).pdf(t), 0, np.inf
     )[0]
-    data = Data(1, 1, np.array([t * t]), np.zeros(1))
-    state = hierarchical.start(data, hyper, 0, np.random.default_rng(0))
+    data = Scatter(1, 1, np.array([t * t]), np.zeros(1))
+    state = start(data, hyper, 0, np.random.default_rng(0))
     run = inference.run(
-        partial(hierarchical.step, data=data, hyper=hyper), state, max_iter=50, tol=1e-14
+        partial(variational.step, data=data, hyper=hyper), state, max_iter=50, tol=1e-14
     )
     # With nothing but τ unknown Q is exact, and so is the bound.
     assert -run.free_energy == pytest.approx(np.log(evidence), rel=1e-6)
@@ -168,8 +169,8 @@ def test_settling_saves_sweeps(example, q):
         T = example(seed)
         data, _ = statistics(T, hyper)
         for settle, found in counts.items():
-            state = hierarchical.start(data, hyper, q, np.random.default_rng(seed))
-            step = partial(hierarchical.step, data=data, hyper=hyper, settle=settle)
+            state = start(data, hyper, q, np.random.default_rng(seed))
+            step = partial(variational.step, data=data, hyper=hyper, settle=settle)
             found.append(inference.run(step, state, max_iter=20_000, tol=1e-8).n_iter)
     assert 3 * np.mean(counts[True]) < np.mean(counts[False])
 
@@ -199,9 +200,9 @@ def test_start_values_do_not_matter_much():
 
 def test_state_is_a_frozen_record():
     data, _ = statistics(icann(0), Hyper())
-    state = hierarchical.start(data, Hyper(), 9, np.random.default_rng(0))
+    state = start(data, Hyper(), 9, np.random.default_rng(0))
     copies = replace(state, W=state.W.copy())
-    hierarchical.step(state, data, Hyper())
+    variational.step(state, data, Hyper())
     np.testing.assert_array_equal(state.W, copies.W)
 
 

@@ -1,0 +1,84 @@
+"""What Bishop's model needs of complete data: sums over samples, in the best directions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.types import FloatArray
+from bayespca.engines.decomposing import decompose
+from bayespca.engines.records import Decomposition
+from bayespca.lowrank.variational import Counts
+from bayespca.spectrum.forms import EVERYTHING
+from bayespca.spectrum.solving import solve
+from bayespca.spectrum.tolerances import ROUNDING_OF_DEVIATIONS
+
+
+@dataclass(frozen=True, eq=False)
+class Scatter:
+    """Sums over samples, in the directions in which the scatter matrix is diagonal.
+
+    `scatter` are its K eigenvalues, of the data less `mean` or of the data themselves where the
+    model has no μ; `mean` has K entries and, where d > K, one more for its part in none of these
+    directions.
+    """
+
+    N: int
+    d: int
+    scatter: FloatArray
+    mean: FloatArray
+
+    @property
+    def counts(self) -> Counts:
+        return Counts(self.N, self.d, self.N * self.d)
+
+    @property
+    def padded(self) -> FloatArray:
+        return np.append(self.scatter, np.zeros(self.mean.size - self.scatter.size))
+
+
+@dataclass(frozen=True, eq=False)
+class VariationalData(Scatter):
+    """The same in units of `unit`, with the decomposition that it comes from.
+
+    `basis` has the directions as rows.
+    """
+
+    found: Decomposition
+    basis: FloatArray
+    unit: float
+
+    @property
+    def live(self) -> NDArray[np.bool_]:
+        """Which columns vary: constant ones are no features."""
+        return np.asarray(np.any(self.basis != 0, axis=0))
+
+
+def variational_data(X: Any, *, center: bool, engine: str = "auto") -> VariationalData:
+    """Decompose an array, a sparse matrix or a source of blocks."""
+    found = decompose(X, plan=solve, center=center, engine=engine, n_needed=EVERYTHING)
+    spectrum = found.spectrum
+    unit = float(np.sqrt(spectrum.sum_of_squares / np.prod(spectrum.shape)))
+    unit = unit * spectrum.scale or 1.0
+    gamma = spectrum.singular_values * (spectrum.scale / unit)
+    right = to_numpy(found.right(gamma.size)).astype(np.float64)
+    live = np.any(right != 0, axis=0)
+    mean = np.where(live, to_numpy(found.mean).astype(np.float64), 0.0) / unit
+    basis, along = _with_mean(right, mean)
+    return VariationalData(
+        found.n_samples, spectrum.shape[0], gamma**2, along, found=found, basis=basis, unit=unit
+    )
+
+
+def _with_mean(right: FloatArray, mean: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Directions that the mean lies in, one more where it needs it, and the mean along them."""
+    along = right @ mean
+    rest = mean - along @ right
+    size = float(np.linalg.norm(rest))
+    if size > ROUNDING_OF_DEVIATIONS * float(np.linalg.norm(mean)):
+        return np.concatenate([right, rest[None, :] / size]), np.append(along, size)
+    return right, along
