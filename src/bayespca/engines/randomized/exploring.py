@@ -19,9 +19,10 @@ from bayespca.arrays.types import Array, FloatArray
 from bayespca.engines.records import Decomposition, Operator, Plan
 from bayespca.spectrum.tolerances import EPS
 
-from .looks import Look, Ritz
+from .looks import Look
 from .orthonormal import gram_of
 from .problem import FIRST_LOOK, RandomizedProblem
+from .ritz import Ritz
 from .space import DoubtfulError, HastySpace, Space
 
 # Columns multiplied at once: enough to run at the speed of arithmetic, few enough to take steps. On
@@ -104,7 +105,7 @@ def _explored(space: Space, problem: RandomizedProblem) -> Decomposition | None:
             return _answer(space, problem, look)
         if look.is_hopeless(problem):
             return None
-        space.aim(look)
+        space.aim(look.ritz, look.slow, look.to_go)
     return None
 
 

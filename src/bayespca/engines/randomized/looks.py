@@ -5,28 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bayespca.arrays.types import Array, FloatArray
+from bayespca.arrays.types import FloatArray
 from bayespca.spectrum.records import Solution
 
 from .problem import RandomizedProblem, leading
+from .ritz import Ritz
 
 # Ritz values that must lie below those kept before an answer is believed.
 SPARE = 4
-
-
-@dataclass(frozen=True)
-class Ritz:
-    """Singular values of B in decreasing order, and right vectors as rows, where B is.
-
-    `leak` is the norm of their part in the frontier. `counts` estimates how many singular values
-    of A each stands for, from its weight in the random start.
-    """
-
-    values: FloatArray
-    right: Array
-    leak: FloatArray
-    counts: FloatArray
 
 
 @dataclass(frozen=True)
@@ -66,6 +54,11 @@ class Look:
             to_go = max(to_go, 0.5 * full * problem.block)
         n_trusted = min(max(k, n_settled) + 1, n_feasible)
         return cls(ritz, n_settled, k, n_trusted, errors, miss, is_sure, to_go)
+
+    @property
+    def slow(self) -> NDArray[np.intp]:
+        """The kept vectors that are all that is left to settle; none if more is."""
+        return np.flatnonzero(self.errors > 1) if self.is_sure else np.zeros(0, np.intp)
 
     @property
     def is_done(self) -> bool:

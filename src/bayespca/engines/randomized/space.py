@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from array_api_compat import device
+from numpy.typing import NDArray
 
 from bayespca.arrays.namespaces import (
     array_namespace,
@@ -19,9 +20,9 @@ from bayespca.arrays.types import Array, FloatArray
 from bayespca.engines.basis import StoredBasis
 from bayespca.engines.records import Basis, Operator
 
-from .looks import Look, Ritz
 from .orthonormal import gram_of, orthonormal, projected, singular
 from .problem import RandomizedProblem
+from .ritz import Ritz
 
 # How far to go before the next look: the share of the way that is estimated, and of the size. On an
 # accelerator a look takes as long as a step.
@@ -143,21 +144,24 @@ class Space:
         leak, weight = np.sqrt(squares[0]), squares[1]
         return Ritz(values, right, leak, weight * (self.operator.shape[1] / self.n_start))
 
-    def aim(self, look: Look) -> None:
-        """Choose what to multiply next, and when to look again."""
-        slow = np.flatnonzero(look.errors > 1)
+    def aim(self, ritz: Ritz, slow: NDArray[np.intp], to_go: float) -> None:
+        """Choose what to multiply next, and when to look again.
+
+        Vectors that are `slow`, if there are any, are all that is left to settle; `to_go` estimates
+        how many basis vectors that will take.
+        """
         width = self.frontier
-        if look.is_sure and 0 < slow.size < width:
-            rest = np.setdiff1d(np.arange(look.ritz.values.size), slow)
+        if 0 < slow.size < width:
+            rest = np.setdiff1d(np.arange(ritz.values.size), slow)
             order = np.append(slow, rest)[: self.frontier]
-            leaks = to_numpy(look.ritz.right)[order, self.n_expanded :]
+            leaks = to_numpy(ritz.right)[order, self.n_expanded :]
             turn, _ = np.linalg.qr(leaks.T, mode="complete")
             self._turn(turn.T)
             width = min(-(-slow.size // NARROW) * NARROW, width)
         self.width = width
         # Looks cost the cube of the size: let it grow a little in between.
         way, growth = ACCELERATOR_WAY if on_accelerator(self.B) else WAY
-        self.next_look = self.size + int(min(way * look.to_go, growth * self.size))
+        self.next_look = self.size + int(min(way * to_go, growth * self.size))
 
     def _turn(self, rotation: FloatArray) -> None:
         """Rotate the frontier."""
