@@ -16,6 +16,8 @@ from array_api_compat import (
     to_device,
 )
 
+from bayespca.arrays.types import AnyDType, DType
+
 from .types import Array
 
 __all__ = [
@@ -73,12 +75,12 @@ def is_sparse(X: Any) -> bool:
     return bool(sp.issparse(X))
 
 
-def cast(a: Array, dtype: Any) -> Array:
+def cast(a: Array, dtype: AnyDType) -> Array:
     """The array in another dtype; itself if it has it already."""
     return array_namespace(a).astype(a, dtype, copy=False)
 
 
-def numpy_dtype(dtype: object) -> np.dtype[Any]:
+def numpy_dtype(dtype: object) -> DType:
     """NumPy's dtype of the same name as that of another namespace."""
     return np.dtype(str(dtype).rpartition(".")[2])
 
@@ -94,7 +96,7 @@ def on_accelerator(a: Array) -> bool:
 
 
 def normal_draws(
-    rng: np.random.Generator, shape: tuple[int, int], like: Array, dtype: Any
+    rng: np.random.Generator, shape: tuple[int, int], like: Array, dtype: AnyDType
 ) -> Array:
     """Standard normal numbers where `like` lives: drawn there, by a seed from `rng`, on a GPU."""
     if on_accelerator(like) and is_torch_array(like):

@@ -14,6 +14,14 @@ from numpy.typing import NDArray
 # with the others, so that this one says what is meant, and checks nothing.
 Array: TypeAlias = Any
 FloatArray: TypeAlias = NDArray[np.float64]
+# The type of numbers of such arrays, in their namespace; and that of NumPy's.
+AnyDType: TypeAlias = Any
+DType: TypeAlias = np.dtype[Any]
+# NumPy's arrays of float32 or float64, and of anything.
+Floats: TypeAlias = NDArray[np.floating[Any]]
+Numbers: TypeAlias = NDArray[Any]
+# scipy's sparse matrices and arrays, of any format.
+Sparse: TypeAlias = Any
 
 # The same with a number of axes, or any: of any namespace, then NumPy's.
 ArrayTensor: TypeAlias = Annotated[Array, None]

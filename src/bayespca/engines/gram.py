@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
@@ -28,7 +27,7 @@ from bayespca.arrays.namespaces import (
     to_numpy,
 )
 from bayespca.arrays.threads import blas_threads, one_blas_thread
-from bayespca.arrays.types import Array, FloatArray
+from bayespca.arrays.types import AnyDType, Array, DType, FloatArray
 from bayespca.spectrum.records import Solution, Spectrum, samples
 
 from .records import Decomposition
@@ -44,7 +43,7 @@ SHIFT_ROWS = 256
 ONE_THREAD = 1000
 
 
-def decompose(X: Array, *, center: bool, dtype: Any = None) -> Decomposition:
+def decompose(X: Array, *, center: bool, dtype: AnyDType = None) -> Decomposition:
     """Decompose a matrix by the Gram matrix of its shorter side, products formed in `dtype`."""
     n, p = X.shape
     work = X.dtype if dtype is None else dtype
@@ -70,7 +69,7 @@ def _rows(X: Array, mean: Array, left: np.ndarray) -> Array:
     return xp.concat([xp.matmul(left, X[:, cols] - mean[cols]) for cols in blocks], axis=1)
 
 
-def is_precise(spectrum: Spectrum, solution: Solution, dtype: np.dtype[Any]) -> bool:
+def is_precise(spectrum: Spectrum, solution: Solution, dtype: DType) -> bool:
     """Whether rounding errors of a Gram matrix leave the threshold and the noise alone."""
     if not spectrum.singular_values.size or not spectrum.singular_values[0]:
         return True
@@ -80,7 +79,7 @@ def is_precise(spectrum: Spectrum, solution: Solution, dtype: np.dtype[Any]) -> 
     return bool(smallest >= np.sqrt(MARGIN[dtype] * np.finfo(dtype).eps) * largest)
 
 
-def feature_gram(X: Array, *, center: bool, dtype: Any) -> tuple[Array, Array]:
+def feature_gram(X: Array, *, center: bool, dtype: AnyDType) -> tuple[Array, Array]:
     """(X − mean)ᵀ(X − mean) and the mean in float64, from one pass over blocks of rows.
 
     Rows are shifted by the mean of the first few before they are multiplied, which keeps an offset
@@ -154,7 +153,7 @@ def _scatter_in_buffers(X: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, n
     return gram, total
 
 
-def sample_gram(X: Array, *, center: bool, dtype: Any) -> tuple[Array, Array]:
+def sample_gram(X: Array, *, center: bool, dtype: AnyDType) -> tuple[Array, Array]:
     """(X − mean)(X − mean)ᵀ and the mean in float64, from one pass over blocks of columns."""
     xp = array_namespace(X)
     n, p = X.shape
@@ -180,7 +179,7 @@ def centred(block: Array) -> tuple[Array, Array]:
     return block - xp.astype(rest, block.dtype), xp.astype(first, xp.float64) + rest
 
 
-def _block_mean(block: Array, dtype: Any) -> Array:
+def _block_mean(block: Array, dtype: AnyDType) -> Array:
     xp = array_namespace(block)
     return xp.astype(xp.mean(xp.astype(block, xp.float64, copy=False), axis=0), dtype)
 
@@ -214,7 +213,7 @@ def from_sample_gram(
     mean: Array,
     n_features: int,
     center: bool,
-    dtype: Any,
+    dtype: AnyDType,
     engine: str = "gram",
 ) -> Decomposition:
     """The decomposition from the centred n×n Gram matrix.
@@ -232,7 +231,7 @@ def from_sample_gram(
 
 
 def _spectrum(
-    values: np.ndarray, gram: Array, p: int, n: int, *, center: bool, dtype: Any
+    values: np.ndarray, gram: Array, p: int, n: int, *, center: bool, dtype: AnyDType
 ) -> Spectrum:
     """Singular values from eigenvalues in increasing order; centred data have one sample less."""
     M = samples(n, center)

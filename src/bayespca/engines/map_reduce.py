@@ -17,14 +17,13 @@ What comes to the client is a square matrix of the short side, and the model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import DType, FloatArray, Numbers
 from bayespca.sources.checks import check_complete
 from bayespca.sources.cluster import computed
 from bayespca.sources.deviations import Deviations, column_deviations
@@ -34,7 +33,7 @@ from bayespca.spectrum.records import samples
 
 from . import gram, streaming
 from . import moments as running
-from .moments import LONG, SHORT, FloatType, RunningMoments
+from .moments import LONG, SHORT, RunningMoments
 from .randomized import exploring
 from .records import Decomposition, Plan, embedded, times
 from .tall import TallOperator
@@ -79,7 +78,7 @@ def fan_in(n_columns: int) -> int:
 # --- more rows than columns --------------------------------------------------------------------
 
 
-def moments(partitions: Partitions, precision: FloatType = LONG) -> RunningMoments:
+def moments(partitions: Partitions, precision: DType = LONG) -> RunningMoments:
     """Count, mean and scatter of all rows, by one pass."""
     n, p = partitions.n_samples, partitions.n_features
     if n is not None:
@@ -94,20 +93,18 @@ def moments(partitions: Partitions, precision: FloatType = LONG) -> RunningMomen
     return running.folded(state) if state.n_samples > state.n_features else state
 
 
-def _moments(
-    block: Block, i: int, precision: FloatType, names: Sequence[str] | None
-) -> RunningMoments:
+def _moments(block: Block, i: int, precision: DType, names: Sequence[str] | None) -> RunningMoments:
     check_complete(block, i, names, None)
     return _added(block, precision)
 
 
-def _added(block: Block, precision: FloatType) -> RunningMoments:
+def _added(block: Block, precision: DType) -> RunningMoments:
     state = running.start(block.shape[1], block.dtype, precision=precision)
     return running.add(state, block) if len(block) else state
 
 
 def _by_rows(
-    partitions: Partitions, precision: FloatType, *, center: bool, plan: Plan
+    partitions: Partitions, precision: DType, *, center: bool, plan: Plan
 ) -> tuple[Decomposition, bool]:
     state = moments(partitions, precision)
     found = streaming.finish(state, center=center, plan=plan)
@@ -179,7 +176,7 @@ class ColumnMoments:
 
 
 def _by_columns(
-    partitions: Partitions, precision: FloatType, *, center: bool, plan: Plan
+    partitions: Partitions, precision: DType, *, center: bool, plan: Plan
 ) -> tuple[Decomposition, bool]:
     columns = partitions.columns
     assert columns is not None
@@ -191,7 +188,7 @@ def _by_columns(
         state = replace(state, scatter=np.zeros((n, n)))
     square, unit = running.about_zero(state)
 
-    def right(left: NDArray[Any]) -> Block:
+    def right(left: Numbers) -> Block:
         return _vectors(columns, left / unit, center=center)[:, live]
 
     found = gram.from_sample_gram(
@@ -215,7 +212,7 @@ def _by_columns(
     return found, is_precise or precision == LONG
 
 
-def _column_moments(columns: Partitions, precision: FloatType, *, center: bool) -> ColumnMoments:
+def _column_moments(columns: Partitions, precision: DType, *, center: bool) -> ColumnMoments:
     running.check_memory(
         columns.n_features, columns.n_features, LONG.itemsize, limit=running.MEMORY_LIMIT
     )
@@ -226,7 +223,7 @@ def _column_moments(columns: Partitions, precision: FloatType, *, center: bool) 
 
 
 def _moments_of_columns(
-    block: Block, i: int, first: int, precision: FloatType, center: bool
+    block: Block, i: int, first: int, precision: DType, center: bool
 ) -> ColumnMoments:
     check_complete(block, i, None, first)
     rows, mean, live = _centred(block, center=center)
@@ -265,7 +262,12 @@ def _vectors_of_columns(block: Block, left: FloatArray, center: bool) -> Block:
 
 
 def _left_by_qr(
-    columns: Partitions, found: Decomposition, unit: float, *, center: bool, right: Any
+    columns: Partitions,
+    found: Decomposition,
+    unit: float,
+    *,
+    center: bool,
+    right: Callable[[Numbers], Block],
 ) -> Decomposition:
     """Singular values and left vectors from the triangle of the centred columns."""
     parts = mapped(columns, _triangle_of_columns, unit, center)

@@ -19,12 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.threads import blas_threads, one_blas_thread
-from bayespca.arrays.types import FloatArray, Matrix, Vector
+from bayespca.arrays.types import DType, FloatArray, Matrix, Numbers, Vector
 from bayespca.sources.records import Block
 
-FloatType = np.dtype[Any]
-SHORT: FloatType = np.dtype(np.float32)
-LONG: FloatType = np.dtype(np.float64)
+SHORT: DType = np.dtype(np.float32)
+LONG: DType = np.dtype(np.float64)
 # The scatter matrix of 31 000 columns.
 MEMORY_LIMIT = 8e9
 # Rows multiplied at once: they stay in cache while they are centred and multiplied, and float32
@@ -62,8 +61,8 @@ class RunningMoments:
     """
 
     n_features: int
-    dtype: FloatType
-    precision: FloatType
+    dtype: DType
+    precision: DType
     n_folded: int
     mean: Vector
     scatter: Matrix | None = None
@@ -89,7 +88,7 @@ class RunningMoments:
 
 
 def start(
-    n_features: int, dtype: FloatType = LONG, *, precision: FloatType | None = None
+    n_features: int, dtype: DType = LONG, *, precision: DType | None = None
 ) -> RunningMoments:
     """The moments of no rows. `precision` is `dtype` by default."""
     mean = np.zeros(n_features)
@@ -137,9 +136,9 @@ class Room:
     """Memory for intermediate results that is made once and used again."""
 
     def __init__(self) -> None:
-        self._arrays: dict[tuple[str, FloatType], Block] = {}
+        self._arrays: dict[tuple[str, DType], Block] = {}
 
-    def take(self, use: str, shape: tuple[int, ...], dtype: FloatType) -> Block:
+    def take(self, use: str, shape: tuple[int, ...], dtype: DType) -> Block:
         """An array whose contents do not matter any more."""
         array = self._arrays.get((use, dtype))
         if array is None or len(array) < shape[0]:
@@ -282,7 +281,7 @@ class Accumulator:
         self._mean = self._mean + difference * (n / total)
         self._n = total
 
-    def _fit_unit(self, largest: float, dtype: FloatType) -> None:
+    def _fit_unit(self, largest: float, dtype: DType) -> None:
         """Change the unit if `largest` is too large for it, or too small and nothing larger came.
 
         What is too small beside what came before is lost in its rounding errors anyway.
@@ -321,7 +320,7 @@ def varying(norms: FloatArray, state: RunningMoments) -> NDArray[np.int64]:
     return live if live.size else np.arange(state.n_features)
 
 
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+def _read_only(array: Numbers) -> Numbers:
     array.flags.writeable = False
     return array
 
@@ -389,7 +388,7 @@ def _is_comfortable(product: Block) -> bool:
     return bool(2.0 ** (-2 * span) <= product.diagonal().max() <= 2.0 ** (2 * span + 20))
 
 
-def unit_for(largest: float, dtype: FloatType) -> float:
+def unit_for(largest: float, dtype: DType) -> float:
     """1, or a power of two near `largest` where its square would leave the range.
 
     `dtype` can hold its inverse.

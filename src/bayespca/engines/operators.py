@@ -16,7 +16,7 @@ from bayespca.arrays.namespaces import (
     row_blocks,
     sum_of_squares,
 )
-from bayespca.arrays.types import Array
+from bayespca.arrays.types import AnyDType, Array, Sparse
 from bayespca.spectrum.records import samples
 
 from .basis import StoredBasis
@@ -49,7 +49,7 @@ class InMemory:
         return False
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> AnyDType:
         return self.values.dtype
 
     def new_basis(self, like: Array) -> StoredBasis:
@@ -118,7 +118,7 @@ def dense_operator(X: Array, *, center: bool = True) -> DenseOperator:
     return DenseOperator(values, mean, squares, centered=True, is_shifted=values is not X)
 
 
-def sparse_operator(X: Any, *, center: bool = True) -> SparseOperator:
+def sparse_operator(X: Sparse, *, center: bool = True) -> SparseOperator:
     """The operator of a scipy sparse matrix whose rows are samples; it stays sparse."""
     n, p = X.shape
     values = X.tocsr()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from bayespca.arrays.types import Array
+from bayespca.arrays.types import AnyDType, Array
 from bayespca.spectrum.records import Solution, Spectrum, Status
 
 
@@ -82,7 +82,7 @@ class Operator(Protocol):
         """(n, p): samples, features."""
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> AnyDType:
         """The dtype of the data, in their namespace."""
 
     @property

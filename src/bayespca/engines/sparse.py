@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
+
+from bayespca.arrays.types import Sparse
 
 from . import gram
 from .records import Decomposition
@@ -14,7 +14,7 @@ from .records import Decomposition
 LARGEST = 20_000
 
 
-def by_gram(X: Any, *, center: bool) -> Decomposition:
+def by_gram(X: Sparse, *, center: bool) -> Decomposition:
     """Through XᵀX or XXᵀ of a scipy sparse matrix, in float64, less what the mean adds to it."""
     n, p = X.shape
     if min(n, p) > LARGEST:
@@ -22,7 +22,7 @@ def by_gram(X: Any, *, center: bool) -> Decomposition:
             f"the spectrum of this {n}×{p} sparse matrix falls too slowly to be cut off, and its "
             f"shorter side is beyond {LARGEST}: give n_components."
         )
-    wide = sp.csr_array(X, dtype=np.float64)
+    wide: Sparse = sp.csr_array(X, dtype=np.float64)
     mean = np.asarray(wide.mean(axis=0)).ravel() if center else np.zeros(p)
     if n > p:
         square = (wide.T @ wide).toarray() - n * np.outer(mean, mean)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import DType, FloatArray
 from bayespca.sources.constant import constant_columns
 from bayespca.sources.records import Block, Source
 from bayespca.spectrum.records import Spectrum, Status, samples
@@ -21,7 +21,6 @@ from .moments import (
     MEMORY_LIMIT,
     SHORT,
     Accumulator,
-    FloatType,
     RunningMoments,
     about_zero,
     check_memory,
@@ -56,11 +55,11 @@ def decompose(
     return _by_qr(source, state, center=center)
 
 
-def _precisions(source: Source) -> tuple[FloatType, ...]:
+def _precisions(source: Source) -> tuple[DType, ...]:
     return (SHORT, LONG) if source.rereadable and source.dtype == SHORT else (LONG,)
 
 
-def _moments(source: Source, precision: FloatType, memory_limit: float) -> RunningMoments:
+def _moments(source: Source, precision: DType, memory_limit: float) -> RunningMoments:
     empty = start(source.n_features, source.dtype, precision=precision)
     accumulator = Accumulator(empty, memory_limit)
     for block in source.blocks():

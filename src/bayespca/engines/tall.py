@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.arrays.types import Array, FloatArray
+from bayespca.arrays.types import Array, DType, FloatArray, Floats
 from bayespca.sources.cluster import computed, kept
 from bayespca.sources.records import Block, Delayed, Partitions
 from bayespca.sources.tasks import mapped, mapped_parts, reduced
@@ -24,7 +24,8 @@ from bayespca.sources.tasks import mapped, mapped_parts, reduced
 from .gram import centred
 from .triangles import shortened, triangle
 
-Small = NDArray[np.floating[Any]]
+Live = NDArray[np.int64] | None
+Centring = Callable[[Block, FloatArray | None, Live], Block]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +39,7 @@ class TallRows:
     pieces: tuple[tuple[Delayed, ...], ...]
     widths: tuple[int, ...]
     length: int
-    dtype: np.dtype[Any]
+    dtype: DType
 
     # NumPy is to leave products to us.
     __array_ufunc__ = None
@@ -60,7 +61,7 @@ class TallRows:
         (found,) = computed(reduced(parts, np.add))
         return np.asarray(found)
 
-    def __rmatmul__(self, small: Small) -> TallRows:
+    def __rmatmul__(self, small: Floats) -> TallRows:
         """Combinations of the rows."""
         if not self.pieces:
             return TallRows((), (), self.length, self.dtype)
@@ -107,7 +108,7 @@ class TallColumns:
 class TallBasis:
     """Orthonormal rows that are appended block by block; as those of arrays."""
 
-    def __init__(self, length: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, length: int, dtype: DType) -> None:
         self.rows = TallRows((), (), length, dtype)
 
     @property
@@ -161,7 +162,7 @@ class TallOperator:
 
     partitions: Partitions
     shift: FloatArray | None
-    live: NDArray[np.int64] | None
+    live: Live
     sum_of_squares: float
     centered: bool
     length: int
@@ -174,7 +175,7 @@ class TallOperator:
         return self.length, int(width)
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> DType:
         return self.partitions.dtype
 
     @cached_property
@@ -182,7 +183,7 @@ class TallOperator:
         """What was removed from the columns of T."""
         return np.zeros(self.shape[1]) if self.shift is None else self.shift
 
-    def matmul(self, Q: Small) -> TallColumns:
+    def matmul(self, Q: Floats) -> TallColumns:
         """T·Q, which stays with the workers."""
         parts = mapped(self.partitions, _times, *self._how(), np.ascontiguousarray(Q))
         rows = TallRows((tuple(kept(parts)),), (Q.shape[1],), self.length, Q.dtype)
@@ -201,14 +202,14 @@ class TallOperator:
     def new_basis(self, like: Array) -> TallBasis:
         return TallBasis(self.length, self.dtype)
 
-    def _how(self) -> tuple[Any, ...]:
-        centring: Callable[..., Block] = _shifted
+    def _how(self) -> tuple[Centring, FloatArray | None, Live]:
+        centring: Centring = _shifted
         if self.is_transposed:
             centring = _own_means_removed if self.centered else _as_it_is
         return centring, self.shift, self.live
 
 
-def _shifted(block: Block, shift: FloatArray | None, live: Any) -> Block:
+def _shifted(block: Block, shift: FloatArray | None, live: Live) -> Block:
     """Rows less their mean, subtracted in float64 whatever their type."""
     rows = block if live is None else block[:, live]
     return (
@@ -218,15 +219,17 @@ def _shifted(block: Block, shift: FloatArray | None, live: Any) -> Block:
     )
 
 
-def _own_means_removed(block: Block, shift: Any, live: Any) -> Block:
+def _own_means_removed(block: Block, shift: FloatArray | None, live: Live) -> Block:
     return centred(block.T)[0].T if len(block) else block
 
 
-def _as_it_is(block: Block, shift: Any, live: Any) -> Block:
+def _as_it_is(block: Block, shift: FloatArray | None, live: Live) -> Block:
     return block
 
 
-def _times(block: Block, centring: Any, shift: Any, live: Any, Q: Small) -> Block:
+def _times(
+    block: Block, centring: Centring, shift: FloatArray | None, live: Live, Q: Floats
+) -> Block:
     rows = centring(block, shift, live)
     return rows.astype(Q.dtype, copy=False) @ Q
 

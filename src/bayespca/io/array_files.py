@@ -9,10 +9,20 @@ from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy_format
-from numpy.typing import NDArray
 
 from .packages import need
-from .records import File, How, Layout, RowBlock, Table, first_line, float_type, rows_per_block
+from .records import (
+    DType,
+    Entries,
+    File,
+    How,
+    Layout,
+    RowBlock,
+    Table,
+    first_line,
+    float_type,
+    rows_per_block,
+)
 
 FEATURE_NAMES = ("feature_names", "features", "columns", "var_names", "names")
 SAMPLE_NAMES = ("sample_names", "samples", "index", "ids", "obs_names")
@@ -54,7 +64,7 @@ def mapped(path: Path) -> np.memmap[Any, Any]:
     return np.memmap(path, dtype, "r", offset, shape, "F" if is_fortran else "C")
 
 
-def _npy_header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+def _npy_header(path: Path) -> tuple[tuple[int, ...], bool, DType, int]:
     """Shape, whether columns are contiguous, type and position of the first number."""
     with path.open("rb") as file:
         try:
@@ -98,7 +108,7 @@ def open_npz(path: Path, how: How) -> File:
     return File(path, layout, dtype, n, n * p * dtype.itemsize, read)
 
 
-def _npz_arrays(path: Path) -> dict[str, NDArray[Any]]:
+def _npz_arrays(path: Path) -> dict[str, Entries]:
     try:
         with np.load(path, allow_pickle=False) as file:
             found = {}
@@ -114,7 +124,7 @@ def _npz_arrays(path: Path) -> dict[str, NDArray[Any]]:
         raise ValueError(f"{path} is not an .npz file.") from e
 
 
-def _npz_choice(arrays: dict[str, NDArray[Any]], wanted: str | None, path: Path) -> str:
+def _npz_choice(arrays: dict[str, Entries], wanted: str | None, path: Path) -> str:
     matrices = [key for key, value in arrays.items() if _is_matrix(value)]
     if wanted is not None:
         if wanted not in arrays:
@@ -130,16 +140,16 @@ def _npz_choice(arrays: dict[str, NDArray[Any]], wanted: str | None, path: Path)
     return matrices[0]
 
 
-def _listed(arrays: dict[str, NDArray[Any]]) -> str:
+def _listed(arrays: dict[str, Entries]) -> str:
     shown = [f"{key} {value.shape}" for key, value in list(arrays.items())[:8]]
     return ", ".join(shown) or "none"
 
 
-def _is_matrix(array: NDArray[Any]) -> bool:
+def _is_matrix(array: Entries) -> bool:
     return array.ndim == 2 and array.dtype.kind in "fbiu" and array.size > 0
 
 
-def _check_matrix(array: NDArray[Any], where: str) -> None:
+def _check_matrix(array: Entries, where: str) -> None:
     if array.ndim != 2:
         raise ValueError(
             f"{where} has shape {array.shape}, but must have two dimensions: rows are samples, "
@@ -151,9 +161,7 @@ def _check_matrix(array: NDArray[Any], where: str) -> None:
         raise ValueError(f"{where} has shape {array.shape}: there is nothing to read.")
 
 
-def _strings(
-    arrays: dict[str, NDArray[Any]], keys: tuple[str, ...], length: int
-) -> list[str] | None:
+def _strings(arrays: dict[str, Entries], keys: tuple[str, ...], length: int) -> list[str] | None:
     for key in keys:
         if key in arrays and arrays[key].shape == (length,) and arrays[key].dtype.kind in "US":
             return [str(item) for item in arrays[key].astype(str)]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from . import layout as layouts
 from .arrow_tables import features_of, table_of, text_of
 from .packages import need
-from .records import File, How, Layout, RowBlock, Table, first_line, rows_per_block
+from .records import Arrow, DType, File, How, Layout, RowBlock, Table, first_line, rows_per_block
 
 
 def open_parquet(path: Path, how: How) -> File:
@@ -60,7 +59,7 @@ def open_feather(path: Path, how: How) -> File:
     return File(path, layout, dtype, table.num_rows, memory, read)
 
 
-def _rows(batch: Any, names: list[str], layout: Layout, dtype: np.dtype[Any], pa: Any) -> RowBlock:
+def _rows(batch: Arrow, names: list[str], layout: Layout, dtype: DType, pa: Arrow) -> RowBlock:
     values = features_of(batch, [names[j] for j in layout.features], dtype, pa)
     if layout.id_column is None:
         return RowBlock(values)
@@ -69,11 +68,11 @@ def _rows(batch: Any, names: list[str], layout: Layout, dtype: np.dtype[Any], pa
     )
 
 
-def _by_position(table: Any) -> Any:
+def _by_position(table: Arrow) -> Arrow:
     return table.rename_columns([str(j) for j in range(table.num_columns)])
 
 
-def _layout(schema: Any, how: How, path: Path, pa: Any) -> tuple[Layout, np.dtype[Any]]:
+def _layout(schema: Arrow, how: How, path: Path, pa: Arrow) -> tuple[Layout, DType]:
     kinds = [_kind(field.type, pa.types) for field in schema]
     layout = layouts.of_types(
         schema.names, kinds, how, str(path), row_labels=_index_columns(schema)
@@ -86,7 +85,7 @@ def _layout(schema: Any, how: How, path: Path, pa: Any) -> tuple[Layout, np.dtyp
     return layout, np.dtype(np.float32 if is_short else np.float64)
 
 
-def _kind(type_: Any, types: Any) -> str:
+def _kind(type_: Arrow, types: Arrow) -> str:
     """ "number", or the reason why a column is none."""
     numbers = (types.is_floating, types.is_integer, types.is_boolean, types.is_decimal)
     if any(test(type_) for test in numbers):
@@ -99,7 +98,7 @@ def _kind(type_: Any, types: Any) -> str:
     return "empty" if types.is_null(type_) else f"type {type_}"
 
 
-def _index_columns(schema: Any) -> list[str]:
+def _index_columns(schema: Arrow) -> list[str]:
     """The columns in which pandas stores a table's row labels."""
     stored = (schema.pandas_metadata or {}).get("index_columns", [])
     return [name for name in stored if isinstance(name, str)]

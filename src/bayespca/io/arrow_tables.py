@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from .packages import need
-from .records import FloatArray, Layout, Table
+from .records import Arrow, DType, Floats, Layout, Table
 
 
-def table_of(table: Any, layout: Layout, dtype: np.dtype[Any], where: str) -> Table:
+def table_of(table: Arrow, layout: Layout, dtype: DType, where: str) -> Table:
     """An Arrow table, its columns called by their positions, as one of ours."""
     pa = need("pyarrow", f"reading {where}")
     if not table.num_rows:
@@ -39,7 +39,7 @@ def table_of(table: Any, layout: Layout, dtype: np.dtype[Any], where: str) -> Ta
     )
 
 
-def features_of(table: Any, keys: Sequence[str], dtype: np.dtype[Any], pa: Any) -> FloatArray:
+def features_of(table: Arrow, keys: Sequence[str], dtype: DType, pa: Arrow) -> Floats:
     """Columns of a table or batch as one array, NaN where there is no value."""
     block = np.empty((table.num_rows, len(keys)), dtype, order="F")
     for j, key in enumerate(keys):
@@ -55,7 +55,7 @@ def text_of(item: Any) -> str:
     return "" if item is None else str(item)
 
 
-def _as_they_are(column: Any, reason: str) -> np.ndarray:
+def _as_they_are(column: Arrow, reason: str) -> np.ndarray:
     if reason == "empty":
         return np.full(len(column), np.nan)
     return np.array(column.to_pylist(), dtype=object)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 from .endings import COMPRESSED
 from .packages import need
@@ -163,7 +163,7 @@ def open_text(path: Path, encoding: str) -> io.TextIOWrapper:
 # --- the beginning of the file -----------------------------------------------------------------
 
 
-def _open_bytes(path: Path) -> Any:
+def _open_bytes(path: Path) -> BinaryIO:
     if path.suffix.lower() in COMPRESSED:
         return need("pyarrow", f"reading {path}").input_stream(str(path))
     return path.open("rb")

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from .arrow_tables import features_of
 from .dialect import TextSample
 from .endings import COMPRESSED, PARQUET, TEXT, known_ending
 from .packages import need
-from .records import FloatArray, How, Layout, first_line
+from .records import DType, Floats, How, Layout, first_line
 from .text_files import complaint, reading_options, recognised
 
 # Of the numbers in memory; a row group is read as a whole all the same.
@@ -35,9 +34,9 @@ class ParquetPiece:
     first: int
     last: int
     names: tuple[str, ...]
-    dtype: np.dtype[Any]
+    dtype: DType
 
-    def read(self) -> FloatArray:
+    def read(self) -> Floats:
         """Their features; on one thread, as other pieces are read beside it."""
         pa, parquet = (need(name, f"reading {self.path}") for name in PYARROW)
         try:
@@ -62,7 +61,7 @@ class TextPiece:
     sample: TextSample
     layout: Layout
 
-    def read(self) -> FloatArray:
+    def read(self) -> Floats:
         pa, pa_csv = (need(name, f"reading {self.path}") for name in ("pyarrow", "pyarrow.csv"))
         options = reading_options(
             pa, pa_csv, self.sample, self.layout, self.layout.features, block_size=None
@@ -72,7 +71,9 @@ class TextPiece:
         options["read_options"].use_threads = False
         with open(self.path, "rb") as file:
             file.seek(self.start)
-            lines: Any = self.path if self.stop < 0 else BytesIO(file.read(self.stop - self.start))
+            lines: str | BytesIO = (
+                self.path if self.stop < 0 else BytesIO(file.read(self.stop - self.start))
+            )
         keys = [str(j) for j in self.layout.features]
         try:
             table = pa_csv.read_csv(lines, **options)
@@ -97,7 +98,7 @@ class Pieces:
 
 
 def cut_up(
-    path: Path, how: How, *, dtype: np.dtype[Any] | None = None, piece_bytes: int = PIECE_BYTES
+    path: Path, how: How, *, dtype: DType | None = None, piece_bytes: int = PIECE_BYTES
 ) -> Pieces:
     """The pieces of a Parquet or text file, each of about so many bytes in memory.
 
@@ -114,7 +115,7 @@ def cut_up(
     )
 
 
-def _parquet(path: Path, how: How, dtype: np.dtype[Any] | None, piece_bytes: int) -> Pieces:
+def _parquet(path: Path, how: How, dtype: DType | None, piece_bytes: int) -> Pieces:
     file = open_parquet(path, how)
     dtype = dtype or file.dtype
     parquet = need("pyarrow.parquet", f"reading {path}")

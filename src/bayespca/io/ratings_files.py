@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from .dialect import TextSample, open_text, recognise
 from .endings import COMPRESSED, FEATHER, PARQUET, TEXT
 from .layout import listed, position
 from .packages import need
-from .records import How, Layout, first_line
+from .records import Arrow, Entries, How, Layout, first_line
 from .text_files import complaint, data_rows, reading_options
 
 RATINGS_TEXT = (*TEXT, ".dat", ".data", ".inter")
@@ -42,8 +41,8 @@ class RatingColumns:
     `ratings` is None for pairs.
     """
 
-    users: NDArray[Any]
-    items: NDArray[Any]
+    users: Entries
+    items: Entries
     ratings: NDArray[np.float64] | None
     names: tuple[str, ...]
 
@@ -198,7 +197,7 @@ def _bare(name: str) -> str:
 
 def _whole_or_text(
     path: Path, sample: TextSample, places: Sequence[int], is_whole: list[bool]
-) -> Any:
+) -> Arrow:
     """The table, with ids as text where one further down is no number as the first ones are."""
     for may_be in ((True, True), (False, True), (True, False)):
         try:
@@ -215,7 +214,7 @@ class _NotWholeError(Exception):
 
 def _arrow_table(
     path: Path, sample: TextSample, places: Sequence[int], is_whole: list[bool]
-) -> Any:
+) -> Arrow:
     pa, pa_csv = (need(name, f"reading {path}") for name in ("pyarrow", "pyarrow.csv"))
     layout = _layout(sample, places)
     options = reading_options(pa, pa_csv, sample, layout, sorted(set(places)), block_size=None)
@@ -241,7 +240,7 @@ def _layout(sample: TextSample, places: Sequence[int]) -> Layout:
 
 
 def _from_arrow(
-    table: Any,
+    table: Arrow,
     called: tuple[str, ...],
     roles: tuple[str, ...],
     path: Path,
@@ -261,7 +260,7 @@ def _from_arrow(
     return _columns(columns, called)
 
 
-def _first_missing(column: Any) -> int | None:
+def _first_missing(column: Arrow) -> int | None:
     """The first row without a value, or with an empty one."""
     pc = need("pyarrow.compute", "reading ratings")
     pa = need("pyarrow", "reading ratings")
@@ -317,17 +316,17 @@ def _read_arrow(
     return _columns(found, called)
 
 
-def _decoded(column: Any, pa: Any) -> Any:
+def _decoded(column: Arrow, pa: Arrow) -> Arrow:
     """Categories as what they stand for."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
-def _is_number(kind: Any, types: Any) -> bool:
+def _is_number(kind: Arrow, types: Arrow) -> bool:
     tests = (types.is_floating, types.is_integer, types.is_decimal, types.is_boolean)
     return any(test(kind) for test in tests)
 
 
-def _columns(columns: list[Any], called: tuple[str, ...]) -> RatingColumns:
+def _columns(columns: list[Arrow], called: tuple[str, ...]) -> RatingColumns:
     users, items, *rest = columns
     ratings = None
     if rest:

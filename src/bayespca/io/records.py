@@ -10,7 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.floating[Any]]
+# float32 or float64; any type of entries; and types themselves.
+Floats = NDArray[np.floating[Any]]
+Entries = NDArray[Any]
+DType = np.dtype[Any]
+# What comes from pyarrow, which has no types: a table or batch, a column, a schema, a module.
+Arrow = Any
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,7 @@ class Table:
     names: list[str] | None = None
     ids: list[str] | None = None
     id_name: str = "id"
-    others: dict[str, NDArray[Any]] = field(default_factory=dict)
+    others: dict[str, Entries] = field(default_factory=dict)
     aside: dict[str, str] = field(default_factory=dict)
     order: list[str] | None = None
 
@@ -111,7 +116,7 @@ class Table:
 class RowBlock:
     """A block of rows with the ids that go with them."""
 
-    values: FloatArray
+    values: Floats
     ids: list[str] | None = None
 
 
@@ -133,18 +138,18 @@ class File:
 
     path: Path
     layout: Layout
-    dtype: np.dtype[Any]
+    dtype: DType
     n_samples: int | None
     memory: int
     read: Callable[[], Table]
     blocks: Callable[[int], Iterator[RowBlock]] | None = None
 
 
-def rows_per_block(n_features: int, dtype: np.dtype[Any], block_bytes: int) -> int:
+def rows_per_block(n_features: int, dtype: DType, block_bytes: int) -> int:
     return max(1, block_bytes // max(1, n_features * dtype.itemsize))
 
 
-def float_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def float_type(dtype: DType) -> DType:
     """float32 stays what it is, shorter floats become it, and all else becomes float64."""
     is_short = dtype.kind == "f" and dtype.itemsize <= 4
     return np.dtype(np.float32 if is_short else np.float64)

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy_format
 
 from .packages import need
-from .records import Table
+from .records import Arrow, DType, Table
 from .writing import replacing_path
 
 Parts = Iterator[Table]
@@ -46,9 +46,9 @@ def writable_ending(path: Path) -> str:
 # --- tables with names -------------------------------------------------------------------------
 
 
-def _arrow(table: Table, pa: Any) -> Any:
+def _arrow(table: Table, pa: Arrow) -> Arrow:
     """All columns in the order of the file that they came from; ids first where there was none."""
-    columns: dict[str, Any] = {}
+    columns: dict[str, Arrow] = {}
     if table.ids is not None:
         columns[table.id_name] = pa.array(table.ids, pa.string())
     values = table.values if isinstance(table.values, np.ndarray) else table.values.toarray()
@@ -66,7 +66,7 @@ def _write_text(path: Path, parts: Parts) -> None:
     is_tabbed = bool({".tsv", ".tab"} & {suffix.lower() for suffix in path.suffixes})
     options = pa_csv.WriteOptions(delimiter="\t" if is_tabbed else ",")
 
-    def open_writer(schema: Any, stack: ExitStack) -> Any:
+    def open_writer(schema: Arrow, stack: ExitStack) -> Arrow:
         stream = stack.enter_context(pa.output_stream(str(path)))
         return pa_csv.CSVWriter(stream, schema, write_options=options)
 
@@ -86,7 +86,7 @@ def _write_feather(path: Path, parts: Parts) -> None:
     )
 
 
-def _write_arrow(parts: Parts, pa: Any, open_writer: Callable[[Any, ExitStack], Any]) -> None:
+def _write_arrow(parts: Parts, pa: Arrow, open_writer: Callable[[Arrow, ExitStack], Arrow]) -> None:
     first = _arrow(next(parts), pa)
     with ExitStack() as stack:
         writer = stack.enter_context(open_writer(first.schema, stack))
@@ -110,7 +110,7 @@ def _write_npy(path: Path, parts: Parts) -> None:
         _npy_header(file, (n, p), dtype)
 
 
-def _npy_header(file: Any, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
+def _npy_header(file: BinaryIO, shape: tuple[int, int], dtype: DType) -> None:
     # NumPy leaves room for the first dimension to grow.
     description = npy_format.dtype_to_descr(dtype)
     header = {"descr": description, "fortran_order": False, "shape": shape}

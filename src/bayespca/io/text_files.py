@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from . import layout as layouts
 from .arrow_tables import features_of, table_of
 from .dialect import Dialect, TextSample, open_text, recognise
 from .packages import need
-from .records import File, How, Layout, RowBlock, Table, first_line
+from .records import Arrow, File, How, Layout, RowBlock, Table, first_line
 
 # How many rows are looked through for the place of a mistake.
 SEARCHED_ROWS = 3_000_000
@@ -83,11 +83,11 @@ def _blocks(path: Path, sample: TextSample, layout: Layout, block_bytes: int) ->
 
 
 def reading_options(
-    pa: Any,
-    pa_csv: Any,
+    pa: Arrow,
+    pa_csv: Arrow,
     sample: TextSample,
     layout: Layout,
-    columns: Any,
+    columns: Sequence[int],
     *,
     block_size: int | None,
 ) -> dict[str, Any]:

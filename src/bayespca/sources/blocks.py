@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 from numpy.lib import array_utils
-from numpy.typing import NDArray
 
+from bayespca.arrays.types import Numbers
 from bayespca.io.array_files import mapped
 from bayespca.io.endings import PARQUET
 from bayespca.io.files import open_file
@@ -140,7 +140,7 @@ def _as_block(block: Any, where: str) -> Block:
     return values.astype(float_type(values.dtype), copy=False)
 
 
-def _from_objects(values: NDArray[Any], where: str, names: list[str] | None) -> Block:
+def _from_objects(values: Numbers, where: str, names: list[str] | None) -> Block:
     """A table of mixed columns becomes float64, or the first column that cannot is named."""
     result = np.empty(values.shape)
     for j, column in enumerate(values.T):
@@ -153,7 +153,7 @@ def _from_objects(values: NDArray[Any], where: str, names: list[str] | None) -> 
     return result
 
 
-def _sample(column: NDArray[Any]) -> str:
+def _sample(column: Numbers) -> str:
     """The first entry that is not a number, for an error message."""
     if column.dtype.kind not in "OUS":
         return f"an entry of type {column.dtype}"

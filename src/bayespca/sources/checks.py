@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from bayespca.arrays.types import AnyDType, DType
+
 from .errors import IncompleteData, UnusableData
 from .finite import first_nan, first_not_finite, not_finite
 from .records import Block
@@ -18,8 +20,8 @@ class Expected:
     """What all blocks were announced to be."""
 
     n_features: int
-    dtype: np.dtype[Any]
-    stored: np.dtype[Any] | None
+    dtype: DType
+    stored: DType | None
     names: tuple[str, ...] | None
 
 
@@ -67,7 +69,7 @@ def _block_of_table(chunk: Any, expected: Expected, i: int) -> Block:
     return np.asarray(values)
 
 
-def is_number(dtype: Any) -> bool:
+def is_number(dtype: AnyDType) -> bool:
     """Whether a column of this type, NumPy's or pandas', holds numbers."""
     return getattr(dtype, "kind", "O") in "fbiu"
 

@@ -8,14 +8,12 @@ smallest is the largest (`is_constant`). Where only sums are, it is what roundin
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.namespaces import array_namespace, to_numpy
 from bayespca.arrays.places import taken
-from bayespca.arrays.types import Array, FloatArray
+from bayespca.arrays.types import Array, DType, FloatArray, Numbers, Sparse
 
 from .data import Where, where_of
 
@@ -26,7 +24,7 @@ def is_constant(low: Array, high: Array, *, center: bool) -> Array:
     return same if center else same & (low == 0)
 
 
-def extremes(X: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
+def extremes(X: Numbers) -> tuple[FloatArray, FloatArray]:
     """Smallest and largest value of each column, holes left out; ∞ and −∞ where there is none."""
     low = np.fmin.reduce(X, axis=0, initial=np.inf, dtype=np.float64)
     high = np.fmax.reduce(X, axis=0, initial=-np.inf, dtype=np.float64)
@@ -54,7 +52,7 @@ def _are_constant(X: Array, *, center: bool) -> NDArray[np.bool_]:
     return to_numpy(is_constant(xp.min(X, axis=0), xp.max(X, axis=0), center=center))
 
 
-def _constant_sparse_columns(X: Any, *, center: bool) -> NDArray[np.intp]:
+def _constant_sparse_columns(X: Sparse, *, center: bool) -> NDArray[np.intp]:
     columns = X.tocsc()
     filled = np.diff(columns.indptr)
     some = np.flatnonzero((filled == 0) | (filled == X.shape[0]))
@@ -64,12 +62,12 @@ def _constant_sparse_columns(X: Any, *, center: bool) -> NDArray[np.intp]:
     return some[is_constant(low, high, center=center)]
 
 
-def _sparse_extremes(X: Any) -> tuple[Any, Any]:
+def _sparse_extremes(X: Sparse) -> tuple[Sparse, Sparse]:
     return X.min(axis=0), X.max(axis=0)
 
 
 def varies_beyond_rounding(
-    norms: FloatArray, mean: FloatArray, n: int, dtype: np.dtype[Any]
+    norms: FloatArray, mean: FloatArray, n: int, dtype: DType
 ) -> NDArray[np.bool_]:
     """Which columns vary by more than the rounding of their mean; all if none does.
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.namespaces import is_sparse
-from bayespca.arrays.types import Array
+from bayespca.arrays.types import AnyDType, Array
 
 from .records import Partitions, Source
 
@@ -74,7 +74,7 @@ class Data:
     holes: int | None
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> AnyDType:
         return self.values.dtype
 
     @property

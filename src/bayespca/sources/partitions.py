@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayespca.arrays.types import Numbers
 from bayespca.io.records import float_type
 
 from .checks import is_number
@@ -44,7 +44,7 @@ def partitioned(X: Any, *, wide: bool = True) -> Partitions:
     )
 
 
-def as_partitions(X: NDArray[Any]) -> Partitions:
+def as_partitions(X: Numbers) -> Partitions:
     """An array in memory as Dask would cut it up."""
     return partitioned(dask_module("array").from_array(X))
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from bayespca.arrays.types import DType, Floats
 
-Block = NDArray[np.floating[Any]]
+Block = Floats
 Blocks = Iterator[Block]
 Delayed = Any
 
@@ -40,7 +39,7 @@ class Source:
     """
 
     n_features: int
-    dtype: np.dtype[Any]
+    dtype: DType
     names: list[str] | None
     rereadable: bool
     blocks: Callable[[], Blocks]
@@ -76,8 +75,8 @@ class Partitions:
 
     chunks: tuple[Delayed, ...]
     n_features: int
-    dtype: np.dtype[Any]
-    stored: np.dtype[Any] | None = None
+    dtype: DType
+    stored: DType | None = None
     names: tuple[str, ...] | None = None
     lengths: tuple[int, ...] | None = None
     divisors: tuple[Any, ...] | None = None

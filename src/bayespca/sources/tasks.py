@@ -9,7 +9,8 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
-from numpy.typing import NDArray
+
+from bayespca.arrays.types import Numbers
 
 from .checks import Expected, block_of
 from .cluster import dask_module
@@ -60,7 +61,7 @@ def array_of_rows(
     partitions: Partitions,
     function: Callable[..., Any],
     *broadcast: Any,
-    like: NDArray[Any],
+    like: Numbers,
     each: Iterable[Sequence[Any]] = (),
 ) -> Any:
     """What `mapped` makes of the blocks, below each other, as a lazy Dask array.
@@ -72,7 +73,7 @@ def array_of_rows(
 
 
 def array_of_parts(
-    parts: Sequence[Delayed], function: Callable[..., Any], *broadcast: Any, like: NDArray[Any]
+    parts: Sequence[Delayed], function: Callable[..., Any], *broadcast: Any, like: Numbers
 ) -> Any:
     """The same for what `mapped_parts` makes of parts, whose numbers of rows are not known."""
     tasks = _tasks_of_parts(function, (parts,), (), broadcast)
@@ -155,7 +156,7 @@ def _array(
     name: str,
     tasks: Sequence[tuple[Any, ...]],
     lengths: Sequence[int] | None,
-    like: NDArray[Any],
+    like: Numbers,
 ) -> Any:
     parts = layer(name, tasks, tail=(0,) * (like.ndim - 1))
     heights = tuple(lengths or [np.nan] * len(parts))

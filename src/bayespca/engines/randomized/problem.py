@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayespca.arrays.namespaces import eps, on_accelerator
 from bayespca.arrays.types import Array, FloatArray
@@ -141,6 +141,6 @@ class RandomizedProblem:
         )
 
 
-def leading(holds: np.ndarray[Any, np.dtype[np.bool_]]) -> int:
+def leading(holds: NDArray[np.bool_]) -> int:
     """How many come before the first for which it does not hold."""
     return int(holds.size if holds.all() else np.argmin(holds))
