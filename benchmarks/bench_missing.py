@@ -91,14 +91,14 @@ def one_sweep() -> None:
 
 def a_sweep(data: Any, p: int, H: int) -> Callable[[], Any]:
     """One sweep of EVB over p columns with H components, from where the first led."""
-    from bayespca.lowrank.factors import Factors, Prior
+    from bayespca.lowrank.factors import FactorPrior, Factors
     from bayespca.lowrank.filling import fill
     from bayespca.missing.dense import step as vb
     from bayespca.missing.dense.start import start
     from bayespca.missing.dense.state import DenseProblem
     from bayespca.spectrum import VB
 
-    problem = DenseProblem(Factors((p, data.freedom), VB, Prior("learned"), 1e-10), most=H)
+    problem = DenseProblem(Factors((p, data.freedom), VB, FactorPrior("learned"), 1e-10), most=H)
     state = vb.sweep(start(data, problem, fill(data, most=H)), data, problem)
     assert state.rank == H
     return lambda: vb.sweep(state, data, problem)

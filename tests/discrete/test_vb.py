@@ -19,7 +19,7 @@ from bayespca.discrete.fit import binary_model
 from bayespca.discrete.normals import Normals
 from bayespca.discrete.start import random_start, start, with_one_more
 from bayespca.inference import Looping
-from bayespca.lowrank.factors import Factors, Prior
+from bayespca.lowrank.factors import FactorPrior, Factors
 from bayespca.sources.binary import BinaryCells
 from bayespca.spectrum import VB
 from oracles import binary_pca as oracle
@@ -42,7 +42,7 @@ def cells(X):
 
 def model_of(X, most):
     n, p = X.shape
-    return vb.BinaryProblem(Factors((p, n), VB, Prior("learned"), 1e-8), most)
+    return vb.BinaryProblem(Factors((p, n), VB, FactorPrior("learned"), 1e-8), most)
 
 
 def fit(X, looping=None, **options):

@@ -19,13 +19,13 @@ from bayespca.linear.sweeps import step as sweeps
 from bayespca.linear.sweeps.fit import fit_decomposed, sweep_model
 from bayespca.linear.sweeps.start import random_start
 from bayespca.linear.sweeps.step import SweepProblem
-from bayespca.lowrank.factors import Factors, Prior
+from bayespca.lowrank.factors import FactorPrior, Factors
 from bayespca.spectrum import FAMILIES, METHODS, VB, Spectrum
 from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.tolerances import GONE
 from oracles.sweeps import free_energy
 
-LEARNED, GIVEN = Prior("learned"), Prior("given", 3.0)
+LEARNED, GIVEN = FactorPrior("learned"), FactorPrior("given", 3.0)
 
 
 def diagonal(gamma):
@@ -110,7 +110,7 @@ def test_each_update_is_a_minimum(family, prior):
     L=st.integers(1, 12),
     M=st.integers(1, 12),
     family=st.sampled_from(FAMILIES),
-    prior=st.sampled_from([LEARNED, GIVEN, Prior("given", 1e-3)]),
+    prior=st.sampled_from([LEARNED, GIVEN, FactorPrior("given", 1e-3)]),
     learns=st.booleans(),
     settle=st.booleans(),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayespca.datasets import low_rank_tensor
-from bayespca.lowrank.factors import Prior
+from bayespca.lowrank.factors import FactorPrior
 from bayespca.spectrum import MAP, PB_B, VB
 from bayespca.tensors.data import TuckerCells, tucker_cells
 from bayespca.tensors.records import DenseCore, KroneckerCore
@@ -29,7 +29,7 @@ def with_holes(T, share, seed=0):
 
 def problem_of(data: TuckerCells, method: str, *, free=True) -> TuckerProblem:
     """Points are given the noise that they start with."""
-    prior = Prior("given", 0.5) if method == "pb" else Prior("learned")
+    prior = FactorPrior("given", 0.5) if method == "pb" else FactorPrior("learned")
     noise = None if method == "evb" else 0.3
     return TuckerProblem(FAMILIES[method], prior, data.sizes, (free,) * len(data.shape), noise)
 

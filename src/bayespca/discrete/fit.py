@@ -14,7 +14,7 @@ from bayespca.arrays.types import DOUBLE
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
-from bayespca.lowrank.factors import Factors, Prior
+from bayespca.lowrank.factors import FactorPrior, Factors
 from bayespca.sources.binary import BinaryCells, BoolArray
 from bayespca.spectrum.families import VB
 from bayespca.spectrum.records import Status
@@ -100,7 +100,7 @@ def binary_model(
     """The model of a table, with as many components as its size allows."""
     n, p = data.cells.shape
     most = max(min(n, p) - 1, 0) if n_components is None else min(n_components, n, p)
-    return BinaryModel(Factors((p, n), VB, Prior("learned"), GONE_OF_BITS), most, init)
+    return BinaryModel(Factors((p, n), VB, FactorPrior("learned"), GONE_OF_BITS), most, init)
 
 
 def _for_all_columns(state: BinaryState, live: BoolArray) -> Normals:

@@ -20,7 +20,7 @@ from bayespca.spectrum.tolerances import LOG_2PI, SINGULAR
 
 
 @dataclass(frozen=True)
-class Prior:
+class FactorPrior:
     """Prior variances of the columns of A and B.
 
     kind is "learned" (cₐ = c_b, which fixes the scale that the factors share) or "given": c_b² is
@@ -45,7 +45,7 @@ class Factors:
 
     shape: tuple[float, float]
     family: Family
-    prior: Prior
+    prior: FactorPrior
     least: float
 
     # --- priors --------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from bayespca.arrays.types import ArrayMatrix, ArrayTensor, FloatArray
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
-from bayespca.lowrank.factors import Prior
+from bayespca.lowrank.factors import FactorPrior
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.posterior import Posterior
 from bayespca.spectrum.families import MAP, PB_B, VB, Family
@@ -153,7 +153,7 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerPosterior
             self,
             method=EVB,
             family=FAMILIES[EVB.name],
-            prior=Prior("learned"),
+            prior=FactorPrior("learned"),
             init="closed",
             by_gradient=False,
         )
@@ -267,10 +267,10 @@ def tucker_model(
 ) -> TuckerModel:
     """The model of a tensor; options as in `BayesianTucker`."""
     ranks = (None,) * len(data.shape) if ranks is None else ranks
-    given = Prior("given", prior_variance / data.unit**2)
+    given = FactorPrior("given", prior_variance / data.unit**2)
     return TuckerModel(
         family=FAMILIES[method.name],
-        prior=given if method.takes_prior else Prior("learned"),
+        prior=given if method.takes_prior else FactorPrior("learned"),
         sizes=data.sizes,
         free=tuple(rank is None for rank in ranks),
         fixed_noise=_given_noise(data, noise_variance),

@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 
 from bayespca.arrays.types import FloatArray
-from bayespca.lowrank.factors import Factors, Prior
+from bayespca.lowrank.factors import FactorPrior, Factors
 from bayespca.spectrum.families import VB, Family
 from bayespca.spectrum.tolerances import LEAST_PRIOR
 
@@ -33,7 +33,7 @@ class TuckerProblem:
     """
 
     family: Family
-    prior: Prior
+    prior: FactorPrior
     sizes: tuple[int, ...]
     free: tuple[bool, ...]
     fixed_noise: float | None = None

@@ -15,8 +15,7 @@ from bayespca.inference.result import Fit
 from bayespca.linear.data import Decomposed, decomposed
 from bayespca.linear.fit import from_decomposition
 from bayespca.linear.posterior import described
-from bayespca.lowrank.factors import Factors
-from bayespca.lowrank.factors import Prior as FactorPrior
+from bayespca.lowrank.factors import FactorPrior, Factors
 from bayespca.lowrank.posterior import Posterior
 from bayespca.lowrank.records import PCAFit, PCAPosterior
 from bayespca.spectrum.forms import EVERYTHING, ClosedForm

@@ -16,8 +16,7 @@ from bayespca.inference.checkpoint import fingerprint
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
-from bayespca.lowrank.factors import Factors
-from bayespca.lowrank.factors import Prior as FactorPrior
+from bayespca.lowrank.factors import FactorPrior, Factors
 from bayespca.lowrank.filling import fill
 from bayespca.lowrank.holes import Holes, IncompleteRows
 from bayespca.lowrank.holes_posterior import HolesPosterior, latent_variance_of_scores

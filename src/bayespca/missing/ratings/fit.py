@@ -12,7 +12,7 @@ import numpy as np
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
-from bayespca.lowrank.factors import Factors, Prior
+from bayespca.lowrank.factors import FactorPrior, Factors
 from bayespca.spectrum.methods import EVB, Method
 from bayespca.spectrum.records import Status
 from bayespca.spectrum.solving import borrowed_noise
@@ -164,7 +164,7 @@ def ratings_model(
 
 
 def _factors(method: Method, shape: tuple[float, float]) -> Factors:
-    return Factors(shape, method.prior(*shape, np.inf).family, Prior("learned"), GONE)
+    return Factors(shape, method.prior(*shape, np.inf).family, FactorPrior("learned"), GONE)
 
 
 def _less(state: RatingsState) -> RatingsState | None:
