@@ -31,13 +31,15 @@ def log_density_of_complete(
 ) -> Array:
     """log N(z; 0, Wᵀ diag(spread) W + noise·I) of each row, less Σ log scale.
 
-    The `directions` W are orthonormal rows, so that nothing has to be inverted.
+    The `directions` W are orthonormal rows, so that nothing has to be inverted. Z is used for what
+    lies off them.
     """
     xp = array_namespace(Z)
     k, p = directions.shape
     T = xp.matmul(Z, directions.T)
-    off = Z - xp.matmul(T, directions)
-    distance = xp.sum(off * off, axis=1) / noise + xp.sum(T * T / (spread + noise), axis=1)
+    Z -= xp.matmul(T, directions)
+    Z *= Z
+    distance = xp.sum(Z, axis=1) / noise + xp.sum(T * T / (spread + noise), axis=1)
     log_det = float(xp.sum(xp.log(spread + noise))) + (p - k) * float(np.log(noise))
     log_det += 2 * float(xp.sum(xp.log(scale)))
     return -0.5 * (distance + (p * LOG_2PI + log_det))

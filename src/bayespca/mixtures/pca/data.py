@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
+from bayespca.lowrank.holes import Block
+from bayespca.lowrank.patterns import patterns_of
 from bayespca.sources.constant import is_constant
 from bayespca.spectrum.tolerances import TINY
 
@@ -60,13 +62,16 @@ class MixtureRows:
         """Cells that are there, each with the weight of its row."""
         return float(self.weights @ self.seen.sum(axis=1)[self.pattern])
 
-    def blocks(self, width: int) -> Iterator[tuple[slice, slice]]:
+    def blocks(self, width: int) -> Iterator[Block]:
         """Rows and their patterns, few enough for arrays of `width` numbers for each row."""
         n = self.shape[0]
         size = max(64, BLOCK // max(width, 1))
         for start in range(0, n, size):
             rows = slice(start, min(start + size, n))
-            yield rows, slice(int(self.pattern[start]), int(self.pattern[rows.stop - 1]) + 1)
+            pattern = self.pattern[rows]
+            which = slice(int(pattern[0]), int(pattern[-1]) + 1)
+            starts = np.searchsorted(pattern, np.arange(which.start, which.stop + 1))
+            yield Block(rows, which, self.values[rows], self.seen[which], starts)
 
     def filled(self, values: FloatArray) -> MixtureRows:
         """The same rows without holes."""
@@ -119,11 +124,13 @@ def gathered(X: FloatArray, weights: FloatArray) -> MixtureRows:
     if not holes.any():
         order = np.arange(n)
         return MixtureRows(X, np.ones((1, p)), np.zeros(n, np.intp), order, weights)
-    packed = np.packbits(holes, axis=1)
-    _, first, pattern = np.unique(packed, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(pattern.ravel(), kind="stable")
+    first, which = patterns_of(holes)
+    # Seeds mean rows in the same order, whatever finds out which rows are alike.
+    by_holes = np.lexsort(np.packbits(holes[first], axis=1).T[::-1])
+    pattern = np.argsort(by_holes)[which]
+    order = np.argsort(pattern, kind="stable")
     values = np.where(holes, 0.0, X)[order]
-    return MixtureRows(values, 1.0 - holes[first], pattern.ravel()[order], order, weights[order])
+    return MixtureRows(values, 1.0 - holes[first[by_holes]], pattern[order], order, weights[order])
 
 
 def prepared(X: NDArray[np.floating], weights: FloatArray | None) -> MixtureData:

@@ -1,23 +1,24 @@
 """Gaussians whose covariance is low-rank plus noise: densities of the cells that are there, and
 what these tell of the others.
 
-With covariance LLᵀ + sI (of cells over their scale) and L_o the rows of L whose cells are there,
-G = I + L_oᵀL_o/s and a = G⁻¹L_oᵀ(x_o − μ_o)/s are all that is needed:
+With covariance LLᵀ + sI (of cells over their scale), and a and G⁻¹ the mean and the covariance of
+the scores given the cells that are there (`lowrank.density`), holes m have
 
-    −2 log p(x_o) = ‖x_o − μ_o − L_o a‖²/s + ‖a‖² + log|G| + p_o·log 2πs,
     ⟨x_m⟩ = μ_m + L_m a,    Cov(x_m) = sI + L_m G⁻¹L_mᵀ.
-
-G depends on the pattern of holes alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
+from bayespca.lowrank.density import LowRankNormal, log_density_of_complete, low_rank_normal
+from bayespca.lowrank.holes import Block
 from bayespca.spectrum.tolerances import LOG_2PI
 
 from .data import MixtureRows
@@ -33,14 +34,11 @@ class Gaussian:
     spread: FloatArray
     noise: float
 
-    @property
-    def rank(self) -> int:
-        return int(self.spread.size)
-
-    @property
-    def loadings(self) -> FloatArray:
-        """L = Wᵀ·diag(spread)^½."""
-        return (self.directions * np.sqrt(self.spread)[:, None]).T
+    @cached_property
+    def normal(self) -> LowRankNormal:
+        """What (x − mean)/scale is like where there are holes: L = Wᵀ·diag(spread)^½."""
+        L = (self.directions * np.sqrt(self.spread)[:, None]).T
+        return low_rank_normal(L, np.full(len(L), self.noise), scale=self.scale, like=L)
 
     @property
     def log_determinant(self) -> float:
@@ -52,60 +50,37 @@ class Gaussian:
         """log 2πψ of each feature, ψ = noise·scale²."""
         return LOG_2PI + np.log(self.noise) + 2 * np.log(self.scale)
 
+    def standardised(self, values: FloatArray) -> FloatArray:
+        out = values - self.mean
+        out /= self.scale
+        return out
+
+    def off(self, block: Block) -> FloatArray:
+        """The same for rows with holes, with 0 in these."""
+        return self.standardised(block.values) * block.mask[block.pattern]
+
 
 def log_densities(gaussian: Gaussian, rows: MixtureRows) -> FloatArray:
     """Log density of the cells that are there, for each row."""
     if rows.is_complete:
-        return _of_complete(gaussian, rows.values)
-    out = np.empty(rows.shape[0])
-    for some, patterns in rows.blocks(gaussian.rank**2 + rows.shape[1]):
-        seen = rows.seen[patterns]
-        which = rows.pattern[some] - patterns.start
-        roots, log_dets = _roots(gaussian, seen)
-        off = (rows.values[some] - gaussian.mean) / gaussian.scale * seen[which]
-        a = _scores(gaussian, off, roots, which)
-        rest = (off - a @ gaussian.loadings.T) * seen[which]
-        distance = _squares(rest) / gaussian.noise + _squares(a)
-        constant = log_dets + seen @ gaussian.log_noises
-        out[some] = -0.5 * (distance + constant[which])
+        return np.asarray(_of_complete(gaussian, rows.values))
+    out, normal = np.empty(rows.shape[0]), gaussian.normal
+    for block in rows.blocks(normal.rank**2 + rows.shape[1]):
+        out[block.rows] = normal.log_densities(gaussian.off(block), block.mask, block.starts)
     return out
 
 
-def _of_complete(gaussian: Gaussian, X: FloatArray) -> FloatArray:
-    """W is orthonormal, so that nothing has to be inverted.
-
-    What lies off the components is formed before it is squared: rows near them keep their digits.
-    """
-    W, s = gaussian.directions, gaussian.noise
-    off = (X - gaussian.mean) / gaussian.scale
-    T = off @ W.T
-    off -= T @ W
-    distance = _squares(off) / s + _squares(T / np.sqrt(gaussian.spread + s))
-    constant = gaussian.log_determinant + gaussian.log_noises.sum()
-    return -0.5 * (distance + constant)
+def _of_complete(gaussian: Gaussian, values: FloatArray) -> FloatArray:
+    return log_density_of_complete(
+        gaussian.standardised(values),
+        gaussian.directions,
+        spread=gaussian.spread,
+        noise=gaussian.noise,
+        scale=gaussian.scale,
+    )
 
 
-def _squares(values: FloatArray) -> FloatArray:
-    return np.einsum("ij,ij->i", values, values)
-
-
-def _roots(gaussian: Gaussian, seen: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """R with RRᵀ = G⁻¹, and log|G|, for each pattern. G is at least the identity."""
-    L, q = gaussian.loadings, gaussian.rank
-    outer = (L[:, :, None] * L[:, None, :]).reshape(len(L), q * q)
-    G = np.eye(q) + (seen @ outer).reshape(len(seen), q, q) / gaussian.noise
-    C = np.linalg.cholesky(G)
-    logs = 2 * np.log(np.diagonal(C, axis1=1, axis2=2)).sum(axis=1)
-    return np.linalg.inv(C).transpose(0, 2, 1), logs
-
-
-def _scores(
-    gaussian: Gaussian, off: FloatArray, roots: FloatArray, which: NDArray[np.intp]
-) -> FloatArray:
-    """a = G⁻¹L_oᵀ(x_o − μ_o)/s of each row."""
-    pull = off @ gaussian.loadings / gaussian.noise
-    inverse = np.matmul(roots, roots.transpose(0, 2, 1))
-    return np.matmul(inverse[which], pull[:, :, None])[:, :, 0]
+# --- holes -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,33 +95,52 @@ class ExpectedRows:
     entropy: float
 
 
+def expected_values(gaussian: Gaussian, rows: MixtureRows) -> FloatArray:
+    """Rows with their holes filled by what the cells that are there tell of them."""
+    if rows.is_complete:
+        return rows.values
+    return np.concatenate([found.values for found in _filled(gaussian, rows)])
+
+
 def expected(gaussian: Gaussian, rows: MixtureRows) -> ExpectedRows:
-    """What the cells that are there tell of the holes."""
+    """The same, with what is not known of the holes."""
     if rows.is_complete:
         return ExpectedRows(rows.values, 0.0, 0.0)
-    p, L = rows.shape[1], gaussian.loadings
-    values, covariance, entropy = np.empty(rows.shape), np.zeros((p, p)), 0.0
-    for some, patterns in rows.blocks(gaussian.rank * (gaussian.rank + p) + p):
-        seen = rows.seen[patterns]
-        which = rows.pattern[some] - patterns.start
-        roots, log_dets = _roots(gaussian, seen)
-        off = (rows.values[some] - gaussian.mean) / gaussian.scale * seen[which]
-        a = _scores(gaussian, off, roots, which)
-        filled = gaussian.mean + a @ L.T * gaussian.scale
-        values[some] = np.where(seen[which] > 0, rows.values[some], filled)
-        counts: FloatArray = np.bincount(which, rows.weights[some], len(seen)).astype(np.float64)
-        covariance += _covariance_of_holes(gaussian, 1.0 - seen, roots, counts)
-        holes = (1.0 - seen) @ (gaussian.log_noises + 1) + gaussian.log_determinant - log_dets
-        entropy += 0.5 * float(counts @ holes)
+    n, p = rows.shape
+    values, covariance, entropy = np.empty((n, p)), np.zeros((p, p)), 0.0
+    for block, filled, cov, log_dets in _filled(gaussian, rows):
+        values[block.rows], holes = filled, 1.0 - block.mask
+        counts = np.bincount(block.pattern, rows.weights[block.rows], len(holes)).astype(float)
+        covariance += _covariance_of_holes(gaussian, holes, cov, counts)
+        entropies = holes @ (gaussian.log_noises + 1) + gaussian.log_determinant + log_dets
+        entropy += 0.5 * float(counts @ entropies)
     return ExpectedRows(values, covariance, entropy)
 
 
+class _Filled(NamedTuple):
+    """A block of rows, with its holes filled; G⁻¹ of its patterns, and log|G⁻¹|."""
+
+    block: Block
+    values: FloatArray
+    cov: FloatArray
+    log_dets: FloatArray
+
+
+def _filled(gaussian: Gaussian, rows: MixtureRows) -> Iterator[_Filled]:
+    normal, p = gaussian.normal, rows.shape[1]
+    for block in rows.blocks(normal.rank * (normal.rank + p) + p):
+        a, cov, log_dets = normal.scores(gaussian.off(block), block.mask, block.starts)
+        found = gaussian.mean + a @ normal.loadings * gaussian.scale
+        values = np.where(block.mask[block.pattern] > 0, block.values, found)
+        yield _Filled(block, values, cov, log_dets)
+
+
 def _covariance_of_holes(
-    gaussian: Gaussian, holes: FloatArray, roots: FloatArray, counts: FloatArray
+    gaussian: Gaussian, holes: FloatArray, cov: FloatArray, counts: FloatArray
 ) -> FloatArray:
     """Σ over patterns of counts·(sI + L_m G⁻¹L_mᵀ), as one product of matrices."""
     p = holes.shape[1]
-    root = roots * np.sqrt(counts)[:, None, None]
-    parts = holes[:, :, None] * np.matmul(gaussian.loadings * gaussian.scale[:, None], root)
+    root = np.linalg.cholesky(cov) * np.sqrt(counts)[:, None, None]
+    parts = holes[:, :, None] * np.matmul((gaussian.normal.loadings * gaussian.scale).T, root)
     flat = parts.transpose(1, 0, 2).reshape(p, -1)
     return flat @ flat.T + np.diag(gaussian.noise * gaussian.scale**2 * (counts @ holes))

@@ -15,7 +15,7 @@ from bayespca.spectrum.tolerances import TINY
 
 from .cluster import compared
 from .data import MixtureRows, gathered
-from .gaussian import Gaussian, expected, log_densities
+from .gaussian import Gaussian, expected_values, log_densities
 
 Labels = NDArray[np.intp]
 
@@ -110,7 +110,7 @@ def filled(mixture: MixturePosterior, X: FloatArray, k: int) -> FloatArray:
         return X
     rows = _rows(mixture, X)
     gaussian = _scaled(mixture, compared(mixture.clusters[k]))
-    values = expected(gaussian, rows).values * mixture.unit + _location(mixture)
+    values = expected_values(gaussian, rows) * mixture.unit + _location(mixture)
     return np.where(np.isnan(X), rows.in_order(values), X)
 
 

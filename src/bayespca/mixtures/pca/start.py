@@ -12,7 +12,7 @@ from bayespca import inference
 
 from .cluster import Cluster, ClusterPlan, spherical, updated
 from .data import MixtureData, MixtureRows
-from .gaussian import expected
+from .gaussian import expected_values
 from .removal import with_one_less
 from .step import MixtureProblem, MixtureState, step
 
@@ -53,7 +53,7 @@ def by_k_means(
     `whole` is the cluster of all rows: it fills holes, and its noise is that of clusters too small
     for one of their own.
     """
-    filled = data.rows.filled(expected(whole.gaussian, data.rows).values)
+    filled = data.rows.filled(expected_values(whole.gaussian, data.rows))
     labels = _labels(filled, len(max_ranks), rng)
     found = [(labels == k, rank) for k, rank in enumerate(max_ranks) if (labels == k).any()]
     return MixtureState(
