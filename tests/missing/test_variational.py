@@ -17,9 +17,12 @@ from bayespca.lowrank.observing import observed
 from bayespca.lowrank.rows import latent
 from bayespca.lowrank.variational import Hyper
 from bayespca.missing.variational import fit as variational
+from bayespca.missing.variational import settling, switching
 from bayespca.missing.variational import step as with_holes
-from bayespca.missing.variational.off import Off
-from bayespca.missing.variational.step import State
+from bayespca.missing.variational.data import counts_of
+from bayespca.missing.variational.idle import IdleColumns
+from bayespca.missing.variational.start import random_start, start
+from bayespca.missing.variational.state import VariationalHolesState
 from oracles.variational import bound
 
 HYPERS = {
@@ -47,7 +50,7 @@ def prepared(hyper, n=12, p=6, *, q=5, sweeps=2, seed=0):
     _, X = simulated(n, p, 2, 0.3, seed=seed)
     data = observed(np.concatenate([X, X[:3]]), center=hyper.has_mean, scale=False)
     assert len(data.patterns) < len(data.values)
-    state = with_holes.start(data, hyper, q)
+    state = start(data, hyper, q)
     for _ in range(sweeps):
         state = with_holes.sweep(state, data, hyper)
     return data, state
@@ -58,25 +61,25 @@ def prepared(hyper, n=12, p=6, *, q=5, sweeps=2, seed=0):
 
 def moments_of(state, data, hyper):
     """Mean and covariance of X for each row and all q columns, as `update_latent` has them."""
-    tau = shared.precision(state.b_tau, with_holes.counts_of(data), hyper)
-    mean, cov = latent(data, with_holes.columns_of(state, tau))
-    off = 1 / (1 + tau * data.mask @ state.off.variance)
-    return {"m_x": mean, "cov_x": cov[data.pattern], "off": off}
+    tau = shared.precision(state.b_tau, counts_of(data), hyper)
+    mean, cov = latent(data, state.columns(tau))
+    idle = 1 / (1 + tau * data.mask @ state.idle.variance)
+    return {"m_x": mean, "cov_x": cov[data.pattern], "idle": idle}
 
 
 def defined_bound(state, moments, data, hyper):
     """The oracle's, of data in the coordinates of the user but for their unit."""
-    (N, d), count = data.shape, state.off.count
-    off_x = moments["off"][:, None, None] * np.eye(count)
-    off_w = state.off.variance[:, None, None] * np.eye(count)
+    (N, d), count = data.shape, state.idle.count
+    idle_x = moments["idle"][:, None, None] * np.eye(count)
+    off_w = state.idle.variance[:, None, None] * np.eye(count)
     T = np.where(data.mask, data.values, np.nan) + data.location / data.unit
     return bound(
         T,
         np.hstack([moments["m_x"], np.zeros((N, count))]),
-        blocks(moments["cov_x"], off_x),
+        blocks(moments["cov_x"], idle_x),
         np.hstack([state.W, np.zeros((d, count))]),
         blocks(state.W_cov, off_w),
-        np.append(state.b_alpha, np.full(count, state.off.b_alpha)),
+        np.append(state.b_alpha, np.full(count, state.idle.b_alpha)),
         state.b_tau,
         state.mu + data.location / data.unit,
         state.mu_variance,
@@ -109,7 +112,7 @@ def moved(moments, R, c):
 def test_the_bound_is_the_defined_one(name, q):
     hyper = HYPERS[name]
     data, state = prepared(hyper, q=q)
-    assert state.b_alpha.size + state.off.count == q
+    assert state.b_alpha.size + state.idle.count == q
     found = with_holes.bound(state, with_holes.update_latent(state, data, hyper), data, hyper)
     expected = defined_bound(state, moments_of(state, data, hyper), data, hyper)
     assert found == pytest.approx(expected, rel=1e-8)
@@ -122,7 +125,7 @@ def test_the_bound_is_the_defined_one_in_the_best_coordinates(name):
     moments = moments_of(state, data, hyper)
     x = with_holes.update_latent(state, data, hyper)
     before = with_holes.update_weights(state, x, data, hyper)
-    after, on = with_holes.settled(before, x.on, data, hyper)
+    after, on = settling.settled(before, x.on, data, hyper)
     R = np.linalg.lstsq(before.W, after.W)[0]
     c = np.linalg.lstsq(before.W, after.mu - before.mu)[0]
     assert np.abs(R - np.eye(len(R))).max() > 0.01
@@ -132,30 +135,30 @@ def test_the_bound_is_the_defined_one_in_the_best_coordinates(name):
     assert found == pytest.approx(expected, rel=1e-8)
 
 
-def test_columns_that_are_off_are_columns_like_others():
+def test_idle_columns_are_columns_like_others():
     """One that stands for three, and three that are there."""
     hyper = HYPERS["broad"]
     data, state = prepared(hyper)
-    assert state.off.count >= 1
-    short = replace(state, off=replace(state.off, count=3))
+    assert state.idle.count >= 1
+    short = replace(state, idle=replace(state.idle, count=3))
     d, H = state.W.shape
-    eye = state.off.variance[:, None, None] * np.eye(3)
+    eye = state.idle.variance[:, None, None] * np.eye(3)
     long = replace(
         state,
         W=np.hstack([state.W, np.zeros((d, 3))]),
         W_cov=blocks(state.W_cov, eye),
-        b_alpha=np.append(state.b_alpha, np.full(3, state.off.b_alpha)),
-        off=replace(state.off, count=0),
+        b_alpha=np.append(state.b_alpha, np.full(3, state.idle.b_alpha)),
+        idle=replace(state.idle, count=0),
     )
     found = [
         with_holes.bound(s, with_holes.update_latent(s, data, hyper), data, hyper)
         for s in (short, long)
     ]
     assert found[0] == pytest.approx(found[1], rel=1e-12)
-    again = with_holes.switched_off(long, np.arange(H + 3) >= H)
-    np.testing.assert_allclose(again.off.variance, short.off.variance)
+    again = switching.made_idle(long, np.arange(H + 3) >= H)
+    np.testing.assert_allclose(again.idle.variance, short.idle.variance)
     np.testing.assert_array_equal(again.W, short.W)
-    assert again.off.count == 3
+    assert again.idle.count == 3
 
 
 # --- each part of a sweep ----------------------------------------------------------------------
@@ -166,8 +169,8 @@ def test_each_update_is_a_maximum(name):
     """No small change of any moment leads higher, by the defined bound."""
     hyper, rng = HYPERS[name], np.random.default_rng(1)
     data, state = prepared(hyper, sweeps=1)
-    if not state.off.count:  # under a unit prior all are on
-        state = with_holes.switched_off(state, np.arange(state.b_alpha.size) > 2)
+    if not state.idle.count:  # under a unit prior all are on
+        state = switching.made_idle(state, np.arange(state.b_alpha.size) > 2)
 
     def changed(value, size=1e-2):
         return value * (1 + size * rng.normal(size=np.shape(value)))
@@ -186,7 +189,7 @@ def test_each_update_is_a_maximum(name):
         others = [
             replace(state, W=changed(state.W)),
             replace(state, W_cov=state.W_cov * scale),
-            replace(state, off=replace(state.off, variance=changed(state.off.variance))),
+            replace(state, idle=replace(state.idle, variance=changed(state.idle.variance))),
         ]
         if hyper.has_mean:
             # W and μ are found together: also against both at once.
@@ -196,11 +199,11 @@ def test_each_update_is_a_maximum(name):
                 replace(state, mu_variance=changed(state.mu_variance)),
             ]
         if hyper.alpha is None:
-            more = changed(state.off.b_alpha)
-            variance = state.off.variance * more / state.off.b_alpha
+            more = changed(state.idle.b_alpha)
+            variance = state.idle.variance * more / state.idle.b_alpha
             others += [
-                replace(state, off=replace(state.off, b_alpha=more)),
-                replace(state, off=replace(state.off, b_alpha=more, variance=variance)),
+                replace(state, idle=replace(state.idle, b_alpha=more)),
+                replace(state, idle=replace(state.idle, b_alpha=more, variance=variance)),
             ]
         for other in others:
             assert defined_bound(other, moments, data, hyper) < base
@@ -221,7 +224,7 @@ def test_the_shift_is_the_best(name):
     moments = moments_of(state, data, hyper)
     x = with_holes.update_latent(state, data, hyper)
     state = with_holes.update_weights(state, x, data, hyper)
-    shifted, _ = with_holes._shifted(state, x.on, data, hyper)
+    shifted, _ = settling._shifted(state, x.on, data, hyper)
     c = np.linalg.lstsq(state.W, shifted.mu - state.mu)[0]
     eye = np.eye(c.size)
     base = defined_bound(shifted, moved(moments, eye, c), data, hyper)
@@ -267,13 +270,10 @@ def test_the_bound_never_falls(seed, n, p, q, share, name, closed, offset):
     _, X = simulated(n, p, min(2, p), share, seed=seed, offset=offset)
     data = observed(X, center=hyper.has_mean, scale=False)
     q = min(q, n, p)
-    if closed:
-        state = with_holes.start(data, hyper, q)
-    else:
-        state = with_holes.random_start(data, hyper, q, rng)
+    state = start(data, hyper, q) if closed else random_start(data, hyper, q, rng)
     step = partial(with_holes.step, data=data, hyper=hyper)
     run = inference.run(step, state, max_iter=25, tol=1e-14)
-    assert run.state.b_alpha.size + run.state.off.count == q
+    assert run.state.b_alpha.size + run.state.idle.count == q
 
 
 # --- the whole of it ---------------------------------------------------------------------------
@@ -331,10 +331,10 @@ def test_the_rank_is_found(n, p, rank, share):
         found = fitted(X)
         assert found.converged
         assert found.n_components == rank
-        # Columns that are off do not cost sweeps.
+        # Idle columns do not cost sweeps.
         assert len(found.trace) < 40
         cells = np.count_nonzero(~np.isnan(X))
-        # Four standard errors, and what the columns that are off take of the noise.
+        # Four standard errors, and what idle columns take of the noise.
         error = 4 * np.sqrt(2 / (cells - (rank + 1) * (n + p)))
         assert found.noise_variance == pytest.approx(1.0, abs=error + 0.05)
 
@@ -349,8 +349,8 @@ def test_other_starts_lead_no_higher(name):
         inner = hyper.in_units(data.unit[0])
         ends = []
         for state in (
-            with_holes.start(data, inner, 11),
-            with_holes.random_start(data, inner, 11, np.random.default_rng(seed)),
+            start(data, inner, 11),
+            random_start(data, inner, 11, np.random.default_rng(seed)),
         ):
             step = partial(with_holes.step, data=data, hyper=inner)
             ends.append(-inference.run(step, state, max_iter=1000, tol=1e-10).free_energy)
@@ -420,8 +420,8 @@ def test_data_without_noise():
 def test_states_are_frozen_records():
     hyper = HYPERS["broad"]
     data, state = prepared(hyper)
-    before = replace(state, W=state.W.copy(), off=replace(state.off))
+    before = replace(state, W=state.W.copy(), idle=replace(state.idle))
     with_holes.step(state, data, hyper)
     np.testing.assert_array_equal(state.W, before.W)
-    assert isinstance(state, State)
-    assert isinstance(state.off, Off)
+    assert isinstance(state, VariationalHolesState)
+    assert isinstance(state.idle, IdleColumns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, repeat
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -66,9 +67,10 @@ def settle(model: Model[D, S, P], data: D, looping: Looping) -> Settled[D, S, P]
 
 
 def _run(model: Model[D, S, P], data: D, looping: Looping) -> Run[S]:
+    starts = chain([model.first_start], repeat(model.start))
     return looping.run(
         partial(_step, model, data),
-        partial(model.start, data),
+        lambda rng: next(starts)(data, rng),
         n_init=1 if model.has_one_start else None,
     )
 

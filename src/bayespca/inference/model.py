@@ -57,6 +57,10 @@ class Model(ABC, Generic[D, S, P]):
         """Whether nothing is random in `start`, so that more starts would be the same."""
         return False
 
+    def first_start(self, data: D, rng: np.random.Generator) -> S:
+        """The first of several starts, which may be a better one than the others."""
+        return self.start(data, rng)
+
     def suited(self, data: D) -> tuple[Self, D]:
         """The model and the data as the iteration wants them."""
         return self, data

@@ -1,4 +1,4 @@
-"""Columns of W that are switched off, in Bishop's model with holes.
+"""Idle columns of W in Bishop's model with holes: those that are switched off.
 
 They have no mean, neither in W nor in X, and no covariance with others. So all of them are alike:
 one variance s_n for each sample and one vⱼ for each row of W,
@@ -16,14 +16,13 @@ import numpy as np
 import scipy.optimize
 
 from bayespca.arrays.types import FloatArray
-from bayespca.lowrank import variational as hierarchy
 from bayespca.lowrank.holes import Holes
-from bayespca.lowrank.variational import Counts, Hyper
+from bayespca.lowrank.variational import Counts, Hyper, bound_of_latent, bound_of_weights
 
 
 @dataclass(frozen=True, eq=False)
-class Off:
-    """How many columns are off, v (d,), and the second parameter of Q(α)."""
+class IdleColumns:
+    """How many columns are idle, v (d,), and the second parameter of Q(α)."""
 
     count: int
     variance: FloatArray
@@ -31,7 +30,7 @@ class Off:
 
 
 @dataclass(frozen=True, eq=False)
-class OffLatent:
+class IdleLatent:
     """Σs over the observed rows of each feature (d,), Σs over all rows, and Σ log s."""
 
     by_feature: FloatArray
@@ -39,22 +38,22 @@ class OffLatent:
     log_det: float
 
 
-def latent_variance(off: Off, tau: float, data: Holes) -> FloatArray:
+def latent_variance(idle: IdleColumns, tau: float, data: Holes) -> FloatArray:
     """s of each pattern of holes: (m,)."""
-    return np.asarray(1 / (1 + tau * data.over_columns(off.variance)))
+    return np.asarray(1 / (1 + tau * data.over_columns(idle.variance)))
 
 
-def update_off_latent(off: Off, tau: float, data: Holes) -> OffLatent:
+def update_idle_latent(idle: IdleColumns, tau: float, data: Holes) -> IdleLatent:
     """The sums over s."""
-    if not off.count:
-        return OffLatent(np.zeros(data.shape[1]), 0.0, 0.0)
-    counts, s = np.diff(data.starts), latent_variance(off, tau, data)
-    return OffLatent(data.over_patterns(counts * s), float(counts @ s), float(counts @ np.log(s)))
+    if not idle.count:
+        return IdleLatent(np.zeros(data.shape[1]), 0.0, 0.0)
+    counts, s = np.diff(data.starts), latent_variance(idle, tau, data)
+    return IdleLatent(data.over_patterns(counts * s), float(counts @ s), float(counts @ np.log(s)))
 
 
-def update_off_weights(
-    off: Off, latent: OffLatent, tau: float, counts: Counts, hyper: Hyper
-) -> Off:
+def update_idle_weights(
+    idle: IdleColumns, latent: IdleLatent, tau: float, counts: Counts, hyper: Hyper
+) -> IdleColumns:
     """v, together with ⟨α⟩ = (a_α + d/2)/(b_α + ½Σvⱼ).
 
     One after the other they would take hundreds of sweeps.
@@ -62,7 +61,7 @@ def update_off_weights(
     S = tau * latent.by_feature
     alpha = _relevance(S, counts, hyper) if hyper.alpha is None else hyper.alpha
     variance = 1 / (alpha + S)
-    return replace(off, variance=variance, b_alpha=hyper.b_alpha + 0.5 * float(variance.sum()))
+    return replace(idle, variance=variance, b_alpha=hyper.b_alpha + 0.5 * float(variance.sum()))
 
 
 def _relevance(S: FloatArray, counts: Counts, hyper: Hyper) -> float:
@@ -83,9 +82,9 @@ def _relevance(S: FloatArray, counts: Counts, hyper: Hyper) -> float:
     return float(np.exp(scipy.optimize.brentq(excess, least, most, xtol=1e-14)))
 
 
-def bound_of_one(off: Off, latent: OffLatent, counts: Counts, hyper: Hyper) -> float:
+def bound_of_one(idle: IdleColumns, latent: IdleLatent, counts: Counts, hyper: Hyper) -> float:
     """What one of the columns adds to the bound, besides its part in the residual."""
-    size, log_det = np.array([off.variance.sum()]), float(np.log(off.variance).sum())
-    of_x = hierarchy.bound_of_latent(latent.total, latent.log_det, counts.N)
-    b_alpha = np.array([off.b_alpha])
-    return of_x + hierarchy.bound_of_weights(size, log_det, b_alpha, counts, hyper)
+    size, log_det = np.array([idle.variance.sum()]), float(np.log(idle.variance).sum())
+    of_x = bound_of_latent(latent.total, latent.log_det, counts.N)
+    b_alpha = np.array([idle.b_alpha])
+    return of_x + bound_of_weights(size, log_det, b_alpha, counts, hyper)

@@ -1,0 +1,94 @@
+"""A matrix with holes as Bishop's model wants it: without columns that do not vary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.types import FloatArray
+from bayespca.lowrank.holes import Holes
+from bayespca.lowrank.observing import observed
+from bayespca.lowrank.variational import Counts
+from bayespca.sources.constant import extremes, is_constant
+from bayespca.sources.seen import seen
+from bayespca.spectrum.records import Status
+
+
+@dataclass(frozen=True, eq=False)
+class VariationalTable:
+    """A matrix as it was given.
+
+    Attributes
+    ----------
+    X
+        The matrix, NaN in its holes; (n, p).
+    rows
+        The rows and columns of it that take part.
+    seen, constant
+        Which columns have values, and which have several that are all the same; (p,).
+    status
+        Advice on rows and columns of which little or nothing is known.
+    """
+
+    X: FloatArray
+    rows: Holes
+    seen: NDArray[np.bool_]
+    constant: NDArray[np.bool_]
+    status: Status
+
+    @property
+    def live(self) -> NDArray[np.bool_]:
+        """Which columns take part."""
+        return _live(self.seen, self.constant)
+
+    @property
+    def unit(self) -> float:
+        """What the data were divided by."""
+        return float(self.rows.unit[0])
+
+
+def variational_table(X: FloatArray, *, center: bool) -> VariationalTable:
+    """Rows and columns without any value take no part: the prior answers for them. Columns that do
+    not vary are no features, as for complete data.
+    """
+    X = np.asarray(X, dtype=np.float64)
+    known = seen(X)
+    constant = known.columns & _constant(X, center=center)
+    inside = X[:, _live(known.columns, constant)]
+    rows = observed(inside[~np.isnan(inside).all(axis=1)], center=center, scale=False)
+    return VariationalTable(X, rows, known.columns, constant, known.status)
+
+
+def _constant(X: FloatArray, *, center: bool) -> NDArray[np.bool_]:
+    """Columns of at least two values that are all the same, or all 0 if the data are not centred.
+
+    Counted as features they would tell that there is no noise; a single value tells nothing.
+    """
+    several = (~np.isnan(X)).sum(axis=0) > 1
+    return np.asarray(is_constant(*extremes(X), center=center) & several)
+
+
+def _live(has_values: NDArray[np.bool_], constant: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Columns that vary; where none does, all that have values."""
+    varies = has_values & ~constant
+    return varies if varies.any() else has_values
+
+
+# --- what sweeps ask of the rows -----------------------------------------------------------------
+
+
+def counts_of(data: Holes) -> Counts:
+    N, d = data.shape
+    return Counts(N, d, int(data.column_counts.sum()))
+
+
+def prior_mean(data: Holes) -> FloatArray:
+    """Of μ, which is 0 in the coordinates of the user, in those of `data`."""
+    return np.asarray(-data.location / data.unit)
+
+
+def squares_about_prior(data: Holes) -> float:
+    """Σt² over observed cells, about the prior mean of μ: what cancels in the residual."""
+    return float(data.squares.sum() + data.column_counts @ prior_mean(data) ** 2)
