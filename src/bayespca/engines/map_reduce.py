@@ -26,7 +26,9 @@ from numpy.typing import NDArray
 from bayespca.arrays.types import DType, FloatArray, Numbers
 from bayespca.sources.checks import check_complete
 from bayespca.sources.cluster import computed
+from bayespca.sources.constant import constant_columns, varies_beyond_rounding
 from bayespca.sources.deviations import Deviations, column_deviations
+from bayespca.sources.errors import UnusableData
 from bayespca.sources.records import Block, Partitions
 from bayespca.sources.tasks import mapped, reduced
 from bayespca.spectrum.records import samples
@@ -89,7 +91,7 @@ def moments(partitions: Partitions, precision: DType = LONG) -> RunningMoments:
     merged = reduced(parts, running.merge, fan_in=fan_in(partitions.n_features))
     (state,) = computed(merged)
     if not state.n_samples:
-        raise ValueError("the Dask collection holds no rows.")
+        raise UnusableData("the Dask collection holds no rows.")
     return running.folded(state) if state.n_samples > state.n_features else state
 
 
@@ -119,7 +121,7 @@ def scatter(partitions: Partitions, *, center: bool) -> tuple[FloatArray, FloatA
     """Σ(x − mean)(x − mean)ᵀ, the mean, and the number of rows; about zero if not centred."""
     state = moments(partitions)
     if state.scatter is None:
-        raise ValueError(
+        raise UnusableData(
             f"noise='per-feature' needs more rows than columns of a Dask collection, which has "
             f"{state.n_samples} × {state.n_features}: call compute() on it and fit it in memory."
         )
@@ -240,9 +242,10 @@ def _merged_columns(a: ColumnMoments, b: ColumnMoments) -> ColumnMoments:
 
 def _centred(block: Block, *, center: bool) -> tuple[Block, FloatArray, NDArray[np.bool_]]:
     """Columns less their means, which are the rows of a block; the means; and which vary."""
+    live = np.ones(len(block), dtype=np.bool_)
+    live[constant_columns(block.T, center=center)] = False
     if not center:
-        return block, np.zeros(len(block)), np.asarray(block.any(axis=1))
-    live = np.asarray((block != block[:, :1]).any(axis=1))
+        return block, np.zeros(len(block)), live
     values, mean = gram.centred(block.T)
     mean[~live] = block[~live, 0]
     return values.T, mean, live
@@ -294,7 +297,7 @@ def _by_products(
     """By the randomized engine, with the tall basis left on the workers."""
     seen = column_deviations(partitions, center=center)
     if not seen.n:
-        raise ValueError("the Dask collection holds no rows.")
+        raise UnusableData("the Dask collection holds no rows.")
     short = min(seen.n, partitions.n_features)
     if n_needed <= short // 8:
         operator, live = _operator(partitions, seen, center=center)
@@ -316,10 +319,7 @@ def _operator(
     partitions: Partitions, seen: Deviations, *, center: bool
 ) -> tuple[TallOperator, NDArray[np.bool_]]:
     """The operator of the columns that vary, and which these are."""
-    rounding = 4 * np.finfo(partitions.dtype).eps * np.abs(seen.mean)
-    live = np.sqrt(seen.squares) > np.sqrt(seen.n) * rounding
-    if not live.any():
-        live = np.ones_like(live)
+    live = varies_beyond_rounding(np.sqrt(seen.squares), seen.mean, seen.n, partitions.dtype)
     shape = int(live.sum()), samples(seen.n, center)
     total = float(seen.squares[live].sum())
     if partitions.columns is not None:

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.threads import blas_threads, one_blas_thread
 from bayespca.arrays.types import DType, FloatArray, Matrix, Numbers, Vector
+from bayespca.sources.constant import varies_beyond_rounding
+from bayespca.sources.errors import UnusableData
 from bayespca.sources.records import Block
 
 SHORT: DType = np.dtype(np.float32)
@@ -261,7 +263,7 @@ class Accumulator:
             rows = part.astype(np.float64) - shift
         largest = float(np.abs(rows).max())
         if not np.isfinite(largest):
-            raise ValueError(
+            raise UnusableData(
                 "differences between rows overflow: divide the data by a large number."
             )
         self._fit_unit(largest, self._start.precision)
@@ -311,13 +313,8 @@ def about_zero(state: RunningMoments) -> tuple[FloatArray, float]:
 
 
 def varying(norms: FloatArray, state: RunningMoments) -> NDArray[np.int64]:
-    """The columns that vary by more than the rounding of their mean; all if none does.
-
-    The others have no noise. Counted as features they would tell that there is none anywhere.
-    """
-    rounding = 4 * np.finfo(state.dtype).eps * np.abs(state.mean)
-    live = np.flatnonzero(norms > np.sqrt(state.n_samples) * rounding)
-    return live if live.size else np.arange(state.n_features)
+    """The columns that vary, from the roots of their sums of squares; all if none does."""
+    return np.flatnonzero(varies_beyond_rounding(norms, state.mean, state.n_samples, state.dtype))
 
 
 def _read_only(array: Numbers) -> Numbers:

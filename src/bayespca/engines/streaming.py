@@ -12,6 +12,7 @@ import numpy as np
 
 from bayespca.arrays.types import DType, FloatArray
 from bayespca.sources.constant import constant_columns
+from bayespca.sources.errors import UnusableData
 from bayespca.sources.records import Block, Source
 from bayespca.spectrum.records import Spectrum, Status, samples
 
@@ -75,7 +76,7 @@ def finish(state: RunningMoments, *, center: bool, plan: Plan) -> Decomposition:
     Its status is not exact where `plan` asks for more than rounding errors leave.
     """
     if not state.n_samples:
-        raise ValueError("there are no rows to decompose.")
+        raise UnusableData("there are no rows to decompose.")
     if state.n_samples <= state.n_features:
         return _streamed(_from_rows(state, center=center, plan=plan), Status())
     state = folded(state)
@@ -146,7 +147,7 @@ def from_triangle(
     """R of the QR factorisation of the centred rows has their singular values and right vectors."""
     p, n = state.n_features, state.n_samples
     if n_read != n:
-        raise ValueError(
+        raise UnusableData(
             f"the data had {n} rows when they were read first, and {n_read} the second time."
         )
     mean = state.mean if center else np.zeros(p)

@@ -82,7 +82,7 @@ def _not_empty(blocks: Blocks, where: str) -> Blocks:
         n_rows += len(block)
         yield block
     if not n_rows:
-        raise ValueError(f"{where} holds no rows.")
+        raise UnusableData(f"{where} holds no rows.")
 
 
 def _checked(blocks: Iterable[Block], where: str, names: list[str] | None) -> Blocks:
@@ -116,7 +116,7 @@ def _column_name(column: int, names: list[str] | None) -> str:
 
 def _check_width(block: Block, index: int, n_features: int) -> None:
     if block.shape[1] != n_features:
-        raise ValueError(
+        raise UnusableData(
             f"block {index} has {block.shape[1]} columns, but block 0 has {n_features}: all blocks "
             "must have the same columns."
         )
@@ -128,10 +128,10 @@ def _check_width(block: Block, index: int, n_features: int) -> None:
 def _as_block(block: Any, where: str) -> Block:
     """A block as a two-dimensional array of float32 or float64, without a copy if it is one."""
     if hasattr(block, "toarray") and hasattr(block, "nnz"):
-        raise ValueError(f"{where} is sparse: blocks of dense rows are needed.")
+        raise UnusableData(f"{where} is sparse: blocks of dense rows are needed.")
     values = np.asarray(block)
     if values.ndim != 2:
-        raise ValueError(
+        raise UnusableData(
             f"{where} has {values.ndim} dimension{'s' * (values.ndim != 1)}, but must have two: "
             "rows are samples, columns are features."
         )
@@ -145,7 +145,7 @@ def _from_objects(values: Numbers, where: str, names: list[str] | None) -> Block
     result = np.empty(values.shape)
     for j, column in enumerate(values.T):
         if column.dtype.kind != "O" or not all(_is_real(item) for item in column):
-            raise ValueError(
+            raise UnusableData(
                 f"{where}, column {_column_name(j, names)}: {_sample(column)} is not a number. "
                 "Remove the column or turn it into numbers first."
             )
@@ -360,7 +360,7 @@ def _open_iterable(X: Iterable[Any]) -> Source:
         if is_rereadable:
             return _checked_blocks(X, p, names)
         if not pending:
-            raise ValueError(
+            raise UnusableData(
                 f"the {type(X).__name__} has been read and cannot be read again: give a list, an "
                 "array or a file."
             )

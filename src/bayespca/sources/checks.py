@@ -34,18 +34,21 @@ def block_of(chunk: Any, expected: Expected, i: int, length: int | None) -> Bloc
     if values.ndim != 2 or values.shape[1] != p:
         raise UnusableData(
             f"block {i} of the Dask array (counting from 0) has shape {values.shape}, but {p} "
-            "columns were announced: look at what makes this chunk."
+            "columns were announced: look at what makes this chunk.",
+            block=i,
         )
     if values.dtype != expected.stored:
         raise UnusableData(
             f"block {i} of the Dask array (counting from 0) is of type {values.dtype}, but "
             f"{expected.stored} was announced: convert the array with astype, or give the right "
-            "dtype or meta where it is made."
+            "dtype or meta where it is made.",
+            block=i,
         )
     if length is not None and len(values) != length:
         raise UnusableData(
             f"block {i} of the Dask array (counting from 0) has {len(values)} rows, but "
-            f"{length} were announced: look at what makes this chunk."
+            f"{length} were announced: look at what makes this chunk.",
+            block=i,
         )
     return values.astype(expected.dtype, copy=False)
 
@@ -55,15 +58,17 @@ def _block_of_table(chunk: Any, expected: Expected, i: int) -> Block:
     if names != list(expected.names or ()):
         odd = sorted(set(names) ^ set(expected.names or ()))
         which = f"the columns {odd[:3]} differ" if odd else "their order differs"
-        raise ValueError(
+        raise UnusableData(
             f"partition {i} of the Dask DataFrame (counting from 0) has {len(names)} columns that "
-            f"are not those announced ({which}): look at what makes this partition."
+            f"are not those announced ({which}): look at what makes this partition.",
+            block=i,
         )
     for name, dtype in zip(names, chunk.dtypes, strict=True):
         if not is_number(dtype):
-            raise ValueError(
+            raise UnusableData(
                 f"partition {i} of the Dask DataFrame (counting from 0) has values of type {dtype} "
-                f"in column {name!r}, which are not numbers: look at what makes this partition."
+                f"in column {name!r}, which are not numbers: look at what makes this partition.",
+                block=i,
             )
     values = chunk.to_numpy(dtype=expected.dtype, na_value=np.nan)
     return np.asarray(values)

@@ -13,6 +13,8 @@ from bayespca.arrays.places import taken
 from bayespca.arrays.types import Array
 from bayespca.spectrum.records import Status
 
+from .errors import UnusableData
+
 Counts = NDArray[np.int64]
 
 # Places that a sentence names.
@@ -106,7 +108,7 @@ def little_known(empty_rows: Few, in_columns: NDArray[Any], n: int) -> Status:
 def check_any_value(count: float, cells: int) -> None:
     """Raise where all cells are holes."""
     if not count:
-        raise ValueError(f"Input X has no value at all: its {cells} cells are NaN.")
+        raise UnusableData(f"Input X has no value at all: its {cells} cells are NaN.")
 
 
 def seen(X: Array) -> Seen:

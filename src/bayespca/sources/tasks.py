@@ -14,6 +14,7 @@ from bayespca.arrays.types import Numbers
 
 from .checks import Expected, block_of
 from .cluster import dask_module
+from .errors import UnusableData
 from .records import Delayed, Partitions
 
 # Results that are merged by one task: few enough for a worker's memory.
@@ -49,7 +50,7 @@ def reduced(
 ) -> Delayed:
     """The parts merged two by two, in a tree of tasks that take `fan_in` of them each."""
     if not parts:
-        raise ValueError("there is nothing to merge: the Dask collection has no blocks.")
+        raise UnusableData("there is nothing to merge: the Dask collection has no blocks.")
     task, level = Merge(merge), list(parts)
     while len(level) > 1:
         groups = [level[i : i + fan_in] for i in range(0, len(level), fan_in)]

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from bayespca.arrays.namespaces import is_sparse, to_numpy
+from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.engines import map_reduce
-from bayespca.sources.records import Partitions
+from bayespca.sources.data import Where, where_of
 from bayespca.spectrum.records import samples
 
 
@@ -45,12 +45,14 @@ class FeatureMoments:
 
 def feature_moments(X: Any, *, center: bool) -> FeatureMoments:
     """Moments of an array, a sparse matrix or partitions of a Dask collection."""
-    if isinstance(X, Partitions):
+    where = where_of(X)
+    if where is Where.PARTITIONS:
         gram, mean, n = map_reduce.scatter(X, center=center)
         squares, like = np.diag(gram).copy(), np.empty(0, X.dtype)
         return FeatureMoments(squares, gram, None, samples(n, center), mean, n, "dask", like)
-    like = np.empty(0, X.dtype) if is_sparse(X) else X
-    values = np.asarray(X.toarray() if is_sparse(X) else to_numpy(X), dtype=np.float64)
+    dense = X.toarray() if where is Where.SPARSE else X
+    like = np.empty(0, X.dtype) if where is Where.SPARSE else X
+    values = np.asarray(to_numpy(dense), dtype=np.float64)
     n, p = values.shape
     mean = values.mean(axis=0) if center else np.zeros(p)
     rows, M = values - mean, samples(n, center)

@@ -22,7 +22,7 @@ from bayespca.lowrank.holes import Holes, IncompleteRows
 from bayespca.lowrank.holes_posterior import HolesPosterior, latent_variance_of_scores
 from bayespca.lowrank.records import PCAFit, PCAPosterior, spectrum_as_if_complete
 from bayespca.sources.cluster import watched
-from bayespca.sources.records import Partitions
+from bayespca.sources.data import Where, where_of
 from bayespca.spectrum.families import MAP, PB_A, PB_B, VB
 from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.priors import GivenPrior, Prior
@@ -76,7 +76,7 @@ def holes_table(X: Array, *, center: bool, scale: bool) -> HolesTable:
     Rows and columns without any value take no part: the former have the prior's scores, the latter
     loadings of 0 and no mean.
     """
-    read = table_on_workers if isinstance(X, Partitions) else table_in_memory
+    read = table_on_workers if where_of(X) is Where.PARTITIONS else table_in_memory
     return read(X, center=center, scale=scale)
 
 

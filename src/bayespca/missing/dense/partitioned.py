@@ -27,6 +27,8 @@ from bayespca.lowrank.holes import (
 )
 from bayespca.lowrank.observing import counts_and_totals, new_rows, units
 from bayespca.sources.cluster import computed, kept
+from bayespca.sources.constant import extremes, is_constant
+from bayespca.sources.errors import UnusableData
 from bayespca.sources.records import Partitions
 from bayespca.sources.seen import Few, check_any_value, few, little_known
 from bayespca.sources.sums import added, total_over
@@ -91,7 +93,9 @@ def table_on_workers(X: Partitions, *, center: bool, scale: bool) -> HolesTable:
     location = totals / counts if center else np.zeros(counts.size)
     # Differences are rounded in the order of the numbers: the largest is that of an extreme one.
     largest = np.maximum(np.abs(low - location), np.abs(high - location))
-    constant = (low == high) & (largest <= sum(look.known) * EPS * np.abs(location))
+    constant = is_constant(low, high, center=True) & (
+        largest <= sum(look.known) * EPS * np.abs(location)
+    )
     varying = np.where(constant, 0.0, 1.0)
     size = float((largest * varying).max()) or 1.0
     scaling = (live, location, varying)
@@ -134,14 +138,15 @@ class _Look(NamedTuple):
 def _look(X: NDArray[Any]) -> _Look:
     is_empty = np.asarray(np.isnan(X).all(axis=1))
     counts, totals = counts_and_totals(X)
+    low, high = extremes(X)
     return _Look(
         n_rows=len(X),
         known=[len(X) - int(is_empty.sum())],
         empty=few(is_empty),
         counts=counts,
         totals=totals,
-        low=np.fmin.reduce(X, axis=0, initial=np.inf, dtype=np.float64),
-        high=np.fmax.reduce(X, axis=0, initial=-np.inf, dtype=np.float64),
+        low=low,
+        high=high,
     )
 
 
@@ -162,9 +167,10 @@ def _check_finite(look: _Look, X: Partitions) -> None:
     if wrong.size and np.isinf([look.low[wrong[0]], look.high[wrong[0]]]).any():
         j = int(wrong[0])
         name = f"{j} (counting from 0)" if X.names is None else repr(X.names[j])
-        raise ValueError(
+        raise UnusableData(
             f"Input X contains infinity, first in column {name}: remove or fill what is not a "
-            "finite number."
+            "finite number.",
+            column=j,
         )
 
 
