@@ -7,11 +7,12 @@ import os
 import textwrap
 from collections.abc import Callable, Mapping
 from operator import attrgetter
-from typing import Any, ClassVar, Generic, TypeVar, get_origin
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast, get_origin
 
 from sklearn.base import BaseEstimator
 
 from bayespca.arrays.types import Names
+from bayespca.inference.result import Fit, extended
 from bayespca.io.kinds import bound_in
 from bayespca.sources.data import Features
 
@@ -110,12 +111,20 @@ class Estimator(BaseEstimator, Generic[F]):
         if known.__module__ == cls.__module__:
             ESTIMATORS[cls.__name__] = cls
 
-    def _keep(self, fit: F, features: Features | None = None) -> None:
+    def _keep(self, fit: F | Fit[Any], features: Features | None = None) -> Self:
         """Replace the last fit and all that belongs to it, when nothing can fail any more."""
         for name in kept_by(type(self)):
             self.__dict__.pop(name, None)
         told = {} if features is None else _input.attributes_of(features)
-        self.__dict__.update(told, fit_=fit)
+        record = (
+            fit if isinstance(fit, self._record) else extended(cast(Fit[Any], fit), self._record)
+        )
+        self.__dict__.update(told, fit_=record)
+        return self
+
+    def _reads_holes(self) -> bool:
+        """Whether NaN in rows are holes, rather than mistakes."""
+        return False
 
     def _check_kept(self) -> None:
         """Raise ValueError unless the record and what is beside it belong together."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array
+from sklearn.utils import get_tags
 from sklearn.utils.validation import _get_feature_names, check_array, validate_data
 
 from bayespca import io
@@ -37,6 +38,7 @@ def read(
     dense: bool = False,
     dask: bool = False,
     twice: bool = False,
+    complete: bool = False,
 ) -> Data:
     """X for a fit: an array, a sparse matrix, or what is read in blocks.
 
@@ -50,7 +52,16 @@ def read(
         Whether it can leave Dask collections to their workers.
     twice
         Whether it reads the rows twice, which an iterator does not allow.
+    complete
+        Whether holes are mistakes, to be answered with the place of the first one.
     """
+    data = _read(estimator, X, in_memory=in_memory, dense=dense, dask=dask, twice=twice)
+    if complete:
+        check_complete(data)
+    return data
+
+
+def _read(estimator: Any, X: Any, *, in_memory: bool, dense: bool, dask: bool, twice: bool) -> Data:
     if dask and estimator.engine == "dask" and _is_path(X):
         file, X = of_files(X)
         _warn_about_columns(columns_told(file.layout))
@@ -68,7 +79,7 @@ def read(
     values, features = checked(
         estimator,
         X,
-        accept_sparse="csr",
+        accept_sparse="csr" if get_tags(estimator).input_tags.sparse else False,
         dtype=FLOATS,
         ensure_all_finite=False,
         ensure_min_samples=1,

@@ -299,9 +299,6 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator[read
             X = to_numpy(X)
         return _input.read_new(self, X, method)
 
-    def _reads_holes(self) -> bool:
-        return False
-
     def _double(self, name: str) -> Any:
         return getattr(self, name).astype(np.float64)
 

@@ -34,7 +34,13 @@ class Move(Generic[S]):
 
 
 class Model(ABC, Generic[D, S, P]):
-    """A model of data D with states S, which ends in a posterior P."""
+    """A model of data D with states S, which ends in a posterior P.
+
+    Its `repr` tells it from others, as that of a dataclass does: checkpoints are marked by it.
+    """
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
 
     # --- what every model says -----------------------------------------------------------------
 
@@ -66,8 +72,11 @@ class Model(ABC, Generic[D, S, P]):
         return self, data
 
     def digests(self, data: D) -> Sequence[Any]:
-        """Arrays and texts that differ where data do: they tell checkpoints of two fits apart."""
-        return [repr(data)]
+        """Arrays and texts that differ where data do: they tell checkpoints of two fits apart.
+
+        By default the fields of the record that the data are.
+        """
+        return list(vars(data).values())
 
     def moves(self, data: D) -> Sequence[Move[S]]:
         """What the search over ranks tries once the iteration has settled."""
