@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -193,7 +194,8 @@ def test_density_in_units_of_noise(per_feature):
 def test_truncated_spectra_are_refused(model):
     whole = model.spectrum_
     cut = copy.copy(model)
-    cut.spectrum_ = Spectrum(whole.singular_values[:5], whole.shape, whole.sum_of_squares)
+    some = Spectrum(whole.singular_values[:5], whole.shape, whole.sum_of_squares)
+    cut.fit_ = replace(model.fit_, spectrum=some)
     with pytest.raises(ValueError, match=r"the 5 largest of 12 singular .* fit with engine='gram'"):
         SpectrumDensityDisplay.from_estimator(cut)
     scree = ScreeDisplay.from_estimator(cut)

@@ -161,11 +161,11 @@ def test_model_files(tmp_path, options):
 @pytest.mark.parametrize(
     ("name", "change", "match"),
     [
-        ("posterior_.weights", lambda a: -a, "no probabilities"),
-        ("posterior_.weights", lambda a: a[1:], "different sizes"),
-        ("means_", lambda a: a + 1, "no probabilities"),
-        ("means_", lambda a: a * np.nan, "no probabilities"),
-        ("means_std_", lambda a: a[:, 1:], "different sizes"),
+        ("fit_.posterior.weights", lambda a: -a, "no probabilities"),
+        ("fit_.posterior.weights", lambda a: a[1:], "different sizes"),
+        ("fit_.posterior.means", lambda a: a + 1, "no probabilities"),
+        ("fit_.posterior.means", lambda a: a * np.nan, "no probabilities"),
+        ("fit_.posterior.means_std", lambda a: a[:, 1:], "different sizes"),
     ],
 )
 def test_files_that_lie(tmp_path, name, change, match):

@@ -191,11 +191,12 @@ def test_model_files(tmp_path, n_components):
 @pytest.mark.parametrize(
     ("name", "change", "match"),
     [
-        ("posterior_.b", lambda a: a[:, 1:], "different sizes"),
-        ("posterior_.b_cov", lambda a: -a, "covariances of a BinaryPosterior are none"),
-        ("posterior_.b_cov", lambda a: a * np.nan, "not finite"),
-        ("posterior_.prior", lambda a: -a, "not positive"),
-        ("mean_", lambda a: a[1:], "not of the sizes"),
+        ("fit_.posterior.b", lambda a: a[:, 1:], "different sizes"),
+        ("fit_.posterior.b_cov", lambda a: -a, "covariances of a BinaryPosterior are none"),
+        ("fit_.posterior.b_cov", lambda a: a * np.nan, "not finite"),
+        ("fit_.posterior.prior", lambda a: -a, "not positive"),
+        ("fit_.posterior.components", lambda a: a[:, 1:], "different sizes"),
+        ("fit_.rank_posterior", lambda a: a[:0], "no place among its ranks"),
     ],
 )
 def test_files_that_lie(tmp_path, model, name, change, match):

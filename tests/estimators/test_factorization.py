@@ -586,6 +586,7 @@ def without_first_user(posterior):
         ("posterior", without_first_user, "45 users with 2 components"),
         ("items", lambda items: items[1:], "29 items with 2 components"),
         ("bounds", lambda bounds: (5.0, 1.0), "bounds are not in order"),
+        ("bounds", lambda bounds: 5.0, "bounds of a FactorizationFit is not a tuple of a number"),
         ("posterior", lambda record: replace(record, unit=0.0), "unit or the noise variance"),
     ],
 )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import doctest
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -324,8 +325,9 @@ def test_files_that_do_not_agree(fitted, tmp_path):
     model, _, _ = fitted
     broken = clone(model)
     vars(broken).update(vars(model))
-    broken.means_ = model.means_[1:]
-    with pytest.raises(ValueError, match="not of the sizes that 3 clusters in 10 features"):
+    posterior = replace(model.posterior_, weights=model.weights_[1:])
+    broken.fit_ = replace(model.fit_, posterior=posterior)
+    with pytest.raises(ValueError, match="clusters of a MixturePosterior are of different sizes"):
         broken.save(tmp_path / "model.bayespca")
     assert ESTIMATORS["PCAMixture"] is PCAMixture
 
