@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .version import __version__ as __version__
+
 if TYPE_CHECKING:
     from bayespca.estimators import (
         BayesianPCA,
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
     )
 
     from . import displays, report, spectrum
-
-__version__ = "0.1.0"
 
 __all__ = [
     "BayesianPCA",

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bayespca import __version__
+from bayespca.version import __version__
 
 from . import options as o
 from .failures import SETTING, in_one_sentence

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from bayespca import __version__
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.estimators.functions import RankReport, rank_report, rank_rules
 from bayespca.estimators.pca import BayesianPCA
@@ -20,6 +19,7 @@ from bayespca.estimators.summary import summarize
 from bayespca.estimators.wording import feature_names
 from bayespca.io.records import How, Table
 from bayespca.io.tables import writable_ending, write_table
+from bayespca.version import __version__
 
 from . import screen
 from .cluster import Cluster
@@ -166,7 +166,7 @@ def _write_report(
     label: str | None,
     start: float,
 ) -> None:
-    from bayespca import report
+    from bayespca.report import page
 
     scores, std, ids, chosen = _drawn(given, model)
     details = {"file": given.file.path.name}
@@ -175,7 +175,7 @@ def _write_report(
     details["seed"] = str(model.random_state)
     details["command"] = "bayespca " + " ".join(sys.argv[1:])
     details["time"] = f"{time.perf_counter() - start:.1f} s"
-    report.write(
+    page.write(
         path,
         model,
         scores=scores,

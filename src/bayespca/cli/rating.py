@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca import __version__
 from bayespca.estimators.factorization import MatrixFactorization
 from bayespca.io.ratings_files import RatingColumns, read_pairs, read_ratings
 from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
+from bayespca.version import __version__
 
 from . import fitting, screen
 from .progress import progress

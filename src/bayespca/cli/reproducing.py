@@ -12,8 +12,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import bayespca
-
 from . import screen
 
 PACKAGE = "bayespca_experiments"
@@ -24,7 +22,7 @@ def experiments() -> ModuleType:
     """The package of programs, under a name of its own."""
     if PACKAGE in sys.modules:
         return sys.modules[PACKAGE]
-    root = Path(bayespca.__file__).parent
+    root = Path(__file__).parents[1]
     places = (root.parents[1] / "experiments", root / "experiments")
     folder = next((place for place in places if (place / "__init__.py").is_file()), None)
     if folder is None:

@@ -9,7 +9,6 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-import bayespca
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.estimators.functions import RankReport
 from bayespca.estimators.summary import Summary, summarize
@@ -22,6 +21,7 @@ from bayespca.estimators.wording import (
     significant,
 )
 from bayespca.io.writing import replacing
+from bayespca.version import __version__
 
 from . import figures, loadings, sentences
 from .embedding import needed, packed_plotly, to_json
@@ -110,7 +110,7 @@ def render(
         points_sentence=_points_sentence(points, scores, summary),
         rules=_rules(ranks, summary),
         agreement=sentences.agreement(ranks) if ranks else "",
-        facts=sentences.computed(model, summary, bayespca.__version__, details),
+        facts=sentences.computed(model, summary, __version__, details),
         style=_asset("style.css"),
         script=_asset("page.js"),
         data=to_json(data),
