@@ -79,7 +79,7 @@ def fit(
     """Find how many components are in DATA, and what they are."""
     with in_one_sentence(as_json=json):
         from . import fitting as work
-        from .cluster import Cluster
+        from .cluster import DaskCluster
 
         outputs = work.Outputs(report, scores, loadings, model)
         work.fit(
@@ -89,7 +89,7 @@ def fit(
             outputs,
             label=label,
             stream=stream,
-            cluster=Cluster(dask, workers),
+            cluster=DaskCluster(dask, workers),
             as_json=json,
         )
 

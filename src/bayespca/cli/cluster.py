@@ -27,7 +27,7 @@ PATIENCE = 10
 
 
 @dataclass(frozen=True)
-class Cluster:
+class DaskCluster:
     """Where to compute: a scheduler's address, processes of this machine, or here if neither."""
 
     address: str | None = None

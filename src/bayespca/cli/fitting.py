@@ -22,7 +22,7 @@ from bayespca.io.tables import writable_ending, write_table
 from bayespca.version import __version__
 
 from . import screen
-from .cluster import Cluster
+from .cluster import DaskCluster
 from .inputs import Input, labels_of, open_input
 
 # Points of the scores that a report draws, and features named for each component.
@@ -62,7 +62,7 @@ def fit(
     *,
     label: str | None = None,
     stream: bool | None = None,
-    cluster: Cluster | None = None,
+    cluster: DaskCluster | None = None,
     as_json: bool = False,
 ) -> None:
     """Fit a file and tell what was found."""
@@ -70,7 +70,7 @@ def fit(
     outputs.check()
     if label is not None and outputs.report is None:
         raise ValueError("--label colours the samples in a report: give --report, too.")
-    with (cluster or Cluster()).opened(data, how, stream=stream) as given:
+    with (cluster or DaskCluster()).opened(data, how, stream=stream) as given:
         labels = None if label is None else _labels(given, label)
         given.apply("fitting", model.fit)
         written = write_outputs(given, model, outputs, labels=labels, label=label, start=start)

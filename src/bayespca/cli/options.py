@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 READING, MODEL, OUTPUT = "Reading data", "The model", "Output"
 
 
-class Method(StrEnum):
+class PCAMethod(StrEnum):
     """`bayespca.spectrum.METHODS`, which would take a second to import."""
 
     evb = "evb"
@@ -200,7 +200,9 @@ class Reading:
 class Fitting:
     """What to fit; as the parameters of `BayesianPCA`."""
 
-    method: Annotated[Method, _option(panel=MODEL, help="How the rank is found.")] = Method.evb
+    method: Annotated[PCAMethod, _option(panel=MODEL, help="How the rank is found.")] = (
+        PCAMethod.evb
+    )
     scale: Annotated[
         bool,
         _option(

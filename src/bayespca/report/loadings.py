@@ -57,7 +57,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
+class LoadingsTable:
     """The table of loadings, and how much of everything it shows."""
 
     rows: list[Row]
@@ -138,7 +138,7 @@ def bars(model: Any, names: Sequence[str]) -> list[dict[str, Any]]:
     return found
 
 
-def table(model: Any, names: Sequence[str]) -> Table | None:
+def table(model: Any, names: Sequence[str]) -> LoadingsTable | None:
     """Loadings of all features, or of those that weigh most in the components shown."""
     W, std = to_numpy(model.components_), to_numpy(model.components_std_)
     k, p = W.shape
@@ -162,7 +162,7 @@ def table(model: Any, names: Sequence[str]) -> Table | None:
         )
         for j in features.tolist()
     ]
-    return Table(rows, list(range(1, W.shape[0] + 1)), p, k)
+    return LoadingsTable(rows, list(range(1, W.shape[0] + 1)), p, k)
 
 
 def _largest(values: Any, count: int) -> Any:
