@@ -248,6 +248,30 @@ def test_noise_variance_given_and_0db():
     assert zero_db.noise_variance_ == pytest.approx((centred**2).sum() / (2 * 30 * 119))
 
 
+@pytest.mark.parametrize("center", [True, False])
+def test_0db_counts_columns_that_do_not_vary(center):
+    X = np.insert(fitted()[0].X, [0, 7, 30], 0.0, axis=1)
+    centred = X - X.mean(0) * center
+    model = BayesianPCA(center=center, noise_variance="0db").fit(X)
+    wanted = (centred**2).sum() / (2 * 33 * (119 if center else 120))
+    assert model.noise_variance_ == pytest.approx(wanted)
+    in_blocks = BayesianPCA(center=center, noise_variance="0db")
+    for block in (X[:50], X[50:]):
+        in_blocks.partial_fit(block)
+    assert in_blocks.noise_variance_ == pytest.approx(wanted)
+    X[3, 5] = np.nan
+    holes = BayesianPCA(center=center, noise_variance="0db").fit(X)
+    assert holes.noise_variance_ == pytest.approx(wanted, rel=0.01)
+
+
+def test_optical_digits_at_0db(load_data):
+    """aistats2014 Table 1 has 10, 10 and 6 for EVB, EPB and EMAP of the raw data."""
+    X = load_data("optdigits")["X"].astype(float)
+    methods = ("evb", "epb", "emap")
+    found = [BayesianPCA(m, center=False, noise_variance="0db").fit(X) for m in methods]
+    assert [model.n_components_ for model in found] == [10, 10, 6]
+
+
 class TestPerFeature:
     rng = np.random.default_rng(0)
     psi = np.geomspace(0.05, 20, 25)

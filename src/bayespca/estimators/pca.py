@@ -202,7 +202,8 @@ class BayesianPCA(PosteriorReader[PCAFit]):
         if data.holes:
             return self._fitted_with_holes(data, form, looping)
         try:
-            return self._fitted_complete(data.values, form, looping)
+            counted = replace(form, n_features=data.features.count)
+            return self._fitted_complete(data.values, counted, looping)
         except IncompleteData:
             if data.where is not Where.PARTITIONS:
                 raise
@@ -241,7 +242,7 @@ class BayesianPCA(PosteriorReader[PCAFit]):
         form = self._form()
         seen = getattr(self, "_seen", None)
         data = _input.read_block(self, X, first=seen is None)
-        block = data.values
+        block, form = data.values, replace(form, n_features=data.features.count)
         # Blocks are not seen again, so their products are as precise as they can be.
         fresh = moments.start(block.shape[1], block.dtype, precision=np.dtype(np.float64))
         seen = moments.add(seen or fresh, block)

@@ -9,6 +9,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from .methods import EVB, Method
+from .noise import zero_db
 from .records import Solution, Spectrum
 from .solving import solve
 
@@ -21,13 +22,15 @@ class ClosedForm:
     """The closed form of a method; names and meanings as in `BayesianPCA`.
 
     It is a plan for engines. The last answer is kept: an engine and then the fit ask about the same
-    spectrum.
+    spectrum. `n_features` are all columns of the data: a spectrum knows only those that vary, but
+    noise at 0 dB is half the mean square of all of them.
     """
 
     method: Method = EVB
     n_components: int | None = None
     noise_variance: float | str = "auto"
     prior_variance: float | None = None
+    n_features: int | None = None
 
     def __call__(self, spectrum: Spectrum, *, other_ranks: bool = True) -> Solution:
         """Solve a spectrum, without the free energies of other ranks if they are not wanted."""
@@ -48,13 +51,19 @@ class ClosedForm:
             return solve(
                 spectrum,
                 self.method.name,
-                noise_variance=self.noise_variance,
+                noise_variance=self._noise(spectrum),
                 prior_variance=self.prior_variance,
                 max_rank=None if cap is None else min(cap, spectrum.full_rank),
                 other_ranks=other_ranks,
             )
 
         return solved
+
+    def _noise(self, spectrum: Spectrum) -> float | str:
+        if self.noise_variance != "0db" or self.n_features is None or not spectrum.sum_of_squares:
+            return self.noise_variance
+        share = spectrum.shape[0] / self.n_features
+        return zero_db(spectrum) * share * spectrum.scale * spectrum.scale
 
     @property
     def n_needed(self) -> int:

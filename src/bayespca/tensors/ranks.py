@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from dataclasses import dataclass, replace
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.engines.decomposing import decompose
+from bayespca.spectrum.forms import ClosedForm
+from bayespca.spectrum.methods import METHODS
 from bayespca.spectrum.records import Solution, Spectrum
-from bayespca.spectrum.solving import solve
 
 from .modes import unfolded
 
@@ -36,12 +35,13 @@ def unfoldings(
 
     With the vectors of `spare` components more than it keeps, or of as many as are `needed`.
     """
-    plan = partial(solve, method=method, noise_variance=noise_variance)
+    form = ClosedForm(METHODS[method], noise_variance=noise_variance)
     counts = needed or (None,) * T.ndim
-    return tuple(_unfolding(unfolded(T, n), plan, spare, count) for n, count in enumerate(counts))
+    return tuple(_unfolding(unfolded(T, n), form, spare, count) for n, count in enumerate(counts))
 
 
-def _unfolding(X: Array, plan: Any, spare: int, needed: int | None) -> Unfolding:
+def _unfolding(X: Array, form: ClosedForm, spare: int, needed: int | None) -> Unfolding:
+    plan = replace(form, n_features=int(X.shape[0]))
     # The places along the mode are the columns: the vectors that an engine has at hand.
     found = decompose(X.T, plan=plan, center=False, n_needed=needed or spare, random_state=0)
     solution = plan(found.spectrum)
