@@ -85,7 +85,7 @@ class DistantHoles(Shares):
 
 def table_on_workers(X: Partitions, *, center: bool, scale: bool) -> HolesTable:
     """Sort out a collection with NaN, as `lowrank.observing` does a matrix."""
-    look: _Look = computed(reduced(mapped(X, _look), _followed))[0]
+    look: _ColumnLook = computed(reduced(mapped(X, _look), _followed))[0]
     n, live = look.n_rows, look.counts > 0
     check_any_value(look.counts.sum(), n * X.n_features)
     _check_finite(look, X)
@@ -121,7 +121,7 @@ def table_on_workers(X: Partitions, *, center: bool, scale: bool) -> HolesTable:
 # --- what columns hold -------------------------------------------------------------------------
 
 
-class _Look(NamedTuple):
+class _ColumnLook(NamedTuple):
     """Of some blocks: rows, and in each block those with values; rows without; of each column how
     many values, their sum, the smallest and the largest.
     """
@@ -135,11 +135,11 @@ class _Look(NamedTuple):
     high: FloatArray
 
 
-def _look(X: NDArray[Any]) -> _Look:
+def _look(X: NDArray[Any]) -> _ColumnLook:
     is_empty = np.asarray(np.isnan(X).all(axis=1))
     counts, totals = counts_and_totals(X)
     low, high = extremes(X)
-    return _Look(
+    return _ColumnLook(
         n_rows=len(X),
         known=[len(X) - int(is_empty.sum())],
         empty=few(is_empty),
@@ -150,8 +150,8 @@ def _look(X: NDArray[Any]) -> _Look:
     )
 
 
-def _followed(first: _Look, second: _Look) -> _Look:
-    return _Look(
+def _followed(first: _ColumnLook, second: _ColumnLook) -> _ColumnLook:
+    return _ColumnLook(
         n_rows=first.n_rows + second.n_rows,
         known=first.known + second.known,
         empty=first.empty.followed_by(second.empty, first.n_rows),
@@ -162,7 +162,7 @@ def _followed(first: _Look, second: _Look) -> _Look:
     )
 
 
-def _check_finite(look: _Look, X: Partitions) -> None:
+def _check_finite(look: _ColumnLook, X: Partitions) -> None:
     wrong = np.flatnonzero((look.counts > 0) & ~np.isfinite(look.high - look.low))
     if wrong.size and np.isinf([look.low[wrong[0]], look.high[wrong[0]]]).any():
         j = int(wrong[0])
