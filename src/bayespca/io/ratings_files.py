@@ -250,18 +250,27 @@ def _from_arrow(
     if not table.num_rows:
         raise ValueError(f"{path} holds no rows.")
     columns = [table.column(str(j)) for j in places]
-    for role, name, column in zip(roles, called, columns, strict=True):
-        first = _first_missing(column)
-        if first is not None:
-            raise ValueError(
-                f"{path}, line {_line(path, sample, first)}, column {name!r} has no {role}: fill "
-                "it in, or leave the line out."
-            )
+    first = _first_missing(columns)
+    if first is not None:
+        j, row = first
+        raise ValueError(
+            f"{path}, line {_line(path, sample, row)}, column {called[j]!r} has no {roles[j]}: "
+            "fill it in, or leave the line out."
+        )
     return _columns(columns, called)
 
 
-def _first_missing(column: Arrow) -> int | None:
-    """The first row without a value, or with an empty one."""
+def _first_missing(columns: Sequence[Arrow]) -> tuple[int, int] | None:
+    """The first column that has a row without a value, or with an empty one, and that row."""
+    for j, column in enumerate(columns):
+        row = _first_empty(column)
+        if row >= 0:
+            return j, row
+    return None
+
+
+def _first_empty(column: Arrow) -> int:
+    """The first row without a value, or with an empty one; −1 if there is none."""
     pc = need("pyarrow.compute", "reading ratings")
     pa = need("pyarrow", "reading ratings")
     missing = column.is_null()
@@ -269,8 +278,7 @@ def _first_missing(column: Arrow) -> int | None:
         missing = pc.or_(missing, pc.equal(column.fill_null(""), ""))
     if pa.types.is_floating(column.type):
         missing = pc.or_(missing, pc.is_nan(column.fill_null(0.0)))
-    first = pc.index(missing, True).as_py()
-    return None if first < 0 else int(first)
+    return int(pc.index(missing, True).as_py())
 
 
 def _line(path: Path, sample: TextSample, row: int) -> int:
@@ -301,13 +309,13 @@ def _read_arrow(
     if not table.num_rows:
         raise ValueError(f"{path} holds no rows.")
     found = [_decoded(table.column(name), pa) for name in called]
-    for role, name, column in zip(roles, called, found, strict=True):
-        first = _first_missing(column)
-        if first is not None:
-            raise ValueError(
-                f"{path}, row {first} (counting from 0), column {name!r} has no {role}: fill it "
-                "in, or leave the row out."
-            )
+    first = _first_missing(found)
+    if first is not None:
+        j, row = first
+        raise ValueError(
+            f"{path}, row {row} (counting from 0), column {called[j]!r} has no {roles[j]}: fill it "
+            "in, or leave the row out."
+        )
     if len(found) == 3 and not _is_number(found[2].type, pa.types):
         raise ValueError(
             f"{path}: the column of ratings, {called[2]!r}, holds {found[2].type}, not numbers: "
