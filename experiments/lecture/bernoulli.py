@@ -27,7 +27,7 @@ def binary(n: int, K: int, D: int, seed: int) -> tuple[np.ndarray, np.ndarray, n
     return (rng.uniform(size=(n, D)) < probabilities[labels]).astype(int), labels, probabilities
 
 
-def fitted(X: np.ndarray, K: int, method: str = "em", tol: float = 1e-6) -> BernoulliMixture:
+def fitted(X: np.ndarray, K: int, method: str = "ml", tol: float = 1e-6) -> BernoulliMixture:
     return BernoulliMixture(K, method=method, n_init=20, tol=tol, random_state=0).fit(X)
 
 
@@ -110,13 +110,13 @@ def _shares(X: np.ndarray, labels: np.ndarray, p: np.ndarray) -> list[float]:
     """Of EM, VB, and the best that there is: the true parameters."""
     K = len(p)
     truth = posterior(X, np.full(K, 1 / K), p).argmax(axis=1)
-    found = [fitted(X, K, method).predict(X) for method in ("em", "vb")]
+    found = [fitted(X, K, method).predict(X) for method in ("ml", "vb")]
     return [share_right(one, labels, K) for one in (*found, truth)]
 
 
 def _error(n: int, K: int, D: int) -> float:
     X, _, p = binary(n, K, D, seed=0)
-    means = BernoulliMixture(K, method="em", n_init=5, random_state=0).fit(X).means_
+    means = BernoulliMixture(K, method="ml", n_init=5, random_state=0).fit(X).means_
     return float(np.sqrt(np.mean((means[_order(means, p)] - p) ** 2)))
 
 

@@ -25,7 +25,7 @@ X, LABELS, MEANS = clusters()
 HOLES = np.where(np.random.default_rng(1).random(X.shape) < 0.2, np.nan, X)
 
 
-@pytest.mark.parametrize("method", ["em", "vb"])
+@pytest.mark.parametrize("method", ["ml", "vb"])
 @pytest.mark.parametrize("data", [X, HOLES], ids=["complete", "holes"])
 def test_clusters_are_found(method, data):
     model = BernoulliMixture(3, method=method, n_init=3, random_state=0).fit(data)
@@ -42,7 +42,7 @@ def test_clusters_are_found(method, data):
 
 
 def test_the_free_energy_of_em_is_the_likelihood():
-    model = BernoulliMixture(3, method="em", tol=1e-12, random_state=0).fit(HOLES)
+    model = BernoulliMixture(3, method="ml", tol=1e-12, random_state=0).fit(HOLES)
     assert model.free_energy_ == pytest.approx(-model.score_samples(HOLES).sum(), rel=1e-8)
     n_parameters = 3 * X.shape[1] + 2
     assert model.aic(HOLES) == pytest.approx(2 * model.free_energy_ + 2 * n_parameters, rel=1e-8)
@@ -60,7 +60,7 @@ def test_criteria_of_maximum_likelihood_are_for_em():
     assert not hasattr(model, "bic")
     with pytest.raises(AttributeError, match="no attribute 'aic'") as caught:
         model.aic(X)
-    assert "only method='em' finds" in str(caught.value.__cause__)
+    assert "only method='ml' finds" in str(caught.value.__cause__)
 
 
 def test_empty_clusters_go_away():
@@ -106,7 +106,7 @@ def test_rows_and_columns_without_values():
     data = HOLES.copy()
     data[7] = np.nan
     data[:, 2] = np.nan
-    for method in ("em", "vb"):
+    for method in ("ml", "vb"):
         model = BernoulliMixture(2, method=method, random_state=0).fit(data)
         assert model.means_[:, 2] == pytest.approx(0.5)
         assert model.predict_proba(data)[7] == pytest.approx(model.weights_)
@@ -136,9 +136,9 @@ def test_samples_are_of_the_model():
 
 
 def test_seeds_and_restarts():
-    one = BernoulliMixture(3, random_state=5, init_params="random").fit(X)
-    again = BernoulliMixture(3, random_state=5, init_params="random").fit(X)
-    more = BernoulliMixture(3, random_state=5, init_params="random", n_init=8).fit(X)
+    one = BernoulliMixture(3, random_state=5, init="random").fit(X)
+    again = BernoulliMixture(3, random_state=5, init="random").fit(X)
+    more = BernoulliMixture(3, random_state=5, init="random", n_init=8).fit(X)
     assert one.free_energy_ == again.free_energy_
     assert more.free_energy_ <= one.free_energy_
 
@@ -148,7 +148,7 @@ def test_an_early_end_is_told():
         BernoulliMixture(3, max_iter=2, random_state=0).fit(X)
 
 
-@pytest.mark.parametrize("options", [{}, {"method": "em"}, {"means_init": MEANS}])
+@pytest.mark.parametrize("options", [{}, {"method": "ml"}, {"means_init": MEANS}])
 def test_model_files(tmp_path, options):
     model = BernoulliMixture(3, random_state=0, **options).fit(HOLES)
     model.save(tmp_path / "model")
@@ -193,10 +193,10 @@ def with_cell(row, column, value):
         (np.full((4, 2), np.nan), {}, "no value at all: its 8 cells are NaN"),
         (X[:5], {"n_components": 6}, r"n_components=6 is more than .*n_samples=5\): give at most"),
         (X, {"n_components": 0}, "n_components must be a whole number of at least 1, got 0"),
-        (X, {"method": "gibbs"}, "method must be one of 'em', 'vb'"),
-        (X, {"init_params": "kmeans"}, "init_params must be one of"),
-        (X, {"method": "em", "ones_prior": 1.0}, "ones_prior is a prior, which method='em'"),
-        (X, {"zeros_prior": -1.0}, "zeros_prior must be None or a positive number"),
+        (X, {"method": "gibbs"}, "method must be one of 'vb', 'ml'"),
+        (X, {"init": "kmeans"}, "init must be one of"),
+        (X, {"method": "ml", "ones_prior": 1.0}, "ones_prior is a prior, which method='ml'"),
+        (X, {"zeros_prior": -1.0}, "zeros_prior must be 'auto' or a positive number"),
         (X, {"weights_init": [0.5, 0.6]}, "weights_init must be 2 positive numbers"),
         (X, {"means_init": MEANS}, r"means_init must be probabilities from 0 to 1 of shape \(2, 1"),
         (X, {"binarize": "half"}, "binarize must be None or a number"),

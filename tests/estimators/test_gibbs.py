@@ -174,14 +174,14 @@ def test_seeds_of_any_kind(seed):
 
 
 @pytest.mark.parametrize("shape", [(1, 4), (2, 4), (30, 1), (6, 20)])
-@pytest.mark.parametrize("n_components", [None, 0, 2, 50])
+@pytest.mark.parametrize("n_components", ["auto", 0, 2, 50])
 def test_small_shapes(shape, n_components):
     data = np.random.default_rng(0).normal(size=shape)
     found = GibbsPCA(n_components, n_draws=10, n_warmup=10, n_chains=2, random_state=0).fit(data)
     assert found.transform(data).shape == (shape[0], found.n_components_)
     assert np.isfinite(found.score(data))
     q = found.draws_.W.shape[-1]
-    assert q == (min(shape) - 1 if n_components is None else min(n_components, shape[1]))
+    assert q == (min(shape) - 1 if n_components == "auto" else min(n_components, shape[1]))
 
 
 def test_data_that_do_not_vary():
@@ -282,8 +282,8 @@ def test_a_prior_that_is_not_broad_is_told(data, match):
         ({"n_chains": 1.5}, "n_chains must be a whole number"),
         ({"n_warmup": -1}, "n_warmup must be"),
         ({"thin": True}, "thin must be"),
-        ({"n_components": -1}, "n_components must be a whole number of at least 0"),
-        ({"n_components": "auto"}, "n_components must be"),
+        ({"n_components": -1}, "n_components must be 'auto' or a whole number of at least 0"),
+        ({"n_components": "all"}, "n_components must be"),
         ({"b_tau": 0.0}, "b_tau must be a positive number"),
         ({"beta": "x"}, "beta must be a positive number"),
         ({"n_draws": 10**13}, "would need .* GB"),

@@ -62,7 +62,7 @@ def fitted():
 def test_one_cluster_is_bayesian_pca(shape, change, method):
     X = change(low_rank(*shape, 3, mean=2.0, random_state=0).X)
     rank = 3 if method == "ml" else "auto"
-    ours = PCAMixture(1, method, rank=rank).fit(X)
+    ours = PCAMixture(1, method, ranks=rank).fit(X)
     theirs = BayesianPCA(method, n_components=rank).fit(X)
     k = theirs.n_components_
     assert ours.ranks_.tolist() == [k]
@@ -135,10 +135,10 @@ def test_holes_hardly_change_what_is_found(fitted):
 
 def test_given_ranks_by_maximum_likelihood():
     X, y = simulated(3, separation=6.0)
-    model = PCAMixture(3, "ml", rank=2, random_state=0).fit(X)
+    model = PCAMixture(3, "ml", ranks=2, random_state=0).fit(X)
     assert model.ranks_.tolist() == [2, 2, 2]
     assert adjusted_rand_score(y, model.predict(X)) > 0.9
-    several = PCAMixture(3, "ml", rank=(1, 2, 5), n_init=8, random_state=0).fit(X)
+    several = PCAMixture(3, "ml", ranks=(1, 2, 5), n_init=8, random_state=0).fit(X)
     assert sorted(several.ranks_.tolist()) == [1, 2, 5]
     assert several.free_energy_ < model.free_energy_
 
@@ -299,7 +299,7 @@ def test_the_example_in_the_docstring():
     [
         PCAMixture(3, random_state=0),
         PCAMixture(2, noise="per-feature", random_state=0),
-        PCAMixture(2, "ml", rank=[1, 2], random_state=0),
+        PCAMixture(2, "ml", ranks=[1, 2], random_state=0),
     ],
 )
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -358,8 +358,8 @@ ODD = {
         PCAMixture(max_components=4),
         PCAMixture(4),
         PCAMixture(4, noise="per-feature"),
-        PCAMixture(3, "ml", rank=2),
-        PCAMixture(8, "ml", rank=4, init="k-means"),
+        PCAMixture(3, "ml", ranks=2),
+        PCAMixture(8, "ml", ranks=4, init="k-means"),
     ],
     ids=["auto", "evb", "per-feature", "ml", "ml, full rank"],
 )
@@ -393,15 +393,18 @@ def test_rows_without_values_have_the_weights(fitted):
         ({"max_components": 2.5}, "max_components must be a whole number of at least 1"),
         ({"method": "vb"}, "method must be one of 'evb', 'ml'; got 'vb'"),
         ({"method": "ml"}, "method='ml' needs the rank of the clusters"),
-        ({"rank": -1}, "rank must be 'auto', a whole number of at least 0"),
-        ({"rank": (1, 2), "n_components": 3}, "rank has 2 entries.*n_components is 3"),
-        ({"rank": (1, 2)}, "rank has 2 entries.*n_components is 'auto'"),
+        ({"ranks": -1}, "ranks must be 'auto', a whole number of at least 0"),
+        ({"ranks": (1, 2), "n_components": 3}, "ranks has 2 entries.*n_components is 3"),
+        ({"ranks": (1, 2)}, "ranks has 2 entries.*n_components is 'auto'"),
         ({"noise": "none"}, "noise must be one of"),
         ({"init": "random"}, "init must be one of"),
-        ({"weight_concentration": 0}, "weight_concentration must be None or a positive number"),
         (
-            {"method": "ml", "rank": 1, "weight_concentration": 1.0},
-            "weight_concentration is a prior of the weights",
+            {"weight_concentration_prior": 0},
+            "weight_concentration_prior must be 'auto' or a positive number",
+        ),
+        (
+            {"method": "ml", "ranks": 1, "weight_concentration_prior": 1.0},
+            "weight_concentration_prior is a prior of the weights",
         ),
         ({"max_iter": 0}, "max_iter must be a whole number of at least 1"),
         ({"n_init": 0}, "n_init must be a whole number of at least 1"),

@@ -32,7 +32,7 @@ def test_gaussian_mixtures_of_scikit_learn(kind):
     assert not hasattr(model, "means_")
 
 
-@pytest.mark.parametrize("method", ["em", "vb"])
+@pytest.mark.parametrize("method", ["ml", "vb"])
 def test_bernoulli_mixtures_with_holes(method):
     rng = np.random.default_rng(0)
     means = rng.beta(0.3, 0.3, size=(3, 20))

@@ -121,7 +121,7 @@ def test_an_early_stop_is_told():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"n_components": 13}, "n_components must be None or a whole number from 0 to 12"),
+        ({"n_components": 13}, "n_components must be 'auto' or a whole number from 0 to 12"),
         ({"n_components": 1.5}, "whole number"),
         ({"prior": "flat"}, "prior must be one of"),
         ({"beta": 0.0}, "beta must be a positive number"),
@@ -304,7 +304,7 @@ def test_rank_zero_and_no_columns_with_holes():
     rng = np.random.default_rng(0)
     noise = rng.normal(size=(100, 8))
     noise[rng.random(noise.shape) < 0.2] = np.nan
-    for n_components in (None, 0):
+    for n_components in ("auto", 0):
         model = VariationalPCA(n_components).fit(noise)
         assert model.n_components_ == 0
         assert model.transform(noise).shape == (100, 0)

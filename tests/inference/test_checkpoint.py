@@ -129,7 +129,7 @@ FITS = {
     "Bishop": (VariationalPCA(random_state=0), WHOLE),
     "clusters": (PCAMixture(3, init="k-means", n_init=2, random_state=0), HOLES),
     "clusters of ones": (BernoulliMixture(4, n_init=2, random_state=0), ONES),
-    "clusters of ones, EM": (BernoulliMixture(3, method="em", random_state=0), WHOLE > 0),
+    "clusters of ones, EM": (BernoulliMixture(3, method="ml", random_state=0), WHOLE > 0),
     "ones": (BinaryPCA(), ONES),
     "ones, several starts": (BinaryPCA(3, init="random", n_init=2, random_state=0), ONES),
 }

@@ -100,6 +100,11 @@ def _bounds(text: str) -> str:
     return text
 
 
+def _as_number(text: str, kind: type) -> Any:
+    """A number as such, a word as it is."""
+    return text if text in ("auto", "0db") else kind(text)
+
+
 def _one_character(text: str | None) -> str | None:
     named = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
     text = named.get(text, text) if text else text
@@ -239,11 +244,10 @@ class Fitting:
     def model(self) -> BayesianPCA:
         from bayespca.estimators.pca import BayesianPCA
 
-        cap, noise = self.n_components, self.noise_variance
         return BayesianPCA(
             self.method.value,
-            n_components=cap if cap == "auto" else int(cap),
-            noise_variance=noise if noise in ("auto", "0db") else float(noise),
+            n_components=_as_number(self.n_components, int),
+            noise_variance=_as_number(self.noise_variance, float),
             prior_variance=self.prior_variance,
             center=self.center,
             scale=self.scale,
@@ -297,11 +301,12 @@ class Factorizing:
     method: Annotated[
         RatingsMethod, _option(panel=MODEL, help="Both factors integrated out, one, or none.")
     ] = RatingsMethod.evb
-    components: Annotated[
+    n_components: Annotated[
         str,
         _option(
-            "--components",
             "--n-components",
+            # As it was called before.
+            "--components",
             panel=MODEL,
             callback=_whole_number_or_auto,
             help="The largest rank allowed, or auto.",
@@ -326,16 +331,15 @@ class Factorizing:
     def model(self) -> MatrixFactorization:
         from bayespca.estimators.factorization import MatrixFactorization
 
-        cap, noise = self.components, self.noise_variance
         bounds: Any = None if self.bounds == "none" else self.bounds
         if bounds is not None and bounds != "auto":
             low, high = map(float, bounds.split(","))
             bounds = low, high
         return MatrixFactorization(
             self.method.value,
-            n_components=cap if cap == "auto" else int(cap),
+            n_components=_as_number(self.n_components, int),
             biases=self.biases,
-            noise_variance=noise if noise == "auto" else float(noise),
+            noise_variance=_as_number(self.noise_variance, float),
             bounds=bounds,
             max_iter=self.max_iter,
             tol=self.tol,

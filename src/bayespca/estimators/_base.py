@@ -7,6 +7,7 @@ import os
 import textwrap
 from collections.abc import Callable, Mapping
 from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast, get_origin
 
 from sklearn.base import BaseEstimator
@@ -17,6 +18,8 @@ from bayespca.io.kinds import bound_in
 from bayespca.sources.data import Features
 
 from . import _input
+from ._options import Option, chosen, completed, parameters_section
+from ._renaming import in_new_words, renamed_in, taking_old_names
 
 F = TypeVar("F")
 RECORD: Any = F
@@ -93,6 +96,8 @@ class Estimator(BaseEstimator, Generic[F]):
     converged_ = Fitted("bool", "Whether the iteration settled; True where there is none.")
     n_iter_ = Fitted("int", "Number of steps; a closed form is one.")
 
+    # What the constructor takes; see `_options.table`.
+    options: ClassVar[Mapping[str, Option]] = {}
     # The class of `fit_`.
     _record: ClassVar[type]
 
@@ -105,11 +110,24 @@ class Estimator(BaseEstimator, Generic[F]):
         ):
             return
         cls._record = record
+        if renamed_in(cls):
+            cls.__init__ = taking_old_names(cls.__init__)  # type: ignore[method-assign]
+        if cls.options:
+            cls.options = completed(cls.options, cls.__init__)
         cls.__doc__ = documented(cls)
         known = ESTIMATORS.setdefault(cls.__name__, cls)
         # Run again in a notebook, the same class is another one.
         if known.__module__ == cls.__module__:
             ESTIMATORS[cls.__name__] = cls
+
+    def set_params(self, **params: Any) -> Self:
+        """Set options by their names, as scikit-learn does; those of before work, too."""
+        super().set_params(**in_new_words(type(self), params))
+        return self
+
+    def _chosen(self) -> SimpleNamespace:
+        """The options, each checked by itself."""
+        return chosen(self)
 
     def _keep(self, fit: F | Fit[Any], features: Features | None = None) -> Self:
         """Replace the last fit and all that belongs to it, when nothing can fail any more."""
@@ -191,11 +209,12 @@ def attributes_of(cls: type[Estimator[Any]]) -> list[Fitted]:
 
 
 def documented(cls: type[Estimator[Any]]) -> str:
-    """The docstring of a class with a section about its attributes."""
+    """The docstring of a class with sections about its options and its attributes."""
     before, examples, after = (cls.__doc__ or "").partition(EXAMPLES)
     entries = [attribute.paragraph() for attribute in attributes_of(cls)]
     section = "".join(("    Attributes\n    ----------\n", *entries, _besides(cls)))
-    return f"{before.rstrip()}\n\n{section}{examples}{after or '    '}"
+    options = f"{parameters_section(cls.options, cls.__init__)}\n" if cls.options else ""
+    return f"{before.rstrip()}\n\n{options}{section}{examples}{after or '    '}"
 
 
 def _besides(cls: type[Estimator[Any]]) -> str:

@@ -126,31 +126,9 @@ def averaged(
     return means, n_duplicates
 
 
-def checked_bounds(bounds: Any) -> Any:
-    """ "auto", None, or two finite numbers in order."""
-    if bounds is None or (isinstance(bounds, str) and bounds == "auto"):
-        return bounds
-    try:
-        low, high = (float(bound) for bound in bounds)
-        is_fine = -np.inf < low < high < np.inf
-    except (TypeError, ValueError):
-        is_fine = False
-    if not is_fine:
-        raise ValueError(
-            f"bounds must be 'auto', None or two numbers (lowest, highest), got {bounds!r}."
-        )
-    return low, high
-
-
-def checked_noise(noise_variance: Any) -> float | None:
-    """The variance of the noise, None for "auto"."""
-    if isinstance(noise_variance, str) and noise_variance == "auto":
-        return None
-    if not isinstance(noise_variance, Real) or not 0 < float(noise_variance) < np.inf:
-        raise ValueError(
-            f"noise_variance must be 'auto' or a positive number, got {noise_variance!r}."
-        )
-    return float(noise_variance)
+def as_bounds(bounds: Any) -> Any:
+    """ "auto", None, or two numbers."""
+    return bounds if bounds is None or isinstance(bounds, str) else tuple(map(float, bounds))
 
 
 def _flat(values: NDArray[Any], name: str) -> NDArray[Any]:

@@ -98,11 +98,6 @@ def checked_ranks(ranks: Any, shape: Shape) -> tuple[int | None, ...]:
     """One entry for each mode: a whole number that it is to have, or None to find it."""
     if isinstance(ranks, str) and ranks == "auto":
         return (None,) * len(shape)
-    if isinstance(ranks, str | Integral) or not isinstance(ranks, Sequence | np.ndarray):
-        raise ValueError(
-            f"ranks must be 'auto' or one entry for each mode, a whole number or None, such as "
-            f"{(2,) * len(shape)}; got {ranks!r}."
-        )
     if len(ranks) != len(shape):
         raise ValueError(f"ranks has {len(ranks)} entries, but the tensor has {len(shape)} modes.")
     return tuple(

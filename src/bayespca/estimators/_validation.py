@@ -1,10 +1,12 @@
-"""Options that users may pass, and the sentences they get when these will not do."""
+"""Options that do not go together or with the data, and what is made of those that do.
+
+What an option may be by itself is in the table of its estimator: see `_options`.
+"""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -15,20 +17,18 @@ from bayespca.inference.loop import Callback, Trace
 from bayespca.inference.looping import Looping
 from bayespca.lowrank.variational import Hyper
 
+from ._constraints import one_of
+
 ITERATED = ("evb", "epb", "emap", "vb", "pb", "pb-a", "pb-b", "map", "ml")
 
 
-def checked_n_components(n_components: Any, method: str) -> int | None:
+def largest_rank(n_components: Any, method: str = "") -> int | None:
     """The cap on the rank, None for "auto"."""
-    if isinstance(n_components, str) and n_components == "auto":
-        if method == "ml":
-            raise ValueError("method='ml' needs the number of components: give n_components.")
-        return None
-    if not isinstance(n_components, Integral) or n_components < 0:
-        raise ValueError(
-            f"n_components must be 'auto' or a whole number of at least 0, got {n_components!r}."
-        )
-    return int(n_components)
+    if n_components != "auto":
+        return int(n_components)
+    if method == "ml":
+        raise ValueError("method='ml' needs the number of components: give n_components.")
+    return None
 
 
 def check_per_feature(estimator: Any) -> None:
@@ -94,15 +94,6 @@ def check_for_holes(estimator: Any) -> None:
         )
 
 
-def check_looping(estimator: Any) -> None:
-    for name, least in (("max_iter", 1), ("n_init", 1)):
-        value = getattr(estimator, name)
-        if not isinstance(value, Integral) or value < least:
-            raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
-    if not (isinstance(estimator.tol, Real) and float(estimator.tol) >= 0):
-        raise ValueError(f"tol must be a number of at least 0, got {estimator.tol!r}.")
-
-
 def looping(estimator: Any, callback: Callback | None) -> Looping:
     """How the iterations of a fit are run, from the parameters that estimators share."""
     return Looping(
@@ -111,33 +102,20 @@ def looping(estimator: Any, callback: Callback | None) -> Looping:
         n_init=estimator.n_init,
         random_state=seed(estimator.random_state),
         callback=callback,
-        checkpoint=getattr(estimator, "checkpoint", None),
+        checkpoint=estimator.checkpoint,
     )
 
 
 def hyperparameters(estimator: Any) -> Hyper:
     """The constants of the priors of Bishop's model."""
-    found: dict[str, Any] = {}
-    for name in ("a_alpha", "b_alpha", "a_tau", "b_tau", "beta"):
-        value = getattr(estimator, name)
-        if not isinstance(value, Real) or not 0 < float(value) < np.inf:
-            raise ValueError(f"{name} must be a positive number, got {value!r}.")
-        found[name] = float(value)
-    return replace(Hyper(), **found)
+    names = ("a_alpha", "b_alpha", "a_tau", "b_tau", "beta")
+    found: dict[str, Any] = {name: float(getattr(estimator, name)) for name in names}
+    return Hyper(**found)
 
 
 def checked_clusters(n_components: Any, max_components: Any, n_rows: int) -> tuple[int, bool]:
     """How many clusters to start with, and whether their number is to be chosen."""
-    for name, value in (("n_components", n_components), ("max_components", max_components)):
-        if name == "n_components" and isinstance(value, str) and value == "auto":
-            continue
-        if not isinstance(value, Integral) or int(value) < 1:
-            auto = "'auto' or " if name == "n_components" else ""
-            raise ValueError(
-                f"{name} must be {auto}a whole number of at least 1, the number of clusters; "
-                f"got {value!r}."
-            )
-    if isinstance(n_components, str):
+    if n_components == "auto":
         return max(1, min(int(max_components), n_rows // 5)), True
     if int(n_components) > n_rows:
         raise ValueError(
@@ -147,38 +125,29 @@ def checked_clusters(n_components: Any, max_components: Any, n_rows: int) -> tup
     return int(n_components), False
 
 
-def checked_ranks(rank: Any, method: str, n_clusters: int, choose: bool) -> tuple[int | None, ...]:
+def checked_ranks(ranks: Any, method: str, n_clusters: int, choose: bool) -> tuple[int | None, ...]:
     """The rank of each cluster: the largest allowed, None for "auto"; the rank itself for "ml"."""
-    if isinstance(rank, str) and rank == "auto":
+    if isinstance(ranks, str):
         if method == "ml":
-            raise ValueError("method='ml' needs the rank of the clusters: give rank.")
+            raise ValueError("method='ml' needs the rank of the clusters: give ranks.")
         return (None,) * n_clusters
-    several = not isinstance(rank, Integral | str) and np.ndim(rank) == 1
-    given = list(rank) if several else [rank] * n_clusters
-    if not all(isinstance(one, Integral) and int(one) >= 0 for one in given):
-        raise ValueError(
-            "rank must be 'auto', a whole number of at least 0, or one such number for each "
-            f"cluster; got {rank!r}."
-        )
+    several = not isinstance(ranks, Integral)
+    given = list(ranks) if several else [ranks] * n_clusters
     if several and (choose or len(given) != n_clusters):
         asked = "'auto'" if choose else n_clusters
         raise ValueError(
-            f"rank has {len(given)} entries, one for each cluster, but n_components is {asked}: "
+            f"ranks has {len(given)} entries, one for each cluster, but n_components is {asked}: "
             "give as many, or one number for all."
         )
     return tuple(int(one) for one in given)
 
 
 def check_concentration(value: Any, method: str) -> None:
-    if value is None:
-        return
-    if method == "ml":
+    if value != "auto" and method == "ml":
         raise ValueError(
-            "weight_concentration is a prior of the weights, which method='ml' point-estimates: "
-            "leave it at None."
+            "weight_concentration_prior is a prior of the weights, which method='ml' "
+            "point-estimates: leave it at 'auto'."
         )
-    if not isinstance(value, Real) or not 0 < float(value) < np.inf:
-        raise ValueError(f"weight_concentration must be None or a positive number, got {value!r}.")
 
 
 def check_some_weight(weights: NDArray[np.float64]) -> None:
@@ -211,6 +180,4 @@ def generator(random_state: Any) -> np.random.Generator:
 
 def choose(name: str, value: Any, options: tuple[Any, ...]) -> None:
     """Raise unless an option is one of those that exist."""
-    if not any(value is option or value == option for option in options):
-        listed = ", ".join(repr(option) for option in options)
-        raise ValueError(f"{name} must be one of {listed}; got {value!r}.")
+    one_of(*options).check(name, value)

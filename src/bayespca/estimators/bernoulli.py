@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from numbers import Integral, Real
-from typing import Any, Self
+from numbers import Integral
+from types import SimpleNamespace
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,20 +21,32 @@ from bayespca.mixtures.bernoulli import posterior as read
 from bayespca.mixtures.bernoulli.data import bernoulli_rows
 from bayespca.mixtures.bernoulli.family import Bayes, BernoulliFamily, MaximumLikelihood
 from bayespca.mixtures.bernoulli.fit import BernoulliFit, BernoulliModel
-from bayespca.mixtures.bernoulli.start import STARTS
 from bayespca.sources.binary import BinaryCells
 
 from . import _binary, _validation
 from ._base import Estimator, Fitted
+from ._constraints import AUTO, NONE, POSITIVE, several, whole
+from ._options import FROM_NONE, Auto, Option, current, table
+from ._renaming import Renamed
 
 
 def _has_likelihood(estimator: BernoulliMixture) -> bool:
-    if estimator.method != "em":
+    if current(estimator, "method") != "ml":
         raise AttributeError(
-            "aic and bic penalise a maximum of the likelihood, which only method='em' finds: "
+            "aic and bic penalise a maximum of the likelihood, which only method='ml' finds: "
             "compare free_energy_, or use select_components."
         )
     return True
+
+
+def _seen_before(name: str, what: str) -> Option:
+    """A parameter of the Beta priors."""
+    return Option(
+        f'{name} of the Beta priors, ``"auto"`` for 1: {what} that count as seen in each cell of '
+        'each cluster. Only with ``method="vb"``.',
+        AUTO | POSITIVE,
+        old=FROM_NONE,
+    )
 
 
 class BernoulliMixture(DensityMixin, Estimator[BernoulliFit]):
@@ -42,40 +55,6 @@ class BernoulliMixture(DensityMixin, Estimator[BernoulliFit]):
     A row belongs to cluster k with probability π_k, and its cells are then 1 with probabilities
     p_kd, independently of each other. NaN are holes, at `fit` and afterwards: only the cells that
     are there count. Parameters are named as in scikit-learn's mixtures.
-
-    Parameters
-    ----------
-    n_components : int, default=1
-        Number of clusters. With ``method="vb"`` it is an upper bound: clusters that the data do not
-        support go away.
-    method : {"vb", "em"}, default="vb"
-        ``"em"`` is maximum likelihood; ``"vb"`` has a Dirichlet prior on the weights and Beta
-        priors on the probabilities, so that what was never seen keeps a probability.
-    tol : float, default=1e-6
-        Relative fall of the free energy at which sweeps end.
-    max_iter : int, default=1000
-        Largest number of sweeps.
-    n_init : int, default=1
-        Number of starts; the lowest free energy wins.
-    init_params : {"k-means++", "random_from_data", "random"}, default="k-means++"
-        Rows go to the nearest of rows drawn far from each other, or of rows drawn at random, or
-        responsibilities are drawn at random.
-    weights_init, means_init : arrays of shape (n_components,) and (n_components, n_features)
-        Where to start instead.
-    weight_concentration_prior : float, optional
-        α₀ of the Dirichlet prior, 1/n_components by default; smaller ones favour fewer clusters.
-        Only with ``method="vb"``.
-    ones_prior, zeros_prior : float, optional
-        a₀ and b₀ of the Beta priors, 1 by default: ones and zeros that count as seen in each cell
-        of each cluster. Only with ``method="vb"``.
-    binarize : float, optional
-        Values above it count as 1, others as 0. By default data must be 0 and 1.
-    checkpoint : path, optional
-        A file from which a fit that was broken off goes on, as in `BayesianPCA`.
-    random_state : int, RandomState, Generator or None, default=None
-        Seed of the starts, and of `sample`.
-    verbose : bool, default=False
-        Whether `fit` prints a line about what it did.
 
     Examples
     --------
@@ -91,6 +70,42 @@ class BernoulliMixture(DensityMixin, Estimator[BernoulliFit]):
     [0.1, 0.9]
     """
 
+    options = table(
+        *("max_iter", "tol", "binarize", "checkpoint", "verbose"),
+        n_components=Option(
+            'Number of clusters. With ``method="vb"`` it is an upper bound: clusters that the data '
+            "do not support go away.",
+            whole(1),
+        ),
+        method=Option(
+            '``"ml"`` is maximum likelihood; ``"vb"`` has a Dirichlet prior on the weights and '
+            "Beta priors on the probabilities, so that what was never seen keeps a probability.",
+            old={"em": "ml"},
+        ),
+        n_init="Number of starts; the lowest free energy wins.",
+        init="Rows go to the nearest of rows drawn far from each other, or of rows drawn at "
+        "random, or responsibilities are drawn at random.",
+        weights_init=Option(
+            "Weights of the clusters to start at instead.",
+            NONE | several("one number for each cluster", "array of shape (n_components,)"),
+        ),
+        means_init=Option(
+            "Probabilities of 1 to start at instead.",
+            NONE
+            | several(
+                "one row of probabilities for each cluster",
+                "array of shape (n_components, n_features)",
+            ),
+        ),
+        weight_concentration_prior='α₀ of the Dirichlet prior, ``"auto"`` for 1/n_components; '
+        'smaller ones favour fewer clusters. Only with ``method="vb"``.',
+        ones_prior=_seen_before("a₀", "ones"),
+        zeros_prior=_seen_before("b₀", "zeros"),
+        random_state="Seed of the starts, and of `sample`.",
+    )
+
+    init_params = Renamed("init")
+
     weights_ = Fitted(
         "array of shape (n_components_,)",
         'Weights of the clusters; posterior means with ``method="vb"``.',
@@ -103,14 +118,14 @@ class BernoulliMixture(DensityMixin, Estimator[BernoulliFit]):
     )
     means_std_ = Fitted(
         "array of shape (n_components_, n_features)",
-        'Its posterior standard deviation, 0 with ``method="em"``.',
+        'Its posterior standard deviation, 0 with ``method="ml"``.',
         lambda fit: fit.posterior.means_std,
     )
     n_components_ = Fitted("int", "Number of clusters that are left.")
     free_energy_ = Fitted(
         "float",
         '−log of the evidence bound with ``method="vb"``, −log likelihood with '
-        '``method="em"``, in nats.',
+        '``method="ml"``, in nats.',
     )
     lower_bound_ = Fitted(
         "float", "Its negative. It is of all rows; scikit-learn's is a mean over rows."
@@ -120,16 +135,16 @@ class BernoulliMixture(DensityMixin, Estimator[BernoulliFit]):
         self,
         n_components: int = 1,
         *,
-        method: str = "vb",
+        method: Literal["vb", "ml"] = "vb",
         tol: float = 1e-6,
         max_iter: int = 1000,
         n_init: int = 1,
-        init_params: str = "k-means++",
+        init: Literal["k-means++", "random_from_data", "random"] = "k-means++",
         weights_init: Any = None,
         means_init: Any = None,
-        weight_concentration_prior: float | None = None,
-        ones_prior: float | None = None,
-        zeros_prior: float | None = None,
+        weight_concentration_prior: float | Auto = "auto",
+        ones_prior: float | Auto = "auto",
+        zeros_prior: float | Auto = "auto",
         binarize: float | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         random_state: Any = None,
@@ -140,7 +155,7 @@ class BernoulliMixture(DensityMixin, Estimator[BernoulliFit]):
         self.tol = tol
         self.max_iter = max_iter
         self.n_init = n_init
-        self.init_params = init_params
+        self.init = init
         self.weights_init = weights_init
         self.means_init = means_init
         self.weight_concentration_prior = weight_concentration_prior
@@ -165,70 +180,21 @@ class BernoulliMixture(DensityMixin, Estimator[BernoulliFit]):
 
         `callback` is as in `BayesianPCA`. If anything goes wrong the estimator is left as it was.
         """
-        start = time.perf_counter()
+        start, asked = time.perf_counter(), self._chosen()
         data = _binary.read(self, X, reset=True)
         _binary.check_any_value(data)
         weights = _binary.checked_weights(sample_weight, data)
-        model, rows = self._model(data, weights), bernoulli_rows(data, weights)
+        model, rows = _model(asked, data, weights), bernoulli_rows(data, weights)
         fitted = inference.fit(model, rows, _validation.looping(self, callback))
         self._keep(extended(fitted, BernoulliFit), data.features)
         seconds = time.perf_counter() - start
-        found = f"{self.method}: {self.n_components_} clusters"
+        found = f"{asked.method}: {self.n_components_} clusters"
         _binary.report(self, fitted, data, found, seconds)
         return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> NDArray[np.intp]:
         """Fit the mixture, and give the most probable cluster of each row."""
         return self.fit(X, y, sample_weight).predict(X)
-
-    def _model(self, data: BinaryCells, weights: FloatArray | None) -> BernoulliModel:
-        _validation.choose("method", self.method, ("em", "vb"))
-        _validation.choose("init_params", self.init_params, tuple(STARTS))
-        _validation.check_looping(self)
-        K = self._checked_components(data, weights)
-        return BernoulliModel(
-            n_components=K,
-            family=self._family(K),
-            init_params=self.init_params,
-            weights_init=_checked_weights_init(self.weights_init, K),
-            means_init=_checked_means_init(self.means_init, (K, data.shape[1])),
-        )
-
-    def _family(self, K: int) -> BernoulliFamily:
-        names = ("weight_concentration_prior", "ones_prior", "zeros_prior")
-        given = {name: getattr(self, name) for name in names}
-        for name, value in given.items():
-            if value is not None and self.method == "em":
-                raise ValueError(
-                    f"{name} is a prior, which method='em' does not have: leave it at None, or "
-                    "use method='vb'."
-                )
-            if value is not None and not (isinstance(value, Real) and 0 < float(value) < np.inf):
-                raise ValueError(f"{name} must be None or a positive number, got {value!r}.")
-        if self.method == "em":
-            return MaximumLikelihood()
-        defaults = (1 / K, 1.0, 1.0)
-        return Bayes(
-            *(
-                default if value is None else float(value)
-                for value, default in zip(given.values(), defaults, strict=True)
-            )
-        )
-
-    def _checked_components(self, data: BinaryCells, weights: FloatArray | None) -> int:
-        K = self.n_components
-        if not isinstance(K, Integral) or K < 1:
-            raise ValueError(f"n_components must be a whole number of at least 1, got {K!r}.")
-        counted = np.ones(data.shape[0], dtype=np.bool_) if weights is None else weights > 0
-        if data.seen is not None:
-            counted &= data.seen.any(axis=1)
-        n = int(counted.sum())
-        if n < K:
-            raise ValueError(
-                f"n_components={K} is more than the rows of X that have a value and a weight "
-                f"(n_samples={n}): give at most {n}."
-            )
-        return int(K)
 
     # --- clusters ------------------------------------------------------------------------------
 
@@ -276,13 +242,13 @@ class BernoulliMixture(DensityMixin, Estimator[BernoulliFit]):
 
     @available_if(_has_likelihood)  # type: ignore[untyped-decorator]
     def bic(self, X: Any) -> float:
-        """Bayesian information criterion on X, smaller is better; with ``method="em"``."""
+        """Bayesian information criterion on X, smaller is better; with ``method="ml"``."""
         densities = self.score_samples(X)
         return float(-2 * densities.sum() + self._n_parameters() * np.log(densities.size))
 
     @available_if(_has_likelihood)  # type: ignore[untyped-decorator]
     def aic(self, X: Any) -> float:
-        """Akaike's information criterion on X, smaller is better; with ``method="em"``."""
+        """Akaike's information criterion on X, smaller is better; with ``method="ml"``."""
         return float(-2 * self.score_samples(X).sum() + 2 * self._n_parameters())
 
     def _n_parameters(self) -> int:
@@ -298,6 +264,43 @@ class BernoulliMixture(DensityMixin, Estimator[BernoulliFit]):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _model(asked: SimpleNamespace, data: BinaryCells, weights: FloatArray | None) -> BernoulliModel:
+    K = _checked_clusters(int(asked.n_components), data, weights)
+    return BernoulliModel(
+        n_components=K,
+        family=_family(asked, K),
+        init=asked.init,
+        weights_init=_checked_weights_init(asked.weights_init, K),
+        means_init=_checked_means_init(asked.means_init, (K, data.shape[1])),
+    )
+
+
+def _family(asked: SimpleNamespace, K: int) -> BernoulliFamily:
+    defaults = {"weight_concentration_prior": 1 / K, "ones_prior": 1.0, "zeros_prior": 1.0}
+    given = {name: value for name in defaults if (value := getattr(asked, name)) != "auto"}
+    if asked.method == "vb":
+        return Bayes(*(float(value) for value in (defaults | given).values()))
+    for name in given:
+        raise ValueError(
+            f"{name} is a prior, which method='ml' does not have: leave it at 'auto', or use "
+            "method='vb'."
+        )
+    return MaximumLikelihood()
+
+
+def _checked_clusters(K: int, data: BinaryCells, weights: FloatArray | None) -> int:
+    counted = np.ones(data.shape[0], dtype=np.bool_) if weights is None else weights > 0
+    if data.seen is not None:
+        counted &= data.seen.any(axis=1)
+    n = int(counted.sum())
+    if n < K:
+        raise ValueError(
+            f"n_components={K} is more than the rows of X that have a value and a weight "
+            f"(n_samples={n}): give at most {n}."
+        )
+    return K
 
 
 def _checked_weights_init(weights: Any, K: int) -> FloatArray | None:

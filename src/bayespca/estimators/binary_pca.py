@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from bayespca.inference.result import extended
 
 from . import _binary, _input, _validation
 from ._base import Estimator, Fitted
+from ._options import Auto, table
 
 
 class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator[BinaryFit]):
@@ -34,27 +35,6 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator[Bin
     logits, and so are probabilities of cells: what is uncertain is nearer to ½.
 
     NaN are holes, at `fit` and afterwards: only the cells that are there count.
-
-    Parameters
-    ----------
-    n_components : int or "auto", default="auto"
-        The largest rank allowed.
-    init : {"closed", "random"}, default="closed"
-        Where sweeps start: at the closed form of the cells about their columns, or at normal draws.
-    max_iter : int, default=500
-        Largest number of sweeps.
-    tol : float, default=1e-6
-        Relative fall of the free energy at which sweeps end.
-    n_init : int, default=1
-        Number of random starts, with ``init="random"``; the lowest free energy wins.
-    binarize : float, optional
-        Values above it count as 1, others as 0. By default data must be 0 and 1.
-    checkpoint : path, optional
-        A file from which a fit that was broken off goes on, as in `BayesianPCA`.
-    random_state : int, RandomState, Generator or None, default=None
-        Seed of the random starts.
-    verbose : bool, default=False
-        Whether `fit` prints a line about what it did.
 
     Examples
     --------
@@ -70,6 +50,13 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator[Bin
     >>> bool(np.isnan(model.impute(X)).any())
     False
     """
+
+    options = table(
+        *("n_components", "max_iter", "tol", "binarize", "checkpoint", "random_state", "verbose"),
+        init="Where sweeps start: at the closed form of the cells about their columns, or at "
+        "normal draws.",
+        n_init='Number of random starts, with ``init="random"``; the lowest free energy wins.',
+    )
 
     components_ = Fitted(
         "array of shape (n_components_, n_features)",
@@ -104,9 +91,9 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator[Bin
 
     def __init__(
         self,
-        n_components: int | str = "auto",
+        n_components: int | Auto = "auto",
         *,
-        init: str = "closed",
+        init: Literal["closed", "random"] = "closed",
         max_iter: int = 500,
         tol: float = 1e-6,
         n_init: int = 1,
@@ -145,14 +132,13 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator[Bin
         return self
 
     def _checked_cap(self) -> int | None:
-        _validation.choose("init", self.init, ("closed", "random"))
-        _validation.check_looping(self)
+        self._chosen()
         if self.init == "closed" and self.n_init != 1:
             raise ValueError(
                 f"n_init={self.n_init} asks for several starts, but init='closed' has only one: "
                 "use init='random', or leave n_init at 1."
             )
-        return _validation.checked_n_components(self.n_components, "vb")
+        return _validation.largest_rank(self.n_components)
 
     # --- scores --------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import os
 import time
 import warnings
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,9 @@ from bayespca.spectrum.methods import METHODS
 
 from . import _distant_ratings, _identifiers, _ratings, _validation
 from ._base import Estimator, Fitted
+from ._constraints import AUTO, INTERVAL, NONE, POSITIVE
 from ._factorization import FactorizationFit, check_storable, duplicates_sentence, record
+from ._options import Auto, Option, table
 
 Places = NDArray[np.intp]
 
@@ -40,39 +42,27 @@ class MatrixFactorization(Estimator[FactorizationFit]):
     posterior r(A, u)·r(B, v) is found by sweeps (Eq. 13–16), each user and each item with a
     covariance of its own, so that a prediction comes with the standard deviation that the number of
     ratings behind it warrants. A user or an item that was never seen has the prior's answer.
-
-    Parameters
-    ----------
-    method : {"evb", "epb", "emap"}, default="evb"
-        Which factors are integrated out: both, one of them, or none. The free energies of
-        ``"epb"`` and ``"emap"`` have no usable minimum over the noise: they take the noise variance
-        that ``"evb"`` finds.
-    n_components : int or "auto", default="auto"
-        The largest rank allowed.
-    biases : bool, default=True
-        Whether users and items have biases, and all ratings a mean. Without them ratings are aᵀb
-        alone.
-    noise_variance : float or "auto", default="auto"
-    bounds : (low, high), "auto" or None, default="auto"
-        Predictions are clipped to these; ``"auto"`` for the smallest and the largest rating where
-        there are at most 101 different ones, else no bounds.
-    init : {"closed", "random"}, default="closed"
-        Where sweeps start: at a decomposition of the matrix, or at normal draws.
-    dtype : {"float64", "float32"}, default="float64"
-        Of what is stored; float32 takes half the memory.
-    max_iter : int, default=500
-        Largest number of sweeps.
-    tol : float, default=1e-5
-        Relative fall of the free energy at which sweeps end.
-    n_init : int, default=1
-        Number of random starts, with ``init="random"``; the lowest free energy wins.
-    checkpoint : path, optional
-        A file from which a fit that was broken off goes on, as in `BayesianPCA`.
-    random_state : int, Generator or None, default=None
-        Seed of the random starts.
-    verbose : bool, default=False
-        Whether a fit prints a line about what it did.
     """
+
+    options = table(
+        *("n_components", "max_iter", "tol", "checkpoint", "random_state", "verbose"),
+        method="Which factors are integrated out: both, one of them, or none. The free energies of "
+        '``"epb"`` and ``"emap"`` have no usable minimum over the noise: they take the noise '
+        'variance that ``"evb"`` finds.',
+        biases=Option(
+            "Whether users and items have biases, and all ratings a mean. Without them ratings are "
+            "aᵀb alone."
+        ),
+        noise_variance=AUTO | POSITIVE,
+        bounds=Option(
+            'Predictions are clipped to these; ``"auto"`` for the smallest and the largest rating '
+            "where there are at most 101 different ones, else no bounds.",
+            AUTO | NONE | INTERVAL,
+        ),
+        init="Where sweeps start: at a decomposition of the matrix, or at normal draws.",
+        dtype=Option("Of what is stored; float32 takes half the memory."),
+        n_init='Number of random starts, with ``init="random"``; the lowest free energy wins.',
+    )
 
     users_ = Fitted("array of shape (n_users,)", "Ids in the order of the factors.")
     items_ = Fitted("array of shape (n_items,)", "Ids in the order of the factors.")
@@ -124,14 +114,14 @@ class MatrixFactorization(Estimator[FactorizationFit]):
 
     def __init__(
         self,
-        method: str = "evb",
+        method: Literal["evb", "epb", "emap"] = "evb",
         *,
-        n_components: int | str = "auto",
+        n_components: int | Auto = "auto",
         biases: bool = True,
-        noise_variance: float | str = "auto",
-        bounds: tuple[float, float] | str | None = "auto",
-        init: str = "closed",
-        dtype: str = "float64",
+        noise_variance: float | Auto = "auto",
+        bounds: tuple[float, float] | Auto | None = "auto",
+        init: Literal["closed", "random"] = "closed",
+        dtype: Literal["float64", "float32"] = "float64",
         max_iter: int = 500,
         tol: float = 1e-5,
         n_init: int = 1,
@@ -165,8 +155,8 @@ class MatrixFactorization(Estimator[FactorizationFit]):
 
         `callback` is as in `BayesianPCA`. If anything goes wrong the estimator is left as it was.
         """
-        self._check_options()
-        start, bounds = time.perf_counter(), _ratings.checked_bounds(self.bounds)
+        self._chosen()
+        start, bounds = time.perf_counter(), _ratings.as_bounds(self.bounds)
         cells = _ratings.from_matrix(X, bounds)
         fitted = self._fitted(self._sorted(cells), callback)
         self._keep(record(fitted, cells))
@@ -190,8 +180,8 @@ class MatrixFactorization(Estimator[FactorizationFit]):
         user together once, and sweep over them. What the model holds comes here at the end: the
         posterior of each user, and what they have rated.
         """
-        self._check_options()
-        start, bounds = time.perf_counter(), _ratings.checked_bounds(self.bounds)
+        self._chosen()
+        start, bounds = time.perf_counter(), _ratings.as_bounds(self.bounds)
         if _distant_ratings.is_distant(users, items, ratings):
             distant = _distant_ratings.from_columns(users, items, ratings, bounds)
             fitted, cells = self._fitted_elsewhere(distant, callback)
@@ -206,8 +196,8 @@ class MatrixFactorization(Estimator[FactorizationFit]):
         model = ratings_model(
             data,
             METHODS[self.method],
-            n_components=_validation.checked_n_components(self.n_components, self.method),
-            noise_variance=_ratings.checked_noise(self.noise_variance),
+            n_components=_validation.largest_rank(self.n_components),
+            noise_variance=None if self.noise_variance == "auto" else float(self.noise_variance),
             biases=bool(self.biases),
             init=self.init,
             dtype=np.dtype(self.dtype).name,
@@ -243,15 +233,6 @@ class MatrixFactorization(Estimator[FactorizationFit]):
             distant.bounds,
         )
         return replace(fitted, posterior=posterior), cells
-
-    def _check_options(self) -> None:
-        _validation.choose("method", self.method, ("evb", "epb", "emap"))
-        _validation.choose("init", self.init, ("closed", "random"))
-        _validation.choose("dtype", self.dtype, ("float64", "float32"))
-        _validation.choose("biases", self.biases, (True, False))
-        _validation.check_looping(self)
-        _validation.checked_n_components(self.n_components, self.method)
-        _ratings.checked_noise(self.noise_variance)
 
     def _report(self, fitted: Any, cells: _ratings.Cells, seconds: float) -> None:
         if not fitted.converged:

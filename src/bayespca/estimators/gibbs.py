@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import time
 import warnings
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from bayespca import inference
 from bayespca.arrays.namespaces import is_sparse, to_numpy
 from bayespca.engines.decomposing import available_memory
 from bayespca.linear.gibbs import posterior as reading
@@ -21,6 +22,8 @@ from bayespca.linear.gibbs.fit import fit as draw
 
 from . import _arviz, _input, _validation
 from ._base import Estimator, Fitted
+from ._constraints import whole
+from ._options import COLUMNS, Auto, Option, table
 from .pca import RankWarning
 
 # Limits of Vehtari et al., "Rank-normalization, folding, and localization" (2021).
@@ -39,21 +42,21 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator[read
     A sweep costs the same for any number of samples. The prior is in the units of the data: its
     constants are broad for data whose noise and mean are of the order of 1, and `fit` gives a
     `RankWarning` where they are not. Complete data only.
-
-    Parameters
-    ----------
-    n_components : int, optional
-        Number of columns of W; by default one less than features or samples, whichever is less.
-    n_draws, n_warmup, n_chains, thin : int
-        Draws kept of each chain, sweeps before the first of them, chains, sweeps for each draw.
-    a_alpha, b_alpha, a_tau, b_tau : float
-        Shape and rate of the priors of α and τ. Columns that are switched off have ‖w‖² of at
-        least about b_alpha: it should be small against the noise variance.
-    beta : float
-        Precision of the prior of the mean.
-    random_state : int, Generator or None, default=None
-        Each chain has a generator of its own, spawned from this one.
     """
+
+    options = table(
+        *("a_alpha", "a_tau", "b_tau", "beta"),
+        n_components=COLUMNS,
+        n_draws=Option("Draws kept of each chain.", whole(1)),
+        n_warmup=Option("Sweeps before the first of them.", whole(0)),
+        n_chains=Option("Number of chains.", whole(1)),
+        thin=Option("Sweeps for each draw.", whole(1)),
+        b_alpha="Rate of the prior of αᵢ, in the units of the data squared. Columns that are "
+        "switched off have ‖w‖² of at least about b_alpha: it should be small against the noise "
+        "variance.",
+        random_state="Each chain has a generator of its own, spawned from this one.",
+        verbose="Whether `fit` prints a line about what it did.",
+    )
 
     components_ = Fitted(
         "array of shape (n_components_, n_features)",
@@ -102,7 +105,7 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator[read
 
     def __init__(
         self,
-        n_components: int | None = None,
+        n_components: int | Auto = "auto",
         *,
         n_draws: int = 1000,
         n_warmup: int = 500,
@@ -114,6 +117,7 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator[read
         b_tau: float = 1e-3,
         beta: float = 1e-3,
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.n_components = n_components
         self.n_draws = n_draws
@@ -126,41 +130,40 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator[read
         self.b_tau = b_tau
         self.beta = beta
         self.random_state = random_state
+        self.verbose = verbose
 
     # --- fitting -------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, callback: inference.Callback | None = None) -> Self:
         """Draw from the posterior.
 
         X is an array, a DataFrame, a sparse matrix (made dense), or the path of a file, without
         holes. If anything goes wrong the estimator is left as it was.
+
+        `callback` is called after each sweep of each chain, with its number, counting from 1, and
+        an object with `free_energy` (minus the log of the joint density), `rank` (columns of W) and
+        `noise_variance`. Chains have the length that was asked for, whatever it returns.
         """
+        start, asked = time.perf_counter(), self._chosen()
         schedule, prior = self._schedule(), _validation.hyperparameters(self)
         table = _input.read(self, X, in_memory=True, dense=True)
         _input.check_complete(table)
         data = compress(np.asarray(table.values, dtype=np.float64))
-        q = self._columns(data)
+        q = _columns(asked.n_components, data)
         self._check_size(data, q)
         for advice in reading.prior_advice(data, prior):
             warnings.warn(advice.text, RankWarning, stacklevel=2)
         rngs = _validation.generator(self.random_state).spawn(schedule.n_chains)
-        draws = draw(data, q, prior=prior, schedule=schedule, rngs=rngs)
+        draws = draw(data, q, prior=prior, schedule=schedule, rngs=rngs, callback=callback)
         found = reading.report(draws, data)
         self._keep(_record(found, draws, table.dtype, data.n), table.features)
         self._warn()
+        self._tell(time.perf_counter() - start)
         return self
 
     def _schedule(self) -> Schedule:
-        least = {"n_chains": 1, "n_warmup": 0, "n_draws": 1, "thin": 1}
-        for name, lowest in least.items():
-            _whole(name, getattr(self, name), lowest)
-        return Schedule(**{name: int(getattr(self, name)) for name in least})
-
-    def _columns(self, data: GibbsData) -> int:
-        if self.n_components is None:
-            return min(data.d, data.n) - 1
-        _whole("n_components", self.n_components, 0)
-        return min(int(self.n_components), data.d)
+        names = ("n_chains", "n_warmup", "n_draws", "thin")
+        return Schedule(**{name: int(getattr(self, name)) for name in names})
 
     def _check_size(self, data: GibbsData, q: int) -> None:
         if not 1e-70 < data.unit < 1e70:
@@ -173,6 +176,15 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator[read
             raise ValueError(
                 f"the draws of W would need {needed / 1e9:.1f} GB: lower n_components or n_draws "
                 "(with thin to keep the length of the chains)."
+            )
+
+    def _tell(self, seconds: float) -> None:
+        if self.verbose:
+            k = self.n_components_
+            print(
+                f"bayespca: {self.n_samples_}×{self.n_features_in_}, {self.n_chains} chains of "
+                f"{self.n_draws} draws: rank {k} (probability {self.rank_posterior_[k]:.3f}), "
+                f"noise variance {self.noise_variance_:.4g}, {seconds:.2f} s"
             )
 
     def _warn(self) -> None:
@@ -336,9 +348,9 @@ def _record(found: reading.Report, draws: GibbsDraws, dtype: Any, n: int) -> rea
     )
 
 
-def _whole(name: str, value: Any, lowest: int) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < lowest:
-        raise ValueError(f"{name} must be a whole number of at least {lowest}, got {value!r}.")
+def _columns(asked: Any, data: GibbsData) -> int:
+    """The number of columns of W."""
+    return min(data.d, data.n) - 1 if asked == "auto" else min(int(asked), data.d)
 
 
 def _worst(found: dict[str, Any], extreme: Any) -> tuple[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -11,12 +12,14 @@ from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from bayespca import inference
 from bayespca.lowrank import holes_posterior
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.sources.data import Features
 
 from . import _input, _validation
 from ._base import Estimator, Fitted
+from ._options import Auto, table
 from .pca import BayesianPCA
 
 
@@ -39,30 +42,46 @@ class ImputerFit:
 class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, Estimator[ImputerFit]):
     """Fills NaN by Bayesian PCA; a scikit-learn imputer for pipelines.
 
-    Parameters are those of `BayesianPCA`, whose `impute` it is; columns are scaled by default, as
+    Options are those of `BayesianPCA`, whose `impute` it is; columns are scaled by default, as
     tables with holes mostly have columns of different units. For standard deviations and draws use
     `BayesianPCA` itself.
     """
+
+    options = table(
+        *("n_components", "checkpoint", "verbose"),
+        scale="Whether to divide columns by their standard deviations.",
+        max_iter="Largest number of steps, where there are holes.",
+        tol="Relative fall of the free energy at which these steps end.",
+        random_state="Seed of the randomized engine, which changes its answer by rounding errors "
+        "only.",
+    )
 
     n_components_ = Fitted("int", "Number of components found.")
 
     def __init__(
         self,
         *,
-        n_components: int | str = "auto",
+        n_components: int | Auto = "auto",
         scale: bool = True,
         max_iter: int = 1000,
         tol: float = 1e-8,
+        checkpoint: str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.n_components = n_components
         self.scale = scale
         self.max_iter = max_iter
         self.tol = tol
+        self.checkpoint = checkpoint
+        self.random_state = random_state
+        self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the model to the cells that are there."""
+    def fit(self, X: Any, y: Any = None, *, callback: inference.Callback | None = None) -> Self:
+        """Fit the model to the cells that are there; `callback` is as in `BayesianPCA`."""
+        asked = self._chosen()
         values, features = self._read(X, reset=True)
-        model = BayesianPCA(**self.get_params()).fit(values)
+        model = BayesianPCA(**vars(asked)).fit(values, callback=callback)
         self._keep(ImputerFit(model.general_posterior(), model.n_iter_), features)
         return self
 

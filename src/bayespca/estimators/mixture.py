@@ -6,7 +6,7 @@ import os
 import time
 import warnings
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,9 @@ from bayespca.sources.data import Data
 
 from . import _input, _validation
 from ._base import Estimator, Fitted
+from ._constraints import AUTO, several, whole
+from ._options import Auto, Noise, Option, table
+from ._renaming import Renamed
 from .pca import RankWarning
 
 Array = NDArray[Any]
@@ -46,43 +49,6 @@ class PCAMixture(
     NaN in X are holes, at `fit` and afterwards. They are integrated out: the densities are those of
     the cells that are there, and a cluster counts what it expects in the holes, with its variance.
 
-    Parameters
-    ----------
-    n_components : int or "auto", default="auto"
-        The number of clusters. ``"auto"`` starts with `max_components` and does without one more
-        as long as that lowers the free energy. Clusters that run out of rows are removed in any
-        case.
-    method : {"evb", "ml"}, default="evb"
-        ``"evb"``: empirical variational Bayes, which finds the ranks. ``"ml"``: the mixture of
-        probabilistic PCAs of Tipping and Bishop, with ranks that are given.
-    rank : "auto", int or sequence of int, default="auto"
-        The largest rank of a cluster, or of each; with ``method="ml"`` the rank itself.
-    noise : {"isotropic", "per-feature"}, default="isotropic"
-        One noise variance for each cluster, or one for each feature of each cluster. The latter
-        where features have scales of their own: densities are much better there.
-    max_components : int, default=10
-        The number of clusters that ``n_components="auto"`` starts with.
-    weight_concentration : float, optional
-        Parameter of the Dirichlet prior of the clusters' weights; 1 over the number of clusters to
-        start with by default. Not for ``method="ml"``, whose weights are point-estimated.
-    init : {"pruned", "k-means"}, default="pruned"
-        Where sweeps start. ``"k-means"``: the clusters of k-means, from the seeds of k-means++.
-        ``"pruned"``: twice as many of these and at least ten, of which those whose rows do best
-        elsewhere are taken out. This costs a few times as much and often ends much lower. With
-        ``n_components="auto"`` the two are the same: clusters are taken out as long as that pays.
-    max_iter : int, default=500
-        Largest number of sweeps.
-    tol : float, default=1e-6
-        Relative fall of the free energy at which sweeps end.
-    n_init : int, default=1
-        Number of starts; the lowest free energy wins.
-    checkpoint : path, optional
-        A file from which a fit that was broken off goes on, as in `BayesianPCA`.
-    random_state : int, Generator or None, default=None
-        Seed of the starts, and of `sample`.
-    verbose : bool, default=False
-        Whether `fit` prints a line about what it did.
-
     Examples
     --------
     >>> import numpy as np
@@ -95,6 +61,42 @@ class PCAMixture(
     >>> sorted(model.ranks_.tolist())
     [1, 2]
     """
+
+    options = table(
+        *("max_iter", "tol", "checkpoint", "verbose"),
+        n_components=Option(
+            'The number of clusters. ``"auto"`` starts with `max_components` and does without one '
+            "more as long as that lowers the free energy. Clusters that run out of rows are "
+            "removed in any case.",
+            AUTO | whole(1, "the number of clusters"),
+        ),
+        method='``"evb"``: empirical variational Bayes, which finds the ranks. ``"ml"``: the '
+        "mixture of probabilistic PCAs of Tipping and Bishop, with ranks that are given.",
+        ranks=Option(
+            'The largest rank of a cluster, or of each; with ``method="ml"`` the rank itself.',
+            AUTO
+            | whole(0)
+            | several("one such number for each cluster", "sequence of int", whole(0)),
+        ),
+        noise="One noise variance for each cluster, or one for each feature of each cluster. The "
+        "latter where features have scales of their own: densities are much better there.",
+        max_components=Option(
+            'The number of clusters that ``n_components="auto"`` starts with.',
+            whole(1, "the number of clusters"),
+        ),
+        weight_concentration_prior="Parameter of the Dirichlet prior of the clusters' weights; "
+        '``"auto"`` is 1 over the number of clusters to start with. Not for ``method="ml"``, whose '
+        "weights are point-estimated.",
+        init='Where sweeps start. ``"k-means"``: the clusters of k-means, from the seeds of '
+        'k-means++. ``"pruned"``: twice as many of these and at least ten, of which those whose '
+        "rows do best elsewhere are taken out. This costs a few times as much and often ends much "
+        'lower. With ``n_components="auto"`` the two are the same: clusters are taken out as long '
+        "as that pays.",
+        n_init="Number of starts; the lowest free energy wins.",
+        random_state="Seed of the starts, and of `sample`.",
+    )
+
+    rank, weight_concentration = Renamed("ranks"), Renamed("weight_concentration_prior")
 
     weights_ = Fitted(
         "array of shape (n_components_,)",
@@ -133,14 +135,14 @@ class PCAMixture(
 
     def __init__(
         self,
-        n_components: int | str = "auto",
-        method: str = "evb",
+        n_components: int | Auto = "auto",
+        method: Literal["evb", "ml"] = "evb",
         *,
-        rank: int | str | Sequence[int] = "auto",
-        noise: str = "isotropic",
+        ranks: int | Auto | Sequence[int] = "auto",
+        noise: Noise = "isotropic",
         max_components: int = 10,
-        weight_concentration: float | None = None,
-        init: str = "pruned",
+        weight_concentration_prior: float | Auto = "auto",
+        init: Literal["pruned", "k-means"] = "pruned",
         max_iter: int = 500,
         tol: float = 1e-6,
         n_init: int = 1,
@@ -150,10 +152,10 @@ class PCAMixture(
     ) -> None:
         self.n_components = n_components
         self.method = method
-        self.rank = rank
+        self.ranks = ranks
         self.noise = noise
         self.max_components = max_components
-        self.weight_concentration = weight_concentration
+        self.weight_concentration_prior = weight_concentration_prior
         self.init = init
         self.max_iter = max_iter
         self.tol = tol
@@ -180,7 +182,8 @@ class PCAMixture(
         left as it was.
         """
         start = time.perf_counter()
-        self._check_options()
+        concentration = self._chosen().weight_concentration_prior
+        _validation.check_concentration(concentration, self.method)
         data = _read(self, X, reset=True)
         _input.check_any_value(data)
         _input.check_every_column(data)
@@ -188,7 +191,7 @@ class PCAMixture(
         weights = _weights(sample_weight, values)
         ranks, choose = self._ranks(values, weights)
         rows = prepared(values, weights)
-        model = self._model(rows, ranks, choose)
+        model = self._model(rows, ranks, choose, concentration)
         fitted = inference.fit(model, rows, _validation.looping(self, callback))
         per_feature = self.noise == "per-feature"
         kept = extended(fitted, MixtureFit, per_feature=per_feature, dtype=np.dtype(data.dtype))
@@ -200,24 +203,16 @@ class PCAMixture(
         """Fit, and the most probable cluster of each row."""
         return self.fit(X, y, sample_weight).predict(X)
 
-    def _check_options(self) -> None:
-        _validation.choose("method", self.method, ("evb", "ml"))
-        _validation.choose("noise", self.noise, ("isotropic", "per-feature"))
-        _validation.choose("init", self.init, ("pruned", "k-means"))
-        _validation.check_looping(self)
-        _validation.check_concentration(self.weight_concentration, self.method)
-
     def _ranks(self, X: Array, weights: Array) -> tuple[tuple[int | None, ...], bool]:
         """The largest rank of each cluster, and whether the number of clusters is chosen."""
         n_rows = int(np.count_nonzero((weights > 0) & ~np.isnan(X).all(axis=1)))
         K, choose = _validation.checked_clusters(self.n_components, self.max_components, n_rows)
-        return _validation.checked_ranks(self.rank, self.method, K, choose), choose
+        return _validation.checked_ranks(self.ranks, self.method, K, choose), choose
 
     def _model(
-        self, data: MixtureData, ranks: tuple[int | None, ...], choose: bool
+        self, data: MixtureData, ranks: tuple[int | None, ...], choose: bool, concentration: Any
     ) -> MixtureModel:
-        given = self.weight_concentration
-        prior = Dirichlet(1 / len(ranks) if given is None else given)
+        prior = Dirichlet(1 / len(ranks) if concentration == "auto" else concentration)
         return mixture_model(
             data,
             ranks=ranks,

@@ -6,14 +6,13 @@ import os
 import time
 import warnings
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from bayespca import inference
 from bayespca.engines import moments, streaming
-from bayespca.engines.selection import ENGINES
 from bayespca.linear import fit as closed
 from bayespca.linear.data import Decomposed
 from bayespca.linear.per_feature import fit as per_feature
@@ -27,6 +26,7 @@ from bayespca.spectrum.methods import METHODS
 
 from . import _input, _validation
 from ._base import Fitted
+from ._options import Auto, Engine, Noise, Option, table
 from ._posterior import PosteriorReader, placed
 
 # Advice that is worth a warning, besides a place in `status_`.
@@ -34,6 +34,10 @@ WARNED = (
     *("near-rank-bound", "cut-off", "near-rounding"),
     *("empty-rows", "empty-columns", "single-columns"),
 )
+
+# The names in `spectrum.methods.METHODS`.
+Learned = Literal["evb", "epb", "emap", "global-epb", "global-emap"]
+Method = Literal[Learned, "vb", "pb", "pb-a", "pb-b", "map", "ml", "laplace"]
 
 
 class RankWarning(UserWarning):
@@ -53,65 +57,45 @@ class BayesianPCA(PosteriorReader[PCAFit]):
     data every method is solved in closed form from the singular values of X, the noise variance
     included. The rank, its probability, and a standard deviation of each loading and score come
     with it; 0 components is a legal answer.
-
-    Parameters
-    ----------
-    method : str, default="evb"
-        How the factors and their prior are treated.
-
-        * ``"evb"``: both factors integrated out, prior variances learned (empirical variational
-          Bayes; global minimum, aistats2014 Proposition 1). The one to use.
-        * ``"epb"``, ``"emap"``: one or both factors point-estimated, prior variances learned; the
-          local minima of aistats2014 Theorems 1 and 2 (the global ones are zero).
-        * ``"vb"``, ``"pb"``, ``"pb-a"``, ``"pb-b"``, ``"map"``: prior variance given
-          (icml2011 Theorems 1–3, Proposition 2).
-        * ``"ml"``: probabilistic PCA by maximum likelihood with exactly `n_components` components.
-        * ``"laplace"``: the same, with the rank that Minka's evidence prefers.
-    n_components : int or "auto", default="auto"
-        The largest rank allowed; with ``method="ml"`` the rank itself.
-    noise_variance : float, "auto" or "0db", default="auto"
-        Variance of the noise (of the scaled data, if `scale`); ``"auto"`` for the method's own
-        estimate, ``"0db"`` for half the mean square of the data. The methods whose free energy has
-        no usable minimum over the noise (``"epb"``, ``"emap"``, ``"pb"``, ``"map"``, and ``"vb"``
-        with a flat prior) take that of ``"evb"``.
-    prior_variance : float, optional
-        c² = cₐ²c_b² for the methods whose prior is given; flat by default.
-    center : bool, default=True
-        Whether to remove the column means. The mean is then integrated out under a flat prior,
-        which costs one sample: n rows count as n − 1.
-    scale : bool, default=False
-        Whether to divide columns by their standard deviations: PCA of correlations.
-    whiten : bool, default=False
-        Whether scores are divided by their standard deviations over the training data.
-    noise : {"isotropic", "per-feature"}, default="isotropic"
-        One noise variance, or one for each feature (found by iteration).
-    solver : {"auto", "closed", "iterative"}, default="auto"
-        The first two are the closed form, alternated with noise variances for
-        ``noise="per-feature"``. ``"iterative"`` solves the same problem by sweeps (icml2011
-        Eq. 13–16, aistats2014 Section 5; expectation–maximization for ``"ml"``), which end where
-        the closed form is, or in a worse local minimum.
-    init : {"random", "closed"}, default="random"
-        Where ``solver="iterative"`` starts: normal draws, or the closed form.
-    engine : str, default="auto"
-        How singular values are computed: ``"dense"``, ``"gram"``, ``"randomized"``, ``"sparse"``,
-        ``"streaming"``, ``"dask"``, or ``"auto"`` to choose by shape, type and memory.
-    max_iter : int, default=1000
-        Largest number of steps, where there is an iteration: ``solver="iterative"``,
-        ``noise="per-feature"``, data with holes.
-    tol : float, default=1e-8
-        Relative fall of the free energy at which these steps end.
-    n_init : int, default=1
-        Number of random starts of ``solver="iterative"``; the lowest free energy wins.
-    checkpoint : path, optional
-        A file in which an iteration is kept every few seconds. A fit that was broken off is taken
-        up again by the next one with the same data and options, and ends as if nothing had
-        happened. Removed when the fit is done.
-    random_state : int, Generator or None, default=None
-        Seed of the randomized engine, which changes its answer by rounding errors only, and of
-        `sample`.
-    verbose : bool, default=False
-        Whether `fit` prints a line about what it did.
     """
+
+    options = table(
+        *("scale", "noise", "engine", "checkpoint", "verbose"),
+        method="How the factors and their prior are treated.\n\n"
+        '* ``"evb"``: both factors integrated out, prior variances learned (empirical variational '
+        "Bayes; global minimum, aistats2014 Proposition 1). The one to use.\n"
+        '* ``"epb"``, ``"emap"``: one or both factors point-estimated, prior variances learned; '
+        "the local minima of aistats2014 Theorems 1 and 2 (the global ones are zero).\n"
+        '* ``"vb"``, ``"pb"``, ``"pb-a"``, ``"pb-b"``, ``"map"``: prior variance given (icml2011 '
+        "Theorems 1–3, Proposition 2).\n"
+        '* ``"ml"``: probabilistic PCA by maximum likelihood with exactly `n_components` '
+        "components.\n"
+        '* ``"laplace"``: the same, with the rank that Minka\'s evidence prefers.',
+        n_components='The largest rank allowed; with ``method="ml"`` the rank itself.',
+        noise_variance='Variance of the noise (of the scaled data, if `scale`); ``"auto"`` for the '
+        'method\'s own estimate, ``"0db"`` for half the mean square of the data. The methods whose '
+        'free energy has no usable minimum over the noise (``"epb"``, ``"emap"``, ``"pb"``, '
+        '``"map"``, and ``"vb"`` with a flat prior) take that of ``"evb"``.',
+        prior_variance="c² = cₐ²c_b² for the methods whose prior is given; None for a flat one.",
+        center="Whether to remove the column means. The mean is then integrated out under a flat "
+        "prior, which costs one sample: n rows count as n − 1.",
+        whiten=Option(
+            "Whether scores are divided by their standard deviations over the training data."
+        ),
+        solver=Option(
+            "The first two are the closed form, alternated with noise variances for "
+            '``noise="per-feature"``. ``"iterative"`` solves the same problem by sweeps (icml2011 '
+            'Eq. 13–16, aistats2014 Section 5; expectation–maximization for ``"ml"``), which end '
+            "where the closed form is, or in a worse local minimum."
+        ),
+        init='Where ``solver="iterative"`` starts: normal draws, or the closed form.',
+        max_iter='Largest number of steps, where there is an iteration: ``solver="iterative"``, '
+        '``noise="per-feature"``, data with holes.',
+        tol="Relative fall of the free energy at which these steps end.",
+        n_init='Number of random starts of ``solver="iterative"``; the lowest free energy wins.',
+        random_state="Seed of the randomized engine, which changes its answer by rounding errors "
+        "only, and of `sample`.",
+    )
 
     _seen: moments.RunningMoments
 
@@ -127,18 +111,18 @@ class BayesianPCA(PosteriorReader[PCAFit]):
 
     def __init__(
         self,
-        method: str = "evb",
+        method: Method = "evb",
         *,
-        n_components: int | str = "auto",
-        noise_variance: float | str = "auto",
+        n_components: int | Auto = "auto",
+        noise_variance: float | Literal["auto", "0db"] = "auto",
         prior_variance: float | None = None,
         center: bool = True,
         scale: bool = False,
         whiten: bool = False,
-        noise: str = "isotropic",
-        solver: str = "auto",
-        init: str = "random",
-        engine: str = "auto",
+        noise: Noise = "isotropic",
+        solver: Literal["auto", "closed", "iterative"] = "auto",
+        init: Literal["random", "closed"] = "random",
+        engine: Engine = "auto",
         max_iter: int = 1000,
         tol: float = 1e-8,
         n_init: int = 1,
@@ -254,17 +238,12 @@ class BayesianPCA(PosteriorReader[PCAFit]):
 
     def _form(self) -> ClosedForm:
         """What is asked of the spectrum, once all options have been checked."""
-        _validation.choose("method", self.method, tuple(METHODS))
-        _validation.choose("noise", self.noise, ("isotropic", "per-feature"))
-        _validation.choose("solver", self.solver, ("auto", "closed", "iterative"))
-        _validation.choose("init", self.init, ("random", "closed"))
-        _validation.choose("engine", self.engine, ("auto", *ENGINES))
-        cap = _validation.checked_n_components(self.n_components, self.method)
+        self._chosen()
+        cap = _validation.largest_rank(self.n_components, self.method)
         if self.noise == "per-feature":
             _validation.check_per_feature(self)
         if self.solver == "iterative":
             _validation.check_iterative(self)
-        _validation.check_looping(self)
         return ClosedForm(METHODS[self.method], cap, self.noise_variance, self.prior_variance)
 
     def _looping(self, callback: inference.Callback | None) -> inference.Looping:

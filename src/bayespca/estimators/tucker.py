@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -21,13 +21,15 @@ from bayespca.io.packages import need
 from bayespca.spectrum.methods import METHODS
 from bayespca.tensors import posterior as read
 from bayespca.tensors.data import tucker_cells
-from bayespca.tensors.fit import FAMILIES, TuckerFit, tucker_model
+from bayespca.tensors.fit import TuckerFit, tucker_model
 from bayespca.tensors.modes import times
 from bayespca.tensors.posterior import TuckerPosterior
 from bayespca.tensors.ranks import unfoldings
 
 from . import _input, _matrices, _tensors, _validation
 from ._base import Estimator, Fitted
+from ._constraints import AUTO, POSITIVE, several, word
+from ._options import Auto, Option, table
 from .pca import BayesianPCA, RankWarning
 
 Shape = tuple[int, ...]
@@ -47,50 +49,6 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
     With two modes the core can be taken into a factor: the model is then that of `BayesianPCA`,
     solved in closed form. Modes of size 1 after the first say nothing and are left alone.
 
-    Parameters
-    ----------
-    method : {"evb", "epb", "emap", "pb"}, default="evb"
-        What is integrated out, and whether the prior is learned.
-
-        * ``"evb"``: core and factors integrated out, priors learned. The one to use.
-        * ``"epb"``: only the core integrated out, priors learned.
-        * ``"emap"``: nothing integrated out, priors learned.
-        * ``"pb"``: only the core integrated out, prior given (pTucker of Chu and Ghahramani
-          2009). A given prior does not choose ranks: those that are free are EVB's.
-
-        For ``"epb"`` and ``"emap"`` the global minimum of the free energy is zero everywhere,
-        whatever the data (aistats2014 Lemma 2): what is found is a local minimum. It exists once
-        the scale that modes can exchange is fixed: here priors of all modes have the same
-        geometric mean.
-    ranks : "auto" or sequence of int or None, default="auto"
-        One entry for each mode: a number fixes its rank, None leaves it free. A component that is
-        asked for and comes to nothing has zeros in the core.
-    noise_variance : float, "auto" or "0db", default="auto"
-        ``"auto"`` is found by ``"evb"`` with the rest, and taken from there by the other methods,
-        whose free energy has no usable minimum over it; ``"0db"`` is half the mean square.
-    prior_variance : float, default=1.0
-        For ``"pb"``: variance of the entries of the core, where those of the factors have 1.
-    center : bool, default=False
-        Whether to take out the mean of the slices along the first mode. As in PCA it costs one
-        slice.
-    solver : {"auto", "gradient"}, default="auto"
-        Sweeps in which each factor is solved for, or for ``"emap"`` without holes one step along
-        the gradient for each (ARD-Tucker of Mørup and Hansen 2009), which takes many more of them.
-    init : {"closed", "random"}, default="closed"
-        Where to start: the closed form of each unfolding, or normal draws.
-    max_iter : int, default=1000
-        Largest number of sweeps.
-    tol : float, default=1e-8
-        Relative fall of the free energy at which they end.
-    n_init : int, default=1
-        Number of random starts; the lowest free energy wins.
-    checkpoint : path, optional
-        A file in which the iteration is kept, as in `BayesianPCA`.
-    random_state : int, Generator or None, default=None
-        Seed of random starts.
-    verbose : bool, default=False
-        Whether `fit` prints a line about what it did.
-
     Examples
     --------
     >>> import numpy as np
@@ -104,6 +62,47 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
     (2, 3, 2)
     >>> filled, std = model.impute(return_std=True)
     """
+
+    options = table(
+        *("max_iter", "tol", "n_init", "checkpoint", "random_state", "verbose"),
+        method="What is integrated out, and whether the prior is learned.\n\n"
+        '* ``"evb"``: core and factors integrated out, priors learned. The one to use.\n'
+        '* ``"epb"``: only the core integrated out, priors learned.\n'
+        '* ``"emap"``: nothing integrated out, priors learned.\n'
+        '* ``"pb"``: only the core integrated out, prior given (pTucker of Chu and Ghahramani '
+        "2009). A given prior does not choose ranks: those that are free are EVB's.\n\n"
+        'For ``"epb"`` and ``"emap"`` the global minimum of the free energy is zero everywhere, '
+        "whatever the data (aistats2014 Lemma 2): what is found is a local minimum. It exists once "
+        "the scale that modes can exchange is fixed: here priors of all modes have the same "
+        "geometric mean.",
+        ranks=Option(
+            "One entry for each mode: a number fixes its rank, None leaves it free. A component "
+            "that is asked for and comes to nothing has zeros in the core.",
+            AUTO
+            | several(
+                "one entry for each mode, a whole number or None, such as (2, 2, 2)",
+                "sequence of int or None",
+            ),
+        ),
+        noise_variance=Option(
+            '``"auto"`` is found by ``"evb"`` with the rest, and taken from there by the other '
+            'methods, whose free energy has no usable minimum over it; ``"0db"`` is half the mean '
+            "square.",
+            POSITIVE | AUTO | word("0db"),
+        ),
+        prior_variance=Option(
+            'For ``"pb"``: variance of the entries of the core, where those of the factors have 1.',
+            POSITIVE,
+        ),
+        center="Whether to take out the mean of the slices along the first mode. As in PCA it "
+        "costs one slice.",
+        solver=Option(
+            'Sweeps in which each factor is solved for, or for ``"emap"`` without holes one step '
+            "along the gradient for each (ARD-Tucker of Mørup and Hansen 2009), which takes many "
+            "more of them."
+        ),
+        init="Where to start: the closed form of each unfolding, or normal draws.",
+    )
 
     core_ = Fitted(
         "array of shape `ranks_`",
@@ -121,14 +120,14 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
 
     def __init__(
         self,
-        method: str = "evb",
+        method: Literal["evb", "epb", "emap", "pb"] = "evb",
         *,
-        ranks: str | Sequence[int | None] = "auto",
-        noise_variance: float | str = "auto",
+        ranks: Auto | Sequence[int | None] = "auto",
+        noise_variance: float | Literal["auto", "0db"] = "auto",
         prior_variance: float = 1.0,
         center: bool = False,
-        solver: str = "auto",
-        init: str = "closed",
+        solver: Literal["auto", "gradient"] = "auto",
+        init: Literal["closed", "random"] = "closed",
         max_iter: int = 1000,
         tol: float = 1e-8,
         n_init: int = 1,
@@ -178,13 +177,7 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
         return self
 
     def _check_options(self) -> None:
-        _validation.choose("method", self.method, tuple(FAMILIES))
-        _validation.choose("solver", self.solver, ("auto", "gradient"))
-        _validation.choose("init", self.init, ("closed", "random"))
-        _validation.check_looping(self)
-        _tensors.check_positive("prior_variance", self.prior_variance)
-        if self.noise_variance not in ("auto", "0db"):
-            _tensors.check_positive("noise_variance", self.noise_variance)
+        self._chosen()
         if self.solver == "gradient" and self.method != "emap":
             raise ValueError("solver='gradient' is for method='emap'.")
         if self.prior_variance != 1.0 and self.method != "pb":
@@ -389,8 +382,7 @@ def tensor_ranks(
     (5, 5, 1, 1)
     """
     _validation.choose("method", method, ("evb", "epb", "emap"))
-    if noise_variance not in ("auto", "0db"):
-        _tensors.check_positive("noise_variance", noise_variance)
+    (POSITIVE | AUTO | word("0db")).check("noise_variance", noise_variance)
     T, _ = _tensors.read_tensor(BayesianTucker(), T)
     _tensors.check_complete(T)
     found = unfoldings(T, method=method, noise_variance=noise_variance)

@@ -13,6 +13,7 @@ from bayespca.io.kinds import name_of, records_of
 from bayespca.io.tree import Encoder, Json
 
 from ._base import Estimator, Fitted
+from ._renaming import renamed_in
 
 Arrays = Mapping[str, np.ndarray]
 Trees = dict[str, Json]
@@ -25,7 +26,7 @@ def from_version_1(
 
     Attributes that follow from others are dropped, with arrays that nothing else refers to.
     """
-    meta = meta | {"parameters": _with_new_options(meta.get("parameters"), cls)}
+    meta = meta | {"parameters": _options_of_today(meta.get("parameters"), cls)}
     found = meta.get("attributes")
     fitted = {name: tree for name, tree in _pairs(found) if _is_fitted(cls, name)}
     if not isinstance(found, dict) or not fitted:
@@ -40,11 +41,17 @@ def from_version_1(
     return upgraded, left | encoder.arrays
 
 
-def _with_new_options(parameters: Json, cls: type[Estimator[Any]]) -> Json:
-    """Options that came later have their defaults."""
+def _options_of_today(parameters: Json, cls: type[Estimator[Any]]) -> Json:
+    """Options by their names and values of today; those that came later have their defaults."""
+    if not isinstance(parameters, dict):
+        return parameters
+    renamed, options = renamed_in(cls), cls.options
+    now: dict[str, Json] = {}
+    for before, tree in _pairs(parameters):
+        name = renamed.get(before, before)
+        now[name] = options[name].now(tree) if name in options else tree
     defaults = cls().get_params(deep=False)
-    trees = {name: Encoder({}).encode(value, name) for name, value in defaults.items()}
-    return trees | parameters if isinstance(parameters, dict) else parameters
+    return {name: Encoder({}).encode(value, name) for name, value in defaults.items()} | now
 
 
 def _pairs(found: Json) -> list[tuple[str, Json]]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 import warnings
 from dataclasses import replace
-from numbers import Integral
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from bayespca import inference
-from bayespca.engines.selection import ENGINES
 from bayespca.linear.variational import fit as variational
 from bayespca.lowrank.records import VariationalFit
 from bayespca.lowrank.variational import Hyper
@@ -18,6 +17,7 @@ from bayespca.sources.data import Data
 
 from . import _input, _validation
 from ._base import Fitted
+from ._options import COLUMNS, Auto, Engine, Option, table
 from ._posterior import PosteriorReader, placed
 from .pca import WARNED, RankWarning
 
@@ -35,31 +35,19 @@ class VariationalPCA(PosteriorReader[VariationalFit]):
 
     NaN in X are holes, at `fit` and afterwards: mean, noise and columns are found from the cells
     that are there. Each sample then has a covariance of its own, and each row of W.
-
-    Parameters
-    ----------
-    n_components : int, optional
-        Columns of W; one less than features, or than samples where these are fewer, by default.
-    prior : {"ard", "unit"}, default="ard"
-        ``"unit"``: all αᵢ are 1, the lecture's simpler model.
-    center : bool, default=True
-        Whether there is a mean μ in the model.
-    a_alpha, b_alpha, a_tau, b_tau, beta : float, default=1e-3
-        Parameters of the priors, in the units of the data.
-    engine : str, default="auto"
-        How singular values are computed, as in `BayesianPCA`; of complete data only.
-    max_iter : int, default=2000
-        Largest number of sweeps.
-    tol : float, default=1e-8
-        Relative rise of the bound at which sweeps end.
-    n_init : int, default=1
-        Number of random starts; the highest bound wins. With holes the first one is the closed form
-        of the matrix, its holes filled by itself, and only the others are random.
-    checkpoint : path, optional
-        A file from which a fit that was broken off goes on, as in `BayesianPCA`.
-    random_state : int, Generator or None, default=None
-        Seed of the starts, and of `sample`.
     """
+
+    options = table(
+        *("a_alpha", "b_alpha", "a_tau", "b_tau", "beta", "max_iter", "checkpoint", "verbose"),
+        n_components=COLUMNS,
+        prior=Option('``"unit"``: all αᵢ are 1, the lecture\'s simpler model.'),
+        center="Whether there is a mean μ in the model.",
+        engine="How singular values are computed, as in `BayesianPCA`; of complete data only.",
+        tol="Relative rise of the bound at which sweeps end.",
+        n_init="Number of random starts; the highest bound wins. With holes the first one is the "
+        "closed form of the matrix, its holes filled by itself, and only the others are random.",
+        random_state="Seed of the starts, and of `sample`.",
+    )
 
     weights_ = Fitted(
         "array of shape (n_features, q)",
@@ -71,21 +59,22 @@ class VariationalPCA(PosteriorReader[VariationalFit]):
 
     def __init__(
         self,
-        n_components: int | None = None,
+        n_components: int | Auto = "auto",
         *,
-        prior: str = "ard",
+        prior: Literal["ard", "unit"] = "ard",
         center: bool = True,
         a_alpha: float = 1e-3,
         b_alpha: float = 1e-3,
         a_tau: float = 1e-3,
         b_tau: float = 1e-3,
         beta: float = 1e-3,
-        engine: str = "auto",
+        engine: Engine = "auto",
         max_iter: int = 2000,
         tol: float = 1e-8,
         n_init: int = 1,
         checkpoint: str | os.PathLike[str] | None = None,
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.n_components = n_components
         self.prior = prior
@@ -101,20 +90,22 @@ class VariationalPCA(PosteriorReader[VariationalFit]):
         self.n_init = n_init
         self.checkpoint = checkpoint
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, *, callback: inference.Callback | None = None) -> Self:
         """Fit the model; X and `callback` as in `BayesianPCA`, holes in data in memory included.
 
         Arrays of other libraries are taken over into NumPy.
         """
-        hyper = self._hyper()
+        start = time.perf_counter()
+        asked = self._chosen()
         in_memory = self.engine not in ("auto", "streaming")
         data = _input.in_numpy(_input.read(self, X, in_memory=in_memory))
-        q = self._checked_components(data.shape)
+        q = _checked_columns(asked.n_components, data.shape)
         looping = _validation.looping(self, callback)
-        fitted = self._fitted(data, hyper, q, looping)
+        fitted = self._fitted(data, self._hyper(), q, looping)
         self._keep(fitted, data.features)
-        self._report(fitted)
+        self._report(fitted, time.perf_counter() - start)
         return self
 
     def _fitted(
@@ -133,31 +124,36 @@ class VariationalPCA(PosteriorReader[VariationalFit]):
         _validation.check_engine_for_holes(self)
         return with_holes.fit(data.values, hyper, looping, n_components=q, dtype=str(data.dtype))
 
-    def _report(self, fitted: VariationalFit) -> None:
+    def _report(self, fitted: VariationalFit, seconds: float) -> None:
         if not fitted.converged and fitted.trace is not None:
             _validation.warn_of_early_end(fitted.trace, "the bound still rose")
         for advice in fitted.status.advice:
             if advice.code in WARNED:
                 warnings.warn(advice.text, RankWarning, stacklevel=3)
+        if self.verbose:
+            k, p = fitted.posterior.components.shape
+            print(
+                f"bayespca: {fitted.n_samples}×{p}, variational, engine {fitted.engine}: rank {k}, "
+                f"lower bound {-fitted.free_energy:.6g} after {fitted.n_iter} sweeps, "
+                f"{seconds:.2f} s"
+            )
 
     def _hyper(self) -> Hyper:
-        _validation.choose("prior", self.prior, ("ard", "unit"))
-        _validation.choose("engine", self.engine, ("auto", *ENGINES))
-        _validation.check_looping(self)
         return replace(
             _validation.hyperparameters(self),
             alpha=1.0 if self.prior == "unit" else None,
             has_mean=bool(self.center),
         )
 
-    def _checked_components(self, shape: tuple[int | None, int]) -> int | None:
-        q = self.n_components
-        if q is None:
-            return None
-        most = min(size for size in shape if size is not None)
-        if not isinstance(q, Integral) or not 0 <= q <= most:
-            raise ValueError(
-                f"n_components must be None or a whole number from 0 to {most}, the smaller side "
-                f"of the data; got {q!r}."
-            )
-        return int(q)
+
+def _checked_columns(q: Any, shape: tuple[int | None, int]) -> int | None:
+    """The number of columns of W, None for "auto"."""
+    if q == "auto":
+        return None
+    most = min(size for size in shape if size is not None)
+    if q > most:
+        raise ValueError(
+            f"n_components must be 'auto' or a whole number from 0 to {most}, the smaller side of "
+            f"the data; got {q!r}."
+        )
+    return int(q)

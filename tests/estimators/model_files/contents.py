@@ -21,8 +21,38 @@ def attributes(model: Any, names: Iterable[str]) -> Arrays:
 
 
 def parameters(model: Any, names: Iterable[str]) -> Arrays:
-    values = model.get_params(deep=False)
-    return {name: np.array(repr(values[name])) for name in names}
+    values, before = model.get_params(deep=False), BEFORE.get(type(model).__name__, {})
+    found: Arrays = {}
+    for name in names:
+        now, words = before.get(name, (name, {}))
+        value = values[now]
+        is_word = isinstance(value, str) and value in words
+        found[name] = np.array(repr(words[value] if is_word else value))
+    return found
+
+
+def _found(name: str) -> tuple[str, dict[str, Any]]:
+    """What the program finds was None."""
+    return name, {"auto": None}
+
+
+# Options that had another name or other words in files of version 1: what they are called now, and
+# how words of today were spelled.
+BEFORE: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
+    "BernoulliMixture": {
+        "init_params": ("init", {}),
+        "method": ("method", {"ml": "em"}),
+        "ones_prior": _found("ones_prior"),
+        "weight_concentration_prior": _found("weight_concentration_prior"),
+        "zeros_prior": _found("zeros_prior"),
+    },
+    "GibbsPCA": {"n_components": _found("n_components")},
+    "PCAMixture": {
+        "rank": ("ranks", {}),
+        "weight_concentration": _found("weight_concentration_prior"),
+    },
+    "VariationalPCA": {"n_components": _found("n_components")},
+}
 
 
 def answers(model: Any, inputs: Arrays) -> Arrays:
@@ -162,7 +192,7 @@ def _bernoulli_mixture(model: Any, X: Any, H: Any) -> dict[str, Any]:
         "score_samples": model.score_samples(H),
         "score": model.score(X),
     }
-    return found | ({"bic": model.bic(X), "aic": model.aic(X)} if model.method == "em" else {})
+    return found | ({"bic": model.bic(X), "aic": model.aic(X)} if model.method == "ml" else {})
 
 
 def _binary_pca(model: Any, X: Any, H: Any) -> dict[str, Any]:

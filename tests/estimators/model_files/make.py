@@ -147,7 +147,7 @@ def mixtures() -> dict[str, tuple[Any, Arrays]]:
         "mixture": mixture(),
         "mixture-per-feature": mixture(noise="per-feature", rank=[1, 1]),
         "bernoulli-em": (
-            BernoulliMixture(2, method="em", means_init=means, random_state=0).fit(binary),
+            BernoulliMixture(2, method="ml", means_init=means, random_state=0).fit(binary),
             some,
         ),
         "bernoulli-vb": (BernoulliMixture(2, max_iter=30, random_state=0).fit(binary), some),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
 from bayespca.arrays.threads import one_blas_thread
 from bayespca.arrays.types import Matrices, Matrix, Stacks
+from bayespca.inference.loop import Callback, Info
 from bayespca.lowrank.variational import Hyper
 
 from .data import GibbsData
@@ -68,9 +72,18 @@ class GibbsDraws:
 
 
 def fit(
-    data: GibbsData, q: int, *, prior: Hyper, schedule: Schedule, rngs: list[np.random.Generator]
+    data: GibbsData,
+    q: int,
+    *,
+    prior: Hyper,
+    schedule: Schedule,
+    rngs: list[np.random.Generator],
+    callback: Callback | None = None,
 ) -> GibbsDraws:
-    """One chain for each generator; `prior` is that of the data in their own units."""
+    """One chain for each generator; `prior` is that of the data in their own units.
+
+    `callback` is told of each sweep of each chain, and cannot end them.
+    """
     scaled, shape = prior.in_units(data.unit), (len(rngs), schedule.n_draws)
     draws = GibbsDraws(
         W=np.empty((*shape, data.d, q)),
@@ -79,33 +92,56 @@ def fit(
         mu=np.empty((*shape, data.d)),
         log_joint=np.empty(shape),
     )
+    chains = Chains(data, scaled, schedule, callback)
     # The matrices are small, and results must not depend on the number of threads.
-    with one_blas_thread(), np.errstate(divide="raise", over="raise", invalid="raise"):
-        try:
-            for chain, rng in enumerate(rngs):
-                _fill(draws, chain, start(data, q, scaled, rng), data, scaled, schedule, rng)
-        except (ArithmeticError, ValueError, np.linalg.LinAlgError) as problem:
-            raise PrecisionError(PRECISION) from problem
+    with one_blas_thread():
+        for chain, rng in enumerate(rngs):
+            chains.fill(draws, chain, q, rng)
     return draws
 
 
-def _fill(
-    draws: GibbsDraws,
-    chain: int,
-    state: GibbsState,
-    data: GibbsData,
-    prior: Hyper,
-    schedule: Schedule,
-    rng: np.random.Generator,
-) -> None:
-    """Run a chain and store its draws, in the units of the data."""
-    unit = data.unit
-    for _ in range(schedule.n_warmup):
-        state = sweep(state, data, prior, rng)
-    for draw in range(schedule.n_draws):
-        for _ in range(schedule.thin):
-            state = sweep(state, data, prior, rng)
-        at = chain, draw
-        draws.W[at], draws.alpha[at] = state.W * unit, state.alpha / unit**2
-        draws.mu[at], draws.tau[at] = state.mu * unit, state.tau / unit**2
-        draws.log_joint[at] = log_joint(state, data, prior)
+class Chains:
+    """Runs chains and stores their draws, in the units of the data."""
+
+    def __init__(
+        self, data: GibbsData, prior: Hyper, schedule: Schedule, callback: Callback | None
+    ) -> None:
+        self.data, self.prior, self.schedule, self.callback = data, prior, schedule, callback
+        self.numbers = count(1)
+
+    def fill(self, draws: GibbsDraws, chain: int, q: int, rng: np.random.Generator) -> None:
+        unit = self.data.unit
+        with _precisely():
+            state = start(self.data, q, self.prior, rng)
+        for _ in range(self.schedule.n_warmup):
+            state = self.swept(state, rng)
+        for draw in range(self.schedule.n_draws):
+            for _ in range(self.schedule.thin):
+                state = self.swept(state, rng)
+            at = chain, draw
+            draws.W[at], draws.alpha[at] = state.W * unit, state.alpha / unit**2
+            draws.mu[at], draws.tau[at] = state.mu * unit, state.tau / unit**2
+            draws.log_joint[at] = self.log_joint(state)
+
+    def swept(self, state: GibbsState, rng: np.random.Generator) -> GibbsState:
+        with _precisely():
+            state = sweep(state, self.data, self.prior, rng)
+        if self.callback is not None:
+            noise = float(self.data.unit**2 / state.tau)
+            info = Info(-self.log_joint(state), state.W.shape[1], noise)
+            self.callback(next(self.numbers), info)
+        return state
+
+    def log_joint(self, state: GibbsState) -> float:
+        with _precisely():
+            return float(log_joint(state, self.data, self.prior))
+
+
+@contextmanager
+def _precisely() -> Iterator[None]:
+    """Numbers that leave the range or the precision raise a PrecisionError."""
+    with np.errstate(divide="raise", over="raise", invalid="raise"):
+        try:
+            yield
+        except (ArithmeticError, ValueError, np.linalg.LinAlgError) as problem:
+            raise PrecisionError(PRECISION) from problem

@@ -44,12 +44,12 @@ class BernoulliModel(Model[BernoulliRows, BernoulliState, BernoulliClusters]):
 
     n_components: int
     family: BernoulliFamily
-    init_params: str = "k-means++"
+    init: str = "k-means++"
     weights_init: FloatArray | None = field(default=None, repr=False)
     means_init: FloatArray | None = field(default=None, repr=False)
 
     def start(self, data: BernoulliRows, rng: np.random.Generator) -> BernoulliState:
-        begin = STARTS[self.init_params](data, self.n_components, rng)
+        begin = STARTS[self.init](data, self.n_components, rng)
         return with_given(begin, data, self.weights_init, self.means_init)
 
     def step(self, state: BernoulliState, data: BernoulliRows) -> tuple[BernoulliState, Info]:

@@ -1,0 +1,182 @@
+"""Options of estimators: what each means, what it may be, and how it was spelled before.
+
+An estimator has a table `options` of its own, made by `table` from what is shared here and what is
+special to it. The section about parameters of its docstring and the checks at the beginning of
+`fit` both come from that table; defaults, and words to choose from, from the constructor.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any, Literal, get_type_hints
+
+from ._constraints import (
+    AUTO,
+    NONE,
+    NUMBER,
+    PATH,
+    POSITIVE,
+    SEED,
+    Constraint,
+    at_least,
+    from_annotation,
+    quoted,
+    whole,
+    word,
+)
+from ._renaming import warn_of_old_words
+
+WIDTH = 100
+INDENT = " " * 4
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of an estimator.
+
+    Attributes
+    ----------
+    words
+        What it means; each line is a paragraph of a docstring, or an item that begins with "* ".
+    may_be
+        None where the annotation in the constructor says it: a `Literal`, or a flag.
+    old
+        Values as they were spelled before, and as they are now. They work with a warning.
+    """
+
+    words: str
+    may_be: Constraint | None = None
+    old: Mapping[Any, Any] = field(default_factory=dict)
+
+    def now(self, value: Any) -> Any:
+        """A value in today's spelling."""
+        is_old = isinstance(value, str | None) and value in self.old
+        return self.old[value] if is_old else value
+
+    def paragraph(self, name: str, default: Any) -> str:
+        """The entry of a docstring."""
+        assert self.may_be is not None
+        head = f"{INDENT}{name} : {self.may_be.kind}"
+        if default is not inspect.Parameter.empty:
+            head += f", default={quoted(default)}"
+        return "\n".join([head, *map(_filled, self.words.split("\n"))]) + "\n"
+
+
+def _filled(line: str) -> str:
+    inner = "  " if line.startswith("* ") else ""
+    return textwrap.fill(
+        line, WIDTH, initial_indent=2 * INDENT, subsequent_indent=2 * INDENT + inner
+    )
+
+
+FROM_NONE = {None: "auto"}
+Auto = Literal["auto"]
+Engine = Literal["auto", "dense", "gram", "randomized", "streaming", "sparse", "dask"]
+Noise = Literal["isotropic", "per-feature"]
+
+SHARED: dict[str, Option] = {
+    "method": Option("How the factors and their prior are treated."),
+    "n_components": Option("The largest rank allowed.", AUTO | whole(0)),
+    "noise": Option("One noise variance, or one for each feature (found by iteration)."),
+    "noise_variance": Option("Variance of the noise.", NUMBER | AUTO | word("0db")),
+    "prior_variance": Option("c² = cₐ²c_b², the variance of the prior.", NONE | NUMBER),
+    "weight_concentration_prior": Option(
+        "Parameter of the Dirichlet prior of the weights; smaller ones favour fewer clusters.",
+        AUTO | POSITIVE,
+        old=FROM_NONE,
+    ),
+    "a_alpha": Option("Shape of the prior of the precisions αᵢ of the columns of W.", POSITIVE),
+    "b_alpha": Option("Rate of the prior of αᵢ, in the units of the data squared.", POSITIVE),
+    "a_tau": Option("Shape of the prior of the noise precision τ.", POSITIVE),
+    "b_tau": Option("Rate of the prior of τ, in the units of the data squared.", POSITIVE),
+    "beta": Option("Precision of the prior of the mean, in the units of the data.", POSITIVE),
+    "center": Option("Whether to remove the column means."),
+    "scale": Option("Whether to divide columns by their standard deviations: PCA of correlations."),
+    "binarize": Option(
+        "Values above it count as 1, others as 0. By default data must be 0 and 1.", NONE | NUMBER
+    ),
+    "init": Option("Where the iteration starts."),
+    "engine": Option(
+        'How singular values are computed: ``"dense"``, ``"gram"``, ``"randomized"``, '
+        '``"sparse"``, ``"streaming"``, ``"dask"``, or ``"auto"`` to choose by shape, type and '
+        "memory."
+    ),
+    "max_iter": Option("Largest number of sweeps.", whole(1)),
+    "tol": Option("Relative fall of the free energy at which sweeps end.", at_least(0)),
+    "n_init": Option("Number of random starts; the lowest free energy wins.", whole(1)),
+    "checkpoint": Option(
+        "A file in which the iteration is kept every few seconds. A fit that was broken off is "
+        "taken up again by the next one with the same data and options, and ends as if nothing "
+        "had happened. Removed when the fit is done.",
+        NONE | PATH,
+    ),
+    "random_state": Option("Seed of the random starts.", NONE | SEED),
+    "verbose": Option("Whether `fit` prints a line about what it did."),
+}
+
+# The number of columns of Bishop's model.
+COLUMNS = Option(
+    'Columns of W; ``"auto"`` is one less than features, or than samples where these are fewer.',
+    AUTO | whole(0),
+    old=FROM_NONE,
+)
+
+
+def table(*shared: str, **own: Option | Constraint | str) -> dict[str, Option]:
+    """The options of an estimator.
+
+    Names alone are as in `SHARED`. Of the others, a string replaces the words there, a constraint
+    what the option may be, and an `Option` both.
+    """
+    found = {name: SHARED[name] for name in shared}
+    for name, change in own.items():
+        if isinstance(change, Option):
+            found[name] = change
+        elif isinstance(change, Constraint):
+            found[name] = replace(SHARED[name], may_be=change)
+        else:
+            found[name] = replace(SHARED[name], words=change)
+    return found
+
+
+def completed(options: Mapping[str, Option], init: Any) -> dict[str, Option]:
+    """A table in the order of a constructor, with what its annotations say."""
+    hints, names = get_type_hints(init), list(inspect.signature(init).parameters)[1:]
+    if sorted(names) != sorted(options):
+        wrong = sorted(set(names) ^ set(options))
+        raise TypeError(f"the table of options and the constructor differ in {', '.join(wrong)}")
+    return {
+        name: replace(options[name], may_be=options[name].may_be or from_annotation(hints[name]))
+        for name in names
+    }
+
+
+def parameters_section(options: Mapping[str, Option], init: Any) -> str:
+    """What the docstring of a class says about the parameters of its constructor."""
+    given = inspect.signature(init).parameters
+    entries = (option.paragraph(name, given[name].default) for name, option in options.items())
+    return f"{INDENT}Parameters\n{INDENT}----------\n{''.join(entries)}"
+
+
+def current(estimator: Any, name: str) -> Any:
+    """An option in today's spelling."""
+    return estimator.options[name].now(getattr(estimator, name))
+
+
+def chosen(estimator: Any) -> SimpleNamespace:
+    """The options of an estimator, each checked by itself, in today's spelling."""
+    given: dict[str, Any] = estimator.get_params(deep=False)
+    found = dict(given)
+    for name, option in estimator.options.items():
+        if name not in given:
+            continue
+        found[name] = option.now(given[name])
+        if found[name] is not given[name]:
+            warn_of_old_words(f"{name}={given[name]!r}", f"{name}={found[name]!r}")
+        assert option.may_be is not None
+        option.may_be.check(name, found[name])
+    return SimpleNamespace(**found)

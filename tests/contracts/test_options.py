@@ -1,0 +1,259 @@
+"""One word for each option: signatures, tables, docstrings and docs/design.md agree."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import warnings
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, clone
+
+import bayespca
+from bayespca import BernoulliMixture, GibbsPCA, PCAMixture, VariationalPCA
+from bayespca.engines.selection import ENGINES
+from bayespca.estimators._constraints import quoted
+from bayespca.mixtures.bernoulli.start import STARTS
+from bayespca.spectrum.methods import METHODS
+
+DESIGN = Path(__file__).parents[2] / "docs" / "design.md"
+PUBLIC = [getattr(bayespca, name) for name in bayespca.__all__]
+ESTIMATORS = [cls for cls in PUBLIC if inspect.isclass(cls) and issubclass(cls, BaseEstimator)]
+each_estimator = pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
+
+
+def parameters(cls):
+    return inspect.signature(cls).parameters
+
+
+# --- the table in docs/design.md ---------------------------------------------------------------
+
+
+def section(title):
+    return DESIGN.read_text("utf-8").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def told():
+    """Defaults by option and estimator. A row: | `option` | meaning | `default`: A, B; … |."""
+    found = {}
+    for name, places in re.findall(
+        r"^\| `(\w+)` \|[^|]*\| (.*) \|$", section("Public options"), re.M
+    ):
+        groups = re.findall(r"`([^`]*)`: ([\w, ]+)", places)
+        assert name not in found
+        found[name] = {cls: default for default, names in groups for cls in names.split(", ")}
+    return found
+
+
+def test_signatures_are_those_of_the_table():
+    found = {}
+    for cls in ESTIMATORS:
+        for name, parameter in parameters(cls).items():
+            found.setdefault(name, {})[cls.__name__] = quoted(parameter.default)
+    assert found == told()
+
+
+@each_estimator
+def test_every_option_is_checked_and_told(cls):
+    assert list(cls.options) == list(parameters(cls))
+    for name, option in cls.options.items():
+        default = parameters(cls)[name].default
+        option.may_be.check(name, default)
+        assert option.words
+        assert f"    {name} : {option.may_be.kind}, default={quoted(default)}\n" in cls.__doc__
+
+
+@each_estimator
+def test_defaults_are_not_old_words(cls):
+    for name, option in cls.options.items():
+        assert parameters(cls)[name].default not in option.old
+        assert not any(option.may_be.fits(old) for old in option.old)
+
+
+# --- one word for one thing --------------------------------------------------------------------
+
+ITERATING = {"max_iter", "tol", "checkpoint", "verbose"}
+# Chains have a length instead of an end that is found, and are as long as their parts are kept.
+SAMPLING = {"n_warmup", "n_draws", "n_chains", "thin", "verbose"}
+
+
+@each_estimator
+def test_everything_that_iterates_has_the_same_options(cls):
+    assert parameters(cls).keys() >= (SAMPLING if cls is GibbsPCA else ITERATING)
+    assert "callback" in inspect.signature(cls.fit).parameters
+
+
+# Other words for what has a name in the table.
+FORBIDDEN = {
+    *("init_params", "rank", "weight_concentration", "max_rank", "n_iter", "n_sweeps", "max_steps"),
+    *("tolerance", "rtol", "seed", "rng", "solver_name", "standardize", "verbosity", "n_starts"),
+}
+
+
+@each_estimator
+def test_nothing_has_two_names(cls):
+    assert not FORBIDDEN & parameters(cls).keys()
+    assert not FORBIDDEN & cls().get_params().keys()
+
+
+@each_estimator
+def test_one_word_for_what_the_program_finds_and_for_maximum_likelihood(cls):
+    for option in cls.options.values():
+        assert "'em'" not in str(option.may_be.words)
+        assert not {"default", "find", "learn"} & set(option.may_be.kinds)
+
+
+@pytest.mark.parametrize(
+    ("cls", "name", "words"),
+    [
+        (bayespca.BayesianPCA, "method", METHODS),
+        (bayespca.BayesianPCA, "engine", ("auto", *ENGINES)),
+        (VariationalPCA, "engine", ("auto", *ENGINES)),
+        (BernoulliMixture, "init", STARTS),
+    ],
+)
+def test_words_of_annotations_are_those_that_exist(cls, name, words):
+    assert get_args(get_type_hints(cls.__init__)[name]) == tuple(words)
+
+
+# --- messages ----------------------------------------------------------------------------------
+
+X = np.random.default_rng(0).normal(size=(30, 4))
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"max_iter": 0}, "max_iter must be a whole number of at least 1, got 0."),
+        ({"max_iter": True}, "max_iter must be a whole number of at least 1, got True."),
+        ({"tol": "small"}, "tol must be a number of at least 0, got 'small'."),
+        ({"noise": "loud"}, "noise must be one of 'isotropic', 'per-feature'; got 'loud'."),
+        ({"scale": "yes"}, "scale must be one of True, False; got 'yes'."),
+        ({"checkpoint": 3}, "checkpoint must be None or a path, got 3."),
+        (
+            {"noise_variance": "loud"},
+            "noise_variance must be a number, 'auto' or '0db'; got 'loud'.",
+        ),
+        (
+            {"random_state": "seed"},
+            "random_state must be None, a whole number of at least 0, a Generator or a "
+            "RandomState; got 'seed'.",
+        ),
+    ],
+)
+def test_messages(options, sentence):
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
+        bayespca.BayesianPCA(**options).fit(X)
+
+
+@pytest.mark.parametrize(
+    "random_state",
+    [
+        *(None, 3, np.int64(3), [1, 2]),
+        *(np.random.default_rng(0), np.random.RandomState(0)),
+        *(np.random.SeedSequence(3), np.random.PCG64(3)),
+    ],
+    ids=lambda seed: type(seed).__name__,
+)
+def test_seeds(random_state):
+    bayespca.BayesianPCA(engine="randomized", random_state=random_state).fit(X)
+
+
+# --- old spellings -----------------------------------------------------------------------------
+
+ONES = (X > 0).astype(float)
+SHORT = {"n_draws": 20, "n_warmup": 20, "n_chains": 2}
+
+NAMES = {
+    "rank": (PCAMixture, X, {"rank": 1}, {"ranks": 1}),
+    "ranks by cluster": (PCAMixture, X, {"rank": (1, 1)}, {"ranks": (1, 1)}),
+    "weight_concentration": (
+        PCAMixture,
+        X,
+        {"weight_concentration": 2.0},
+        {"weight_concentration_prior": 2.0},
+    ),
+    "init_params": (BernoulliMixture, ONES, {"init_params": "random"}, {"init": "random"}),
+}
+VALUES = {
+    "em": (BernoulliMixture, ONES, {"method": "em"}, {"method": "ml"}),
+    "Bishop's columns": (VariationalPCA, X, {"n_components": None}, {"n_components": "auto"}),
+    "columns": (GibbsPCA, X, {"n_components": None, **SHORT}, {"n_components": "auto", **SHORT}),
+} | {
+    f"{name} of {cls.__name__}": (cls, data, {name: None}, {name: "auto"})
+    for cls, data, name in [
+        (PCAMixture, X, "weight_concentration_prior"),
+        (BernoulliMixture, ONES, "weight_concentration_prior"),
+        (BernoulliMixture, ONES, "ones_prior"),
+        (BernoulliMixture, ONES, "zeros_prior"),
+    ]
+}
+
+
+def made(cls, options):
+    several = {} if "n_components" in options else {"n_components": 2}
+    return cls(**{"random_state": 0, **several, **options})
+
+
+def answer(model, data):
+    with warnings.catch_warnings():
+        # Chains are short.
+        warnings.filterwarnings("ignore", category=UserWarning)
+        return model.fit(data).score_samples(data)
+
+
+def only_warning(caught):
+    """The one, which has to be of this file."""
+    (one,) = [one for one in caught if issubclass(one.category, FutureWarning)]
+    assert one.filename == __file__
+    return str(one.message)
+
+
+@pytest.mark.parametrize(("cls", "data", "old", "new"), NAMES.values(), ids=NAMES)
+def test_old_names_work_and_give_the_new_one(cls, data, old, new):
+    ((before, value),), ((now, _),) = old.items(), new.items()
+    with pytest.warns(FutureWarning) as caught:
+        model = made(cls, old)
+    assert only_warning(caught).startswith(f"{before} is {now} now")
+    with pytest.warns(FutureWarning) as caught:
+        assert getattr(model, before) == value
+    assert only_warning(caught).startswith(f"{before} is {now} now")
+    with pytest.warns(FutureWarning) as caught:
+        other = made(cls, {}).set_params(**old)
+    assert only_warning(caught).startswith(f"{before} is {now} now")
+    assert model.get_params() == other.get_params() == made(cls, new).get_params()
+    assert clone(model).get_params() == model.get_params()
+    assert np.array_equal(answer(model, data), answer(made(cls, new), data))
+
+
+@pytest.mark.parametrize(("cls", "data", "old", "new"), VALUES.values(), ids=VALUES)
+def test_old_values_work_and_give_the_new_one(cls, data, old, new):
+    name = next(iter(old))
+    model = made(cls, old)
+    assert model.get_params()[name] == old[name]
+    with pytest.warns(FutureWarning) as caught:
+        found = answer(model, data)
+    said = f"{name}={old[name]!r} is {name}={new[name]!r} now"
+    assert only_warning(caught).startswith(said)
+    assert np.array_equal(found, answer(made(cls, new), data))
+
+
+def test_old_and_new_name_together():
+    with pytest.raises(TypeError, match="got both ranks and rank"):
+        PCAMixture(rank=1, ranks=1)
+
+
+def test_old_names_can_be_set():
+    model = PCAMixture()
+    with pytest.warns(FutureWarning, match="rank is ranks now"):
+        model.rank = 3
+    assert model.ranks == 3
+
+
+def test_maximum_likelihood_by_its_old_name_has_information_criteria():
+    with pytest.warns(FutureWarning, match="'em' is method='ml' now"):
+        model = BernoulliMixture(2, method="em", random_state=0).fit(ONES)
+    assert np.isfinite(model.bic(ONES))
