@@ -11,7 +11,15 @@ import pytest
 import sklearn
 from sklearn.datasets import load_wine
 
-from bayespca import BayesianPCA
+from bayespca import (
+    BayesianPCA,
+    BayesianPCAImputer,
+    BayesianTucker,
+    BinaryPCA,
+    GibbsPCA,
+    MatrixFactorization,
+    PCAMixture,
+)
 from bayespca.datasets import low_rank
 from bayespca.estimators import RankWarning, summarize
 
@@ -96,3 +104,24 @@ def test_names_are_escaped():
         model = BayesianPCA().fit(pandas.DataFrame(X, columns=["<i>", "b", "c", "d"]))
     assert "almost alone" in shown(model)
     assert "<i>" not in shown(model)
+
+
+def test_other_estimators_show_what_their_records_tell():
+    X = (np.random.default_rng(0).random((40, 6)) < 0.3).astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = [
+            BinaryPCA(max_iter=1).fit(X),
+            PCAMixture(2, random_state=0).fit(X),
+            GibbsPCA(1, n_draws=5, n_warmup=1, n_chains=1, random_state=0).fit(X),
+            MatrixFactorization(max_iter=5).fit(X),
+            BayesianTucker(max_iter=5).fit(X.reshape(10, 4, 6)),
+            BayesianPCAImputer().fit(X),
+        ]
+    for model in found:
+        html = shown(model)
+        assert f"<strong>{type(model).__name__}</strong>" in html
+        assert "nan" not in html
+        HTMLParser().feed(html)
+    assert "had not settled after 1 step" in shown(found[0])
+    assert "40\N{NO-BREAK SPACE}samples" in shown(found[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import json
@@ -23,7 +24,7 @@ from bayespca.datasets import low_rank
 from bayespca.estimators import ModelFileError, summarize
 from bayespca.estimators._base import ESTIMATORS, Estimator, Fitted, kept_by
 from bayespca.io import archive
-from bayespca.io.kinds import name_of, record_of, records_in
+from bayespca.io.kinds import record_of, records_in
 from bayespca.sources.data import Features
 
 pytestmark = [
@@ -148,7 +149,7 @@ def test_every_public_estimator_can_be_saved():
 def test_every_record_can_be_stored(cls):
     """A field without a kind raises a TypeError that names it."""
     records = records_in(*kept_by(cls).values())
-    assert len({name_of(record) for record in records}) == len(records)
+    assert len({record.__name__ for record in records}) == len(records)
     for record in records:
         assert list(record_of(record).kinds) == [f.name for f in dataclasses.fields(record)]
 
@@ -784,6 +785,46 @@ def test_other_arrays_load_or_are_refused(whole, path):
         name = rng.choice(sorted(arrays))
         archive.write(path, meta, arrays | {name: mutated_array(arrays[name], rng)})
         outcome(path)
+
+
+OLD = sorted((Path(__file__).parent / "model_files").glob("*.bpca"))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("file", OLD, ids=lambda file: file.stem)
+def test_files_of_version_1_that_lie_load_or_are_refused(path, file):
+    rng = random.Random(0)
+    version, meta, arrays = archive.read_any(file)
+    assert version == 1
+    for i in range(30):
+        tree, others = (mutated_tree(meta, rng), arrays) if i % 3 else (meta, dict(arrays))
+        if others is not arrays and others:
+            name = rng.choice(sorted(others))
+            others[name] = mutated_array(others[name], rng)
+        try:
+            archive.write(path, {**tree, "version": 1}, others)
+        except ValueError:
+            continue
+        with contextlib.suppress(ModelFileError):
+            load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "match"),
+    [
+        ("transform", None, "'transform' is unknown"),
+        ("__class__", None, "'__class__' is unknown"),
+        ("threshold_", del_, "threshold_ is missing"),
+        ("spectrum_", del_, "spectrum_ is missing"),
+        ("posterior_", 3, "posterior of a PCAFit is not a Posterior"),
+    ],
+)
+def test_version_1_is_checked_as_version_2_is(path, name, value, match):
+    _, meta, arrays = archive.read_any(next(file for file in OLD if file.stem == "pca-evb"))
+    tree = replaced(meta, ("attributes", name), value)
+    archive.write(path, {**tree, "version": 1}, arrays)
+    with pytest.raises(ModelFileError, match=match):
+        load(path)
 
 
 def test_the_documented_reader_reads(path):

@@ -6,6 +6,7 @@ import inspect
 import os
 import textwrap
 from collections.abc import Callable, Mapping
+from functools import cache
 from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast, get_origin
@@ -22,6 +23,7 @@ from ._options import Option, chosen, completed, parameters_section
 from ._renaming import in_new_words, renamed_in, taking_old_names
 
 F = TypeVar("F")
+C = TypeVar("C", bound=Callable[..., Any])
 RECORD: Any = F
 
 # Estimators that can be saved, by name: each class that says what its record is.
@@ -29,6 +31,11 @@ ESTIMATORS: dict[str, type[Estimator[Any]]] = {}
 WIDTH = 100
 # What comes after the attributes in a docstring.
 EXAMPLES = "\n    Examples\n    ----"
+
+
+def once(function: C) -> C:
+    """`cache` for functions of a class; type checkers take classes for unhashable."""
+    return cast(C, cache(function))
 
 
 class Fitted:
@@ -186,7 +193,8 @@ class Estimator(BaseEstimator, Generic[F]):
         return "fit_" in vars(self)
 
 
-def kept_by(cls: type[Estimator[Any]]) -> dict[str, Any]:
+@once
+def kept_by(cls: type[Estimator[Any]]) -> Mapping[str, Any]:
     """What an estimator holds once it is fitted, and the annotation of each."""
     found = {
         name: annotation

@@ -23,7 +23,7 @@ from bayespca.io.kinds import kind_of, option_kind, records_of
 from bayespca.io.tree import Decoder, Encoder, Json, Kind, check_kinds, members
 
 from . import upgrading
-from ._base import ESTIMATORS, Estimator, kept_by
+from ._base import ESTIMATORS, Estimator, kept_by, once
 
 __all__ = ["ModelFileError", "load", "save"]
 
@@ -77,15 +77,23 @@ def load(path: str | os.PathLike[str]) -> Any:
 # --- what a file may hold ----------------------------------------------------------------------
 
 
+@once
 def _records(cls: type[Estimator[Any]]) -> Mapping[str, Any]:
     """The records that can be in a file of such an estimator, by name."""
     return records_of(*kept_by(cls).values())
 
 
-def parameter_kinds(cls: type[Estimator[Any]]) -> dict[str, Kind]:
+@once
+def parameter_kinds(cls: type[Estimator[Any]]) -> Mapping[str, Kind]:
     """What the parameters of an estimator may be, from the annotations of its constructor."""
     hints, names = get_type_hints(cls.__init__), sorted(inspect.signature(cls).parameters)
     return {name: option_kind(hints.get(name, Any)) for name in names}
+
+
+@once
+def _kept_kinds(cls: type[Estimator[Any]]) -> Mapping[str, Kind]:
+    """What an estimator may hold once it is fitted."""
+    return {name: kind_of(annotation) for name, annotation in kept_by(cls).items()}
 
 
 def _is_output_setting(value: Any) -> bool:
@@ -134,8 +142,7 @@ def _estimator(meta: Json, arrays: Mapping[str, np.ndarray]) -> Any:
     trees = dict(zip(kinds, members(parameters, *kinds), strict=True))
     trees |= _checked_attributes(attributes, cls)
     values = {key: decoder.decode(tree) for key, tree in trees.items()}
-    kinds |= SETTINGS | {name: kind_of(one) for name, one in kept_by(cls).items()}
-    check_kinds(f"a {cls.__name__}", values, kinds)
+    check_kinds(f"a {cls.__name__}", values, {**kinds, **SETTINGS, **_kept_kinds(cls)})
     estimator = cls()
     vars(estimator).update(values)
     _check_kept(estimator)

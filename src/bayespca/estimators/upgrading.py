@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bayespca.io.archive import FlawError
-from bayespca.io.kinds import name_of, records_of
+from bayespca.io.kinds import records_of
 from bayespca.io.tree import Encoder, Json
 
 from ._base import Estimator, Fitted
@@ -32,9 +32,9 @@ def from_version_1(
     if not isinstance(found, dict) or not fitted:
         return meta, dict(arrays)
     encoder = Encoder(records_of(cls._record))
-    record = {part.name: _field(part, fitted, arrays, encoder) for part in fields(cls._record)}
+    record = {part.name: _field(part, cls, fitted, arrays, encoder) for part in fields(cls._record)}
     kept = {name: tree for name, tree in found.items() if name not in fitted}
-    tree = {"$record": {"class": name_of(cls._record), "fields": record}}
+    tree = {"$record": {"class": cls._record.__name__, "fields": record}}
     upgraded = meta | {"attributes": kept | {"fit_": tree}}
     dropped = set(_references(meta)) - set(_references(upgraded))
     left = {name: array for name, array in arrays.items() if name not in dropped}
@@ -63,16 +63,22 @@ def _is_fitted(cls: type[Estimator[Any]], name: str) -> bool:
     return isinstance(getattr(cls, name, None), Fitted)
 
 
-def _field(part: Field[Any], fitted: Trees, arrays: Arrays, encoder: Encoder) -> Json:
+def _field(
+    part: Field[Any], cls: type[Estimator[Any]], fitted: Trees, arrays: Arrays, encoder: Encoder
+) -> Json:
+    name = f"{part.name}_"
     if part.name in NEW:
         return NEW[part.name](fitted, arrays)
-    if f"{part.name}_" in fitted:
-        return fitted[f"{part.name}_"]
-    if part.default is not MISSING:
-        return encoder.encode(part.default, f"fit_.{part.name}")
-    if part.default_factory is not MISSING:
-        return encoder.encode(part.default_factory(), f"fit_.{part.name}")
-    raise FlawError(f"the attribute {part.name}_ is missing")
+    if not _is_fitted(cls, name):
+        return encoder.encode(_default(part), f"fit_.{part.name}")
+    if name not in fitted:
+        raise FlawError(f"the attribute {name} is missing")
+    return fitted[name]
+
+
+def _default(part: Field[Any]) -> Any:
+    factory: Any = part.default_factory
+    return part.default if part.default is not MISSING else factory()
 
 
 def _array(fitted: Trees, arrays: Arrays, *names: str) -> np.ndarray:

@@ -66,16 +66,11 @@ def kind_of(annotation: Any) -> Kind:
     if origin in CONTAINERS:
         return CONTAINERS[origin](arguments)
     if isinstance(annotation, type) and is_dataclass(annotation):
-        return Kind(f"a {name_of(annotation)}", lambda value: isinstance(value, annotation))
+        return Kind(f"a {annotation.__name__}", lambda value: isinstance(value, annotation))
     raise TypeError(f"{annotation!r} has no place in a file")
 
 
 # --- records -----------------------------------------------------------------------------------
-
-
-def name_of(record: type) -> str:
-    """What a dataclass is called in a file: its own name, unless `stored_as` gives another."""
-    return str(vars(record).get("stored_as", record.__name__))
 
 
 def annotations_of(record: type) -> dict[str, Any]:
@@ -124,9 +119,9 @@ def record_of(cls: type) -> Record:
 def records_of(*annotations: Any) -> dict[str, Record]:
     """The records that values of annotated types can be made of, by their names in files."""
     classes = records_in(*annotations)
-    found = {name_of(cls): record_of(cls) for cls in classes}
+    found = {cls.__name__: record_of(cls) for cls in classes}
     if len(found) != len(classes):
-        names = sorted(f"{name_of(cls)} ({cls.__module__})" for cls in classes)
+        names = sorted(f"{cls.__name__} ({cls.__module__})" for cls in classes)
         raise TypeError(f"two records have one name in files: {', '.join(names)}.")
     return found
 
