@@ -493,5 +493,5 @@ def test_progress_is_shown_on_terminals_after_a_while(patience, is_shown):
 
 
 def test_options_name_everything_there_is():
-    assert {method.value for method in options.Method} == set(METHODS)
+    assert {method.value for method in options.PCAMethod} == set(METHODS)
     assert {engine.value for engine in options.Engine} == {"auto", *ENGINES}

@@ -358,9 +358,9 @@ def test_large_data_are_light():
 def test_many_components_are_cut():
     rng = np.random.default_rng(0)
     model = SimpleNamespace(T=rng.normal(size=(12_000, 60)))
-    from bayespca.report.scores import scores
+    from bayespca.report.scores import read_scores
 
-    drawn = scores(model.T, np.abs(model.T))
+    drawn = read_scores(model.T, np.abs(model.T))
     assert drawn.n_components == 12
     assert drawn.n_points == 10_000
 

@@ -11,6 +11,7 @@ from bayespca.version import __version__
 
 from . import options as o
 from .failures import SETTING, in_one_sentence
+from .outputs import FitOutputs, RatingOutputs
 
 app = typer.Typer(
     name="bayespca",
@@ -50,48 +51,17 @@ def _main(
 def fit(
     data: o.Data,
     *,
-    report: Annotated[
-        Path | None, typer.Option(help="An HTML page to read.", rich_help_panel=o.OUTPUT)
-    ] = None,
-    scores: Annotated[
-        Path | None,
-        typer.Option(help="Scores of the samples, with std.", rich_help_panel=o.OUTPUT),
-    ] = None,
-    loadings: Annotated[
-        Path | None,
-        typer.Option(help="Loadings of the features, with std.", rich_help_panel=o.OUTPUT),
-    ] = None,
-    model: Annotated[
-        Path | None,
-        typer.Option(help="The model, for transform and Python.", rich_help_panel=o.OUTPUT),
-    ] = None,
-    label: Annotated[
-        str | None,
-        typer.Option(help="Column that colours samples in the report.", rich_help_panel=o.OUTPUT),
-    ] = None,
+    outputs: FitOutputs,
     json: o.Json = False,
     fitting: o.Fitting,
     reading: o.Reading,
-    stream: o.Stream = None,
-    dask: o.Dask = None,
-    workers: o.Workers = None,
+    where: o.Where,
 ) -> None:
     """Find how many components are in DATA, and what they are."""
     with in_one_sentence(as_json=json):
         from . import fitting as work
-        from .cluster import DaskCluster
 
-        outputs = work.Outputs(report, scores, loadings, model)
-        work.fit(
-            data,
-            reading.how(),
-            fitting.model(),
-            outputs,
-            label=label,
-            stream=stream,
-            cluster=DaskCluster(dask, workers),
-            as_json=json,
-        )
+        work.fit(data, reading.how(), fitting.model(), outputs, where=where, as_json=json)
 
 
 @app.command()
@@ -203,39 +173,7 @@ def ratings(
         ),
     ],
     *,
-    predict: Annotated[
-        Path | None,
-        typer.Option(
-            help="A file of pairs (user, item) whose ratings are predicted.",
-            rich_help_panel=o.OUTPUT,
-        ),
-    ] = None,
-    recommend: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="The N best items that each user has not rated.",
-            rich_help_panel=o.OUTPUT,
-        ),
-    ] = None,
-    users: Annotated[
-        str | None,
-        typer.Option(
-            help="Users to recommend to: ids with commas between them, or a file with one a line.",
-            rich_help_panel=o.OUTPUT,
-        ),
-    ] = None,
-    out: o.Out = None,
-    save: Annotated[
-        Path | None,
-        typer.Option(
-            "--save",
-            "--model",
-            help="The model, for Python: bayespca.load.",
-            rich_help_panel=o.OUTPUT,
-        ),
-    ] = None,
+    outputs: RatingOutputs,
     json: o.Json = False,
     fitting: o.Factorizing,
     reading: o.ReadingRatings,
@@ -247,8 +185,7 @@ def ratings(
     with in_one_sentence(as_json=json):
         from . import rating as work
 
-        wanted = work.Wanted(predict, recommend, users, out, save)
-        work.ratings(data, reading.how(), reading.names(), fitting.model(), wanted, as_json=json)
+        work.ratings(data, reading.how(), reading.names(), fitting.model(), outputs, as_json=json)
 
 
 @app.command()

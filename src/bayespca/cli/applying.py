@@ -18,9 +18,11 @@ from bayespca.estimators.wording import feature_names, percent
 from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
 
-from . import fitting, screen
+from . import screen
 from .inputs import Input, open_input
+from .outputs import check_table
 from .progress import progress
+from .tables import described_components, score_table
 
 
 def transform(
@@ -34,10 +36,10 @@ def transform(
     as_json: bool,
 ) -> None:
     """Scores of a file's rows, to a file or to standard output."""
-    fitting.Outputs(scores=out).check()
+    check_table(out)
     model = _scoring_model(model_path)
     given = open_input(data, how, stream=stream)
-    parts = (fitting.score_table(model, part, std=std) for part in given.parts("scores"))
+    parts = (score_table(model, part, std=std) for part in given.parts("scores"))
     if out is not None:
         write_table(out, parts)
         written = {"scores": str(out)}
@@ -75,7 +77,7 @@ def denoise(
     as_json: bool,
 ) -> None:
     """The posterior mean of the low-rank part of a file, in the layout of that file."""
-    fitting.Outputs(scores=out).check()
+    check_table(out)
     given = open_input(data, how, stream=stream)
     given.apply("fitting", model.fit)
     parts = given.parts("denoising")
@@ -94,7 +96,7 @@ def impute(
     as_json: bool,
 ) -> None:
     """Fill the holes of a file; beside it their standard deviations and draws if asked for."""
-    fitting.Outputs(scores=out).check()
+    check_table(out)
     given = open_input(data, how, stream=False)
     table = given.table
     assert table is not None
@@ -150,7 +152,7 @@ def info(model_path: Path, *, as_json: bool) -> None:
             | {"feature_names": feature_names(model)}
         )
         return
-    screen.print_summary(summary, model_path.name, fitting.described_components(model))
+    screen.print_summary(summary, model_path.name, described_components(model))
     given = ", ".join(f"{k}={v!r}" for k, v in parameters.items() if v != _default(model, k))
     screen.print_footer({"class": f"{name}({given})"}, f"engine {model.engine_}")
 
@@ -193,12 +195,12 @@ def _tell(
         screen.print_json(
             {"file": str(given.file.path)}
             | summary.as_dict()
-            | fitting.source_facts(given)
+            | given.facts
             | (facts or {})
             | {"written": written}
         )
         return
-    notes = [*([note] if note else []), *fitting.source_notes(given)]
+    notes = [*([note] if note else []), *given.notes]
     screen.print_summary(summary, given.file.path.name, [], notes)
     screen.print_footer(written, f"engine {model.engine_}")
 

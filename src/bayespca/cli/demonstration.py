@@ -11,6 +11,7 @@ from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
 
 from . import fitting, screen
+from .outputs import FitOutputs
 
 
 def demo(folder: Path) -> None:
@@ -24,17 +25,17 @@ def demo(folder: Path) -> None:
     cultivars = np.array([f"cultivar {c + 1}" for c in wines.target], dtype=object)
     names = [name.replace("_", " ") for name in wines.feature_names]
     write_table(data, Table(wines.data, names, ids, "wine", {"cultivar": cultivars}))
-    outputs = fitting.Outputs(
+    outputs = FitOutputs(
         report=folder / "wine.html",
         scores=folder / "scores.csv",
         loadings=folder / "loadings.csv",
         model=folder / "wine.bpca",
+        label="cultivar",
     )
-    options = " ".join(
-        f"--{name} {path}" for name, path in vars(outputs).items() if path is not None
-    )
+    files = {name: path for name, path in vars(outputs).items() if name != "label"}
+    options = " ".join(f"--{name} {path}" for name, path in files.items())
     out = screen.console()
-    out.print(f"[dim]$ bayespca fit {data} --scale --label cultivar {options}[/dim]\n")
+    out.print(f"[dim]$ bayespca fit {data} --scale --label {outputs.label} {options}[/dim]\n")
     model = BayesianPCA(scale=True, random_state=0)
-    fitting.fit(data, How(), model, outputs, label="cultivar")
+    fitting.fit(data, How(), model, outputs)
     out.print(f"\nOpen [bold]{outputs.report}[/bold] in a browser to see it.")

@@ -53,6 +53,32 @@ class Input:
         layout = self.file.layout
         return None if layout.id_column is None else layout.name(layout.id_column)
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What was found out about the file, for JSON."""
+        return {
+            "id_column": self.id_column,
+            "columns_set_aside": self.aside,
+            "streamed": self.is_streamed,
+        }
+
+    @property
+    def notes(self) -> list[str]:
+        """What was found out about the file and may not be what its owner thinks."""
+        return list(self._notes())
+
+    def _notes(self) -> Iterator[str]:
+        if self.id_column is not None:
+            name = f" {self.id_column!r}" if self.id_column else ""
+            yield f"The first column{name} was taken for the names of the rows."
+        told = [(k, why) for k, why in self.aside.items() if why not in ("dropped", "row label")]
+        if told:
+            some = ", ".join(f"{name!r} ({why})" for name, why in told[:6])
+            more = f" and {len(told) - 6} more" if len(told) > 6 else ""
+            yield f"Set aside, not analysed: {some}{more}."
+        if self.is_streamed:
+            yield self.how_read
+
     def apply(self, what: str, work: Callable[[Any], T]) -> T:
         """What a function of data makes of them, with one sign of progress.
 

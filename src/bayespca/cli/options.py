@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from bayespca.estimators.factorization import MatrixFactorization
     from bayespca.estimators.pca import BayesianPCA
     from bayespca.io.records import How
+
+    from .inputs import Input
 
 READING, MODEL, OUTPUT = "Reading data", "The model", "Output"
 
@@ -113,7 +116,8 @@ def _one_character(text: str | None) -> str | None:
     return text
 
 
-def _option(*names: str, panel: str, **settings: Any) -> Any:
+def option(*names: str, panel: str, **settings: Any) -> Any:
+    """An option in a panel of the help."""
     return typer.Option(*names, rich_help_panel=panel, **settings)
 
 
@@ -124,30 +128,34 @@ Data = Annotated[
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as fit writes it.")]
 Json = Annotated[
-    bool, _option("--json", panel=OUTPUT, help="Print one JSON object and nothing else.")
+    bool, option("--json", panel=OUTPUT, help="Print one JSON object and nothing else.")
 ]
-_OUT = _option("--out", "-o", panel=OUTPUT, help="Where to write; the ending names the format.")
+_OUT = option("--out", "-o", panel=OUTPUT, help="Where to write; the ending names the format.")
 Out = Annotated[Path | None, _OUT]
 NeededOut = Annotated[Path, _OUT]
 Stream = Annotated[
     bool | None,
-    _option(
+    option(
         "--stream/--in-memory",
         panel=READING,
         help="Read in blocks, or all at once; by default as the size demands.",
     ),
 ]
-Dask = Annotated[
+Delimiter = Annotated[
     str | None,
-    _option(
-        metavar="ADDRESS",
+    option(
         panel=READING,
-        help="Fit on a Dask cluster: the address of its scheduler, as tcp://host:8786.",
+        callback=_one_character,
+        help="What separates columns: one character, or tab.",
     ),
 ]
-Workers = Annotated[
-    int | None,
-    _option(metavar="N", panel=READING, min=1, help="Fit by N processes of this machine (Dask)."),
+Decimal = Annotated[
+    str | None,
+    option(panel=READING, callback=_one_character, help="The decimal sign of numbers."),
+]
+Header = Annotated[
+    bool | None,
+    option("--header/--no-header", panel=READING, help="Whether line 1 names the columns."),
 ]
 
 
@@ -158,33 +166,20 @@ Workers = Annotated[
 class Reading:
     """How to read the data, where that is not recognised."""
 
-    delimiter: Annotated[
-        str | None,
-        _option(
-            panel=READING,
-            callback=_one_character,
-            help="What separates columns: one character, or tab.",
-        ),
-    ] = None
-    decimal: Annotated[
-        str | None,
-        _option(panel=READING, callback=_one_character, help="The decimal sign of numbers."),
-    ] = None
-    header: Annotated[
-        bool | None,
-        _option("--header/--no-header", panel=READING, help="Whether line 1 names the columns."),
-    ] = None
+    delimiter: Delimiter = None
+    decimal: Decimal = None
+    header: Header = None
     id_column: Annotated[
-        str | None, _option(panel=READING, help="The column that names the rows; '' for none.")
+        str | None, option(panel=READING, help="The column that names the rows; '' for none.")
     ] = None
     na: Annotated[
-        list[str] | None, _option(panel=READING, help="Text that means no value; may be repeated.")
+        list[str] | None, option(panel=READING, help="Text that means no value; may be repeated.")
     ] = None
     drop: Annotated[
-        list[str] | None, _option(panel=READING, help="A column to set aside; may be repeated.")
+        list[str] | None, option(panel=READING, help="A column to set aside; may be repeated.")
     ] = None
     array: Annotated[
-        str | None, _option(panel=READING, help="Which array (.npz) or layer (.h5ad).")
+        str | None, option(panel=READING, help="Which array (.npz) or layer (.h5ad).")
     ] = None
 
     def how(self) -> How:
@@ -202,44 +197,69 @@ class Reading:
 
 
 @dataclass(frozen=True)
+class Where:
+    """Who reads the data: this process, all at once or in blocks, or the workers of Dask."""
+
+    stream: Stream = None
+    dask: Annotated[
+        str | None,
+        option(
+            metavar="ADDRESS",
+            panel=READING,
+            help="Fit on a Dask cluster: the address of its scheduler, as tcp://host:8786.",
+        ),
+    ] = None
+    workers: Annotated[
+        int | None,
+        option(
+            metavar="N", panel=READING, min=1, help="Fit by N processes of this machine (Dask)."
+        ),
+    ] = None
+
+    def opened(self, path: Path, how: How) -> AbstractContextManager[Input]:
+        """The input of a command, for as long as it needs it."""
+        from .cluster import DaskCluster
+
+        return DaskCluster(self.dask, self.workers).opened(path, how, stream=self.stream)
+
+
+@dataclass(frozen=True)
 class Fitting:
     """What to fit; as the parameters of `BayesianPCA`."""
 
-    method: Annotated[PCAMethod, _option(panel=MODEL, help="How the rank is found.")] = (
-        PCAMethod.evb
-    )
+    method: Annotated[PCAMethod, option(panel=MODEL, help="How the rank is found.")] = PCAMethod.evb
     scale: Annotated[
         bool,
-        _option(
+        option(
             "--scale/--no-scale",
             panel=MODEL,
             help="Divide columns by their standard deviations: for different units.",
         ),
     ] = False
     center: Annotated[
-        bool, _option("--center/--no-center", panel=MODEL, help="Remove the column means.")
+        bool, option("--center/--no-center", panel=MODEL, help="Remove the column means.")
     ] = True
     n_components: Annotated[
         str,
-        _option(
+        option(
             panel=MODEL,
             callback=_whole_number_or_auto,
             help="The largest rank allowed; with --method ml the rank itself.",
         ),
     ] = "auto"
     noise_variance: Annotated[
-        str, _option(panel=MODEL, callback=_variance, help="A number, auto or 0db.")
+        str, option(panel=MODEL, callback=_variance, help="A number, auto or 0db.")
     ] = "auto"
     prior_variance: Annotated[
-        float | None, _option(panel=MODEL, min=0, help="c², for vb, pb and map.")
+        float | None, option(panel=MODEL, min=0, help="c², for vb, pb and map.")
     ] = None
-    noise: Annotated[
-        Noise, _option(panel=MODEL, help="One noise variance, or one per feature.")
-    ] = Noise.isotropic
-    engine: Annotated[Engine, _option(panel=MODEL, help="How singular values are computed.")] = (
+    noise: Annotated[Noise, option(panel=MODEL, help="One noise variance, or one per feature.")] = (
+        Noise.isotropic
+    )
+    engine: Annotated[Engine, option(panel=MODEL, help="How singular values are computed.")] = (
         Engine.auto
     )
-    seed: Annotated[int, _option(panel=MODEL, min=0, help="Seed of everything random.")] = 0
+    seed: Annotated[int, option(panel=MODEL, min=0, help="Seed of everything random.")] = 0
 
     def model(self) -> BayesianPCA:
         from bayespca.estimators.pca import BayesianPCA
@@ -263,24 +283,11 @@ class ReadingRatings:
 
     columns: Annotated[
         str | None,
-        _option(panel=READING, help="Names of the columns: user,item,rating; or counted from 0."),
+        option(panel=READING, help="Names of the columns: user,item,rating; or counted from 0."),
     ] = None
-    delimiter: Annotated[
-        str | None,
-        _option(
-            panel=READING,
-            callback=_one_character,
-            help="What separates columns: one character, or tab.",
-        ),
-    ] = None
-    decimal: Annotated[
-        str | None,
-        _option(panel=READING, callback=_one_character, help="The decimal sign of numbers."),
-    ] = None
-    header: Annotated[
-        bool | None,
-        _option("--header/--no-header", panel=READING, help="Whether line 1 names the columns."),
-    ] = None
+    delimiter: Delimiter = None
+    decimal: Decimal = None
+    header: Header = None
 
     def how(self) -> How:
         from bayespca.io.records import How
@@ -299,11 +306,11 @@ class Factorizing:
     """What to fit to ratings; as the parameters of `MatrixFactorization`."""
 
     method: Annotated[
-        RatingsMethod, _option(panel=MODEL, help="Both factors integrated out, one, or none.")
+        RatingsMethod, option(panel=MODEL, help="Both factors integrated out, one, or none.")
     ] = RatingsMethod.evb
     n_components: Annotated[
         str,
-        _option(
+        option(
             "--n-components",
             # As it was called before.
             "--components",
@@ -314,18 +321,18 @@ class Factorizing:
     ] = "auto"
     biases: Annotated[
         bool,
-        _option("--biases/--no-biases", panel=MODEL, help="A bias of each user and each item."),
+        option("--biases/--no-biases", panel=MODEL, help="A bias of each user and each item."),
     ] = True
     noise_variance: Annotated[
-        str, _option(panel=MODEL, callback=_positive_or_auto, help="A number or auto.")
+        str, option(panel=MODEL, callback=_positive_or_auto, help="A number or auto.")
     ] = "auto"
     bounds: Annotated[
         str,
-        _option(panel=MODEL, callback=_bounds, help="Of predictions: low,high; auto; or none."),
+        option(panel=MODEL, callback=_bounds, help="Of predictions: low,high; auto; or none."),
     ] = "auto"
-    max_iter: Annotated[int, _option(panel=MODEL, min=1, help="Largest number of sweeps.")] = 500
+    max_iter: Annotated[int, option(panel=MODEL, min=1, help="Largest number of sweeps.")] = 500
     tol: Annotated[
-        float, _option(panel=MODEL, min=0, help="Relative fall of the free energy at the end.")
+        float, option(panel=MODEL, min=0, help="Relative fall of the free energy at the end.")
     ] = 1e-5
 
     def model(self) -> MatrixFactorization:

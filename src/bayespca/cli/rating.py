@@ -7,7 +7,6 @@ import re
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,31 +19,9 @@ from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
 from bayespca.version import __version__
 
-from . import fitting, screen
+from . import screen
+from .outputs import RatingOutputs
 from .progress import progress
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What is to be made of the model, and where it goes; None for what was not asked for."""
-
-    predict: Path | None = None
-    recommend: int | None = None
-    users: str | None = None
-    out: Path | None = None
-    save: Path | None = None
-
-    def check(self) -> None:
-        """Raise before any work is done for what contradicts itself or cannot be written."""
-        if self.predict is not None and self.recommend is not None:
-            raise ValueError("--predict and --recommend write to the same place: give one of them.")
-        if self.users is not None and self.recommend is None:
-            raise ValueError("--users tells whom to recommend to: give --recommend, too.")
-        if self.out is not None and self.predict is None and self.recommend is None:
-            raise ValueError("--out is for predictions: give --predict or --recommend, too.")
-        if self.predict is not None and not self.predict.is_file():
-            raise FileNotFoundError(f"{self.predict} does not exist.")
-        fitting.Outputs(scores=self.out, model=self.save).check()
 
 
 def ratings(
@@ -52,7 +29,7 @@ def ratings(
     how: How,
     columns: Sequence[str] | None,
     model: MatrixFactorization,
-    wanted: Wanted,
+    wanted: RatingOutputs,
     *,
     as_json: bool = False,
 ) -> None:
@@ -91,7 +68,7 @@ def _pairs(path: Path, columns: Sequence[str] | None) -> RatingColumns:
 
 
 def _answers(
-    model: MatrixFactorization, pairs: RatingColumns | None, wanted: Wanted
+    model: MatrixFactorization, pairs: RatingColumns | None, wanted: RatingOutputs
 ) -> Table | None:
     if pairs is not None:
         return _predictions(model, pairs)
@@ -167,7 +144,9 @@ def _is_whole(text: str) -> bool:
 # --- what is written and shown -----------------------------------------------------------------
 
 
-def _write(model: MatrixFactorization, table: Table | None, wanted: Wanted) -> dict[str, str]:
+def _write(
+    model: MatrixFactorization, table: Table | None, wanted: RatingOutputs
+) -> dict[str, str]:
     written = {}
     if wanted.save is not None:
         model.save(wanted.save)
@@ -214,7 +193,7 @@ def _print_json(
         "notes": _notes(model),
         "written": written,
         "seconds": round(seconds, 3),
-        "memory_mb": fitting.peak_memory(),
+        "memory_mb": screen.peak_memory(),
     }
     if table is not None:
         facts |= {name: column.tolist() for name, column in table.others.items()}
@@ -246,9 +225,8 @@ def _print(
     screen.print_notes(
         [f"The columns {columns} were taken for user, item and rating.", *_notes(model)]
     )
-    memory = fitting.peak_memory()
-    took = f"{seconds:.2f} s" + ("" if memory is None else f", {memory:.0f} MB")
-    screen.print_footer(written, f"{took}, {model.n_iter_} sweeps, bayespca {__version__}")
+    how = f"{model.n_iter_} sweeps, bayespca {__version__}"
+    screen.print_footer(written, f"{screen.took(seconds)}, {how}")
 
 
 def _notes(model: MatrixFactorization) -> list[str]:

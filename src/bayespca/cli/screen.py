@@ -159,6 +159,22 @@ def print_footer(written: dict[str, str], facts: str) -> None:
     out.print(Text(f"  {facts}", style="dim"))
 
 
+def took(seconds: float) -> str:
+    """Time and memory that a command has taken."""
+    memory = peak_memory()
+    return f"{seconds:.2f} s" + ("" if memory is None else f", {memory:.0f} MB")
+
+
+def peak_memory() -> float | None:
+    """The most memory that this process has had, in MB; None where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return float(peak / 2**20 if sys.platform == "darwin" else peak / 2**10)
+
+
 # --- rank rules --------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from bayespca.estimators.summary import rank_was_given
 from bayespca.estimators.wording import percent
 
 from . import canvas, readings
@@ -43,10 +44,10 @@ class RankPosteriorDisplay(canvas.Display):
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
         """Read the probabilities of a fitted estimator, and draw them."""
         check_is_fitted(estimator)
-        if getattr(estimator, "method", None) == "ml":
+        if rank_was_given(estimator):
             raise ValueError(
-                "method='ml' was told its rank, so ranks have no probabilities: fit with "
-                "method='evb' or method='laplace' to have them."
+                f"method={estimator.method!r} was told its rank, so ranks have no probabilities: "
+                "fit with method='evb' or method='laplace' to have them."
             )
         if not hasattr(estimator, "rank_posterior_"):
             raise ValueError(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
+from bayespca.spectrum.methods import METHODS
 from bayespca.spectrum.records import Advice
 
 from .wording import feature_names, ordinal, percent
@@ -55,7 +56,7 @@ class Summary:
 def summarize(model: Any) -> Summary:
     """The summary of a fitted `BayesianPCA` or `VariationalPCA`."""
     method = getattr(model, "method", type(model).__name__)
-    told = method == "ml"
+    told = rank_was_given(model)
     known = hasattr(model, "rank_posterior_") and not told
     posterior = to_numpy(model.rank_posterior_) if known else np.zeros(0)
     likely = {int(k): float(posterior[k]) for k in np.flatnonzero(posterior > 1e-3)}
@@ -81,6 +82,12 @@ def summarize(model: Any) -> Summary:
     )
 
 
+def rank_was_given(model: Any) -> bool:
+    """Whether the user gave the rank, so that the data say nothing of it."""
+    method = METHODS.get(getattr(model, "method", ""))
+    return method is not None and method.needs_rank
+
+
 def _notes(model: Any, likely: dict[int, float]) -> tuple[Advice, ...]:
     return (
         *_capped(model),
@@ -96,7 +103,7 @@ def _capped(model: Any) -> list[Advice]:
     """More components than were allowed: probabilities are among the ranks up to the cap."""
     k, threshold = model.n_components_, float(model.threshold_)
     gamma = model.spectrum_.singular_values * model.spectrum_.scale
-    if not np.isfinite(threshold) or getattr(model, "method", None) == "ml":
+    if not np.isfinite(threshold) or rank_was_given(model):
         return []
     if model.n_components != k or k >= gamma.size or gamma[k] <= threshold:
         return []

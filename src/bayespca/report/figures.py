@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
+from bayespca.estimators.summary import rank_was_given
 from bayespca.estimators.wording import counted, likelihood, percent, plural, significant
 from bayespca.spectrum.noise_law import density_of_nonzero, largest_singular_value, support
 
@@ -87,7 +88,7 @@ def _tick(n: int) -> int:
 
 def _scree_caption(model: Any, n: int) -> str:
     k, known = model.n_components_, model.spectrum_.singular_values.size
-    if getattr(model, "method", "") == "ml":
+    if rank_was_given(model):
         text = "Each dot is the strength of one component; the filled ones were asked for."
     elif not (np.isfinite(model.threshold_) and model.threshold_ > 0):
         text = "Each dot is the strength of one component; the filled ones are kept."
@@ -98,7 +99,7 @@ def _scree_caption(model: Any, n: int) -> str:
             "Each dot is the strength of one component: those above the dashed threshold are "
             "kept, the rest cannot be told from noise."
         )
-    if k and getattr(model, "method", "") != "ml":
+    if k and not rank_was_given(model):
         text += " Small diamonds show what is left of each after the noise in it is taken out."
     if n < known:
         text += f" The first {n} of {known:,} are drawn."
@@ -153,7 +154,7 @@ def _level(value: float, name: str, color: str, dash: str, n: int) -> dict[str, 
 
 def rank_posterior(model: Any) -> Figure | None:
     """Probability of each rank, near the rank that was found."""
-    if getattr(model, "method", "") == "ml" or not hasattr(model, "rank_posterior_"):
+    if rank_was_given(model) or not hasattr(model, "rank_posterior_"):
         return None
     probability, k = to_numpy(model.rank_posterior_), model.n_components_
     first, last = max(0, k - 4), min(probability.size - 1, k + 4)

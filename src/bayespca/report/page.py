@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.resources import files
 from os import PathLike
-from typing import Any
+from typing import Any, Unpack
 
 from sklearn.utils.validation import check_is_fitted
 
@@ -25,8 +25,7 @@ from bayespca.version import __version__
 
 from . import figures, loadings, sentences
 from .embedding import needed, packed_plotly, to_json
-from .scores import Scores
-from .scores import scores as read_scores
+from .scores import Samples, Scores, read_scores
 
 # Segments of the strip of variances that are still wide enough to see.
 SEGMENTS = 12
@@ -42,15 +41,11 @@ def write(path: str | PathLike[str], model: Any, **options: Any) -> None:
 def render(
     model: Any,
     *,
-    scores: Any = None,
-    scores_std: Any = None,
-    sample_names: Sequence[Any] | None = None,
-    labels: Sequence[Any] | None = None,
-    labels_name: str | None = None,
     ranks: RankReport | None = None,
     title: str | None = None,
     source: str | None = None,
     details: Mapping[str, str] | None = None,
+    **samples: Unpack[Samples],
 ) -> str:
     """The report of a fitted `BayesianPCA` as one HTML page that needs nothing else.
 
@@ -58,6 +53,12 @@ def render(
     ----------
     model
         A fitted `BayesianPCA`.
+    ranks
+        Other rules for the number of dimensions, to stand beside the model's.
+    title, source
+        Heading of the page, and where the data came from.
+    details
+        More lines for "how it was computed", in order.
     scores, scores_std
         What ``model.transform(X, return_std=True)`` gives, or a sample of its rows; at most
         10,000 are drawn. None leaves the section out.
@@ -65,29 +66,11 @@ def render(
         One for each row of scores: what hovering shows, and what colours the points.
     labels_name
         What the labels are, for the legend.
-    ranks
-        Other rules for the number of dimensions, to stand beside the model's.
-    title, source
-        Heading of the page, and where the data came from.
-    details
-        More lines for "how it was computed", in order.
     """
     check_is_fitted(model)
     template, plotly = _template(), packed_plotly()
-    summary, names = summarize(model), feature_names(model)
-    drawn = [
-        figures.scree(model),
-        figures.rank_posterior(model),
-        figures.eigenvalues(model),
-        figures.feature_noise(model, names),
-        figures.trace(model),
-    ]
-    shown = {figure.id: figure for figure in drawn if figure is not None}
-    points = None
-    if scores is not None:
-        points = read_scores(
-            scores, scores_std, names=sample_names, labels=labels, labels_name=labels_name
-        )
+    summary, names, shown = summarize(model), feature_names(model), _figures(model)
+    points = read_scores(**samples)
     data = {
         "figures": {name: figure.drawing() for name, figure in shown.items()},
         "scores": points.drawing if points else None,
@@ -107,7 +90,7 @@ def render(
         table=loadings.table(model, names),
         figures=shown,
         points=points,
-        points_sentence=_points_sentence(points, scores, summary),
+        points_sentence=_points_sentence(points, samples.get("scores"), summary),
         rules=_rules(ranks, summary),
         agreement=sentences.agreement(ranks) if ranks else "",
         facts=sentences.computed(model, summary, __version__, details),
@@ -118,6 +101,18 @@ def render(
     )
     # A name with half a surrogate pair cannot be written as UTF-8.
     return page.encode("utf-8", "replace").decode("utf-8")
+
+
+def _figures(model: Any) -> dict[str, figures.Figure]:
+    """The figures that there is something to draw in."""
+    drawn = [
+        figures.scree(model),
+        figures.rank_posterior(model),
+        figures.eigenvalues(model),
+        figures.feature_noise(model, feature_names(model)),
+        figures.trace(model),
+    ]
+    return {figure.id: figure for figure in drawn if figure is not None}
 
 
 def _template() -> Any:

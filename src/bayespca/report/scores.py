@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -33,19 +33,30 @@ class Scores:
     n_components: int
 
 
-def scores(
-    values: Any,
-    std: Any = None,
-    *,
-    names: Sequence[Any] | None = None,
+class Samples(TypedDict, total=False):
+    """What a caller has of samples: `scores` and what belongs to their rows."""
+
+    scores: Any
+    scores_std: Any
+    sample_names: Sequence[Any] | None
+    labels: Sequence[Any] | None
+    labels_name: str | None
+
+
+def read_scores(
+    scores: Any = None,
+    scores_std: Any = None,
+    sample_names: Sequence[Any] | None = None,
     labels: Sequence[Any] | None = None,
     labels_name: str | None = None,
 ) -> Scores | None:
     """Scores, at most `MAX_POINTS` of them; None where there is nothing to draw."""
-    names = None if names is None else list(names)
-    T = _matrix(values)
+    if scores is None:
+        return None
+    names = None if sample_names is None else list(sample_names)
+    T = _matrix(scores)
     n, k = T.shape
-    S = None if std is None else _matrix(std)
+    S = None if scores_std is None else _matrix(scores_std)
     if S is not None and S.shape != T.shape:
         raise ValueError(f"scores have shape {T.shape}, but scores_std has {S.shape}.")
     for what, items in (("sample_names", names), ("labels", labels)):
