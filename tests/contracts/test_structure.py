@@ -136,6 +136,10 @@ def test_no_package_shadows_its_modules():
     assert shadowed(SOURCE) == []
 
 
+def test_every_class_has_a_name_of_its_own():
+    assert {name: files for name, files in classes(SOURCE).items() if len(files) > 1} == {}
+
+
 # --- the measures ------------------------------------------------------------------------------
 
 
