@@ -12,12 +12,12 @@ from bayespca.missing.ratings.cells import RatingsSide
 from bayespca.missing.ratings.partitioned import DistantRatings, UserCells, scaled
 from bayespca.sources.cluster import computed, kept
 from bayespca.sources.partitions import is_dask
+from bayespca.sources.records import Delayed
 from bayespca.sources.sums import total_over
 from bayespca.sources.tasks import array_of_parts, mapped_parts, reduced
 
 from . import _identifiers, _ratings
 
-Delayed = Any
 Frame = Any
 
 NAMES = ("user", "item", "rating")

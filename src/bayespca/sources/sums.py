@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from .cluster import computed
+from .records import Delayed
 from .tasks import mapped_parts, reduced
 
-Delayed = Any
 Total = TypeVar("Total")
 
 

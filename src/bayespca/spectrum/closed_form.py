@@ -16,10 +16,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-
+from .records import FloatArray
 
 # --- prior given -------------------------------------------------------------------------------
 
@@ -34,12 +32,12 @@ def given_threshold(e: float, l: float, m: float) -> float:
     return float(0.5 * (l + m + e + root))
 
 
-def given_spread(x: Array, e: float, l: float, m: float) -> Array:
+def given_spread(x: FloatArray, e: float, l: float, m: float) -> FloatArray:
     """w = √((m − l)² + 4γ²/c²), which the shrinkage and the moments share."""
     return np.sqrt((m - l) ** 2 + 4.0 * e * x)
 
 
-def given_strength(x: Array, e: float, l: float, m: float) -> Array:
+def given_strength(x: FloatArray, e: float, l: float, m: float) -> FloatArray:
     """z = x − (l + m + w)/2: the shrinkage for a given prior (aistats2014 Figure 2, right)."""
     return x - 0.5 * (l + m + given_spread(x, e, l, m))
 
@@ -68,7 +66,7 @@ def learned_edge(L: float, M: float, l: float, m: float) -> float:
     return float(L + M + np.sqrt(float(L + M - m + l) * float(L + M + m - l)))
 
 
-def learned_strength(x: Array, L: float, M: float, l: float, m: float) -> Array:
+def learned_strength(x: FloatArray, L: float, M: float, l: float, m: float) -> FloatArray:
     """z = ½(x − (l + m) + √(x² − 2(L + M)x + (m − l)²)), at that local minimum.
 
     aistats2014 Eq. 11 (VB), 23 (PB) and 26 (MAP). Needs x ≥ `learned_edge`.
@@ -76,7 +74,7 @@ def learned_strength(x: Array, L: float, M: float, l: float, m: float) -> Array:
     return 0.5 * (x - (l + m) + _learned_root(x, L, M, l, m))
 
 
-def learned_noise_ratio(x: Array, L: float, M: float, l: float, m: float) -> Array:
+def learned_noise_ratio(x: FloatArray, L: float, M: float, l: float, m: float) -> FloatArray:
     """e = σ²/c² of the learned prior: ½(x − (L + M) − √(x² − 2(L + M)x + (m − l)²)).
 
     The stationary point c = (⟨‖a‖²⟩ + ⟨‖b‖²⟩)/(L + M) of aistats2014 Eq. 17 with cₐ = c_b. The
@@ -86,7 +84,7 @@ def learned_noise_ratio(x: Array, L: float, M: float, l: float, m: float) -> Arr
     return 0.5 * product / (x - (L + M) + _learned_root(x, L, M, l, m))
 
 
-def _learned_root(x: Array, L: float, M: float, l: float, m: float) -> Array:
+def _learned_root(x: FloatArray, L: float, M: float, l: float, m: float) -> FloatArray:
     """√(x² − 2(L + M)x + (m − l)²), factored so that it keeps its digits next to the edge."""
     upper = learned_edge(L, M, l, m)
     return np.sqrt((x - upper) * (x - (m - l) ** 2 / upper))

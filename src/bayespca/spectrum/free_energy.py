@@ -11,14 +11,12 @@ in which every expression is symmetric.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .closed_form import given_slacks, given_spread, given_threshold
+from .records import FloatArray
 
-Array = NDArray[np.float64]
 
-
-def evb_cost(z: Array, L: float, M: float) -> Array:
+def evb_cost(z: FloatArray, L: float, M: float) -> FloatArray:
     """x + 2Fₕ of a kept component under EVB, by x = z + L + M + LM/z.
 
     2Fₕ = M·log(1 + z/M) + L·log(1 + z/L) − z: icml2011's Δₕ (Theorem 4), aistats2014 Eq. 17.
@@ -27,12 +25,12 @@ def evb_cost(z: Array, L: float, M: float) -> Array:
     return M * np.log1p(z / M) + L * np.log1p(z / L) + evb_residual(z, L, M)
 
 
-def evb_residual(z: Array, L: float, M: float) -> Array:
+def evb_residual(z: FloatArray, L: float, M: float) -> FloatArray:
     """⟨‖γ ω_b ω_aᵀ − b aᵀ‖²⟩/σ² of a kept component: x − z = L + M + LM/z."""
     return L + M + float(L) * M / z
 
 
-def given_cost(x: Array, e: float, l: float, m: float) -> Array:
+def given_cost(x: FloatArray, e: float, l: float, m: float) -> FloatArray:
     """x + 2(Fₕ kept − Fₕ dropped) for a given prior; finite for a flat one (e = 0) too."""
     lo, hi = sorted((l, m))
     w = given_spread(x, e, l, m)
@@ -60,7 +58,7 @@ def given_dropped(e: float, l: float, m: float) -> float:
     return float(-m * np.log(of_l) - l * np.log(of_m) - l * m / given_threshold(e, l, m))
 
 
-def kept_cost(x: Array, e: Array, l: float, m: float) -> Array:
+def kept_cost(x: FloatArray, e: FloatArray, l: float, m: float) -> FloatArray:
     """x + 2Fₕ of a kept component with prior ratio e > 0, without the terms of point estimates:
 
     m·log(2x/(w + m − l)) + l·log(2x/(w + l − m)) − e + w.

@@ -9,23 +9,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .families import Family
 from .priors import Prior
-from .records import Moments
-
-Array = NDArray[np.float64]
+from .records import FloatArray, Moments
 
 
-def posterior_moments(prior: Prior, gamma: Array, rank: int, s: float) -> Moments:
+def posterior_moments(prior: Prior, gamma: FloatArray, rank: int, s: float) -> Moments:
     """Moments of all components: the first `rank` kept, the others dropped."""
     kept = _kept(prior, gamma[:rank], s)
     dropped = _dropped(prior, gamma.size - rank, s)
     return _joined(_smashed(kept, prior.family), _smashed(dropped, prior.family))
 
 
-def _kept(prior: Prior, gamma: Array, s: float) -> Moments:
+def _kept(prior: Prior, gamma: FloatArray, s: float) -> Moments:
     x = gamma / s * gamma
     mean = np.sqrt(gamma * (prior.strength(x, s) / x))
     variance = s / gamma
@@ -33,7 +30,9 @@ def _kept(prior: Prior, gamma: Array, s: float) -> Moments:
     return Moments(mean, mean, variance, variance, prior_a, prior_b)
 
 
-def _kept_priors(prior: Prior, x: Array, gamma: Array, s: float) -> tuple[Array, Array]:
+def _kept_priors(
+    prior: Prior, x: FloatArray, gamma: FloatArray, s: float
+) -> tuple[FloatArray, FloatArray]:
     """cₐ² and c_b² in the balanced scale: 2γ/(w + m − l) and 2γ/(w + l − m), product c²."""
     l, m = prior.family.sizes(prior.L, prior.M)
     e = prior.noise_ratio(x, s)

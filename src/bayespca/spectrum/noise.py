@@ -16,13 +16,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from .priors import NoisePrior
-from .records import Spectrum
-
-Array = NDArray[np.float64]
+from .records import FloatArray, Spectrum
 
 # exp(−40) is below the resolution of a probability next to 1: ranks further away have none.
 NEGLIGIBLE_NATS = 40.0
@@ -53,7 +50,7 @@ def rounding_floor(spectrum: Spectrum) -> float:
     return float(sigma * sigma)
 
 
-def tail_sums(spectrum: Spectrum) -> Array:
+def tail_sums(spectrum: Spectrum) -> FloatArray:
     """Sums of squares from the k-th singular value on, k = 0, 1, …: added up from the small end."""
     squares = np.append(spectrum.singular_values**2, spectrum.residual)
     return np.cumsum(squares[::-1])[::-1]
@@ -72,19 +69,19 @@ class Objective:
     least: float = 0.0
 
     @cached_property
-    def g2(self) -> Array:
+    def g2(self) -> FloatArray:
         return self.spectrum.singular_values[: self.max_rank] ** 2
 
     @cached_property
-    def tails(self) -> Array:
+    def tails(self) -> FloatArray:
         return tail_sums(self.spectrum)
 
     @cached_property
-    def drop_noise(self) -> Array:
+    def drop_noise(self) -> FloatArray:
         return self.prior.drop_noise(self.g2)
 
     @cached_property
-    def exist_noise(self) -> Array:
+    def exist_noise(self) -> FloatArray:
         return np.append(np.inf, self.prior.exist_noise(self.g2))
 
     @cached_property
@@ -173,7 +170,7 @@ class NoiseEstimate:
 
     noise_variance: float
     rank: int
-    rank_energies: Array
+    rank_energies: FloatArray
     cut_off: bool
 
 
@@ -272,7 +269,9 @@ def _log_exist(objective: Objective, k: int) -> float:
     return float(np.log(objective.exist_noise[k])) if k else np.inf
 
 
-def _rank_profile(objective: Objective, best: Point, pieces: list[tuple[Point, Point]]) -> Array:
+def _rank_profile(
+    objective: Objective, best: Point, pieces: list[tuple[Point, Point]]
+) -> FloatArray:
     """2Fₖ minimised over the noise, for the ranks next to the best whose minimum is near it.
 
     The minimising noise falls as the rank grows, so each search starts where the last one ended.

@@ -10,11 +10,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
-FloatArray = NDArray[np.float64]
+from .records import FloatArray
 
 
 def support(variance: float, ratio: float) -> tuple[float, float]:

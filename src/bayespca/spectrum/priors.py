@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from . import closed_form, free_energy
 from .families import VB, Family
+from .records import FloatArray
 from .tolerances import LOG_2PI
-
-Array = NDArray[np.float64]
 
 
 class Prior(Protocol):
@@ -33,19 +31,19 @@ class Prior(Protocol):
     def threshold(self, s: float) -> float:
         """The smallest x = γ²/s that is kept."""
 
-    def strength(self, x: Array, s: float) -> Array:
+    def strength(self, x: FloatArray, s: float) -> FloatArray:
         """z = γγ̂/s of kept components."""
 
-    def noise_ratio(self, x: Array, s: float) -> Array:
+    def noise_ratio(self, x: FloatArray, s: float) -> FloatArray:
         """e = s/c² of kept components."""
 
-    def costs(self, x: Array, s: float) -> Array:
+    def costs(self, x: FloatArray, s: float) -> FloatArray:
         """x + 2Fₕ of kept components, from which the energy of a dropped one is subtracted."""
 
     def dropped(self, s: float) -> float:
         """2Fₕ of a dropped component."""
 
-    def point_terms(self, x: Array, n_components: int, s: float, log_unit: float) -> float:
+    def point_terms(self, x: FloatArray, n_components: int, s: float, log_unit: float) -> float:
         """Prior densities of point estimates in 2F; x are the kept ones of `n_components`.
 
         These have the units of the data, so they need the logarithm of the unit of g2 and s.
@@ -58,16 +56,16 @@ class Prior(Protocol):
 class NoisePrior(Prior, Protocol):
     """A prior whose free energy is bounded over the noise variance, so that it can be learned."""
 
-    def drop_noise(self, g2: Array) -> Array:
+    def drop_noise(self, g2: FloatArray) -> FloatArray:
         """The noise above which a component is better dropped."""
 
-    def exist_noise(self, g2: Array) -> Array:
+    def exist_noise(self, g2: FloatArray) -> FloatArray:
         """The noise above which there is no solution that keeps a component."""
 
-    def kept_cost(self, g2: Array, s: float) -> float:
+    def kept_cost(self, g2: FloatArray, s: float) -> float:
         """Σ costs over kept components."""
 
-    def kept_residual(self, g2: Array, s: float) -> float:
+    def kept_residual(self, g2: FloatArray, s: float) -> float:
         """Σ expected residuals over kept components, in units of s."""
 
     def dropped_residual(self, s: float) -> float:
@@ -105,19 +103,19 @@ class GivenPrior:
     def threshold(self, s: float) -> float:
         return closed_form.given_threshold(self._e(s), *self.sizes)
 
-    def strength(self, x: Array, s: float) -> Array:
+    def strength(self, x: FloatArray, s: float) -> FloatArray:
         return closed_form.given_strength(x, self._e(s), *self.sizes)
 
-    def noise_ratio(self, x: Array, s: float) -> Array:
+    def noise_ratio(self, x: FloatArray, s: float) -> FloatArray:
         return np.full_like(x, self._e(s))
 
-    def costs(self, x: Array, s: float) -> Array:
+    def costs(self, x: FloatArray, s: float) -> FloatArray:
         return free_energy.given_cost(x, self._e(s), *self.sizes)
 
     def dropped(self, s: float) -> float:
         return free_energy.given_dropped(self._e(s), *self.sizes)
 
-    def point_terms(self, x: Array, n_components: int, s: float, log_unit: float) -> float:
+    def point_terms(self, x: FloatArray, n_components: int, s: float, log_unit: float) -> float:
         """With cₐ = 1 and c_b = c, and density one where the prior is flat."""
         l, m = self.sizes
         log_c2 = np.log(self.prior_variance) + 2 * log_unit
@@ -131,7 +129,7 @@ class GivenPrior:
             prior_a, prior_b = variance / slacks
         return float(variance), float(prior_a), float(prior_b)
 
-    def exist_noise(self, g2: Array) -> Array:
+    def exist_noise(self, g2: FloatArray) -> FloatArray:
         """Where the shrunk value reaches zero: 2γ²/(l + m + √((m − l)² + 4γ²/c²))."""
         l, m = self.sizes
         w = np.sqrt((m - l) ** 2 + 4.0 * g2 / self.prior_variance)
@@ -142,10 +140,10 @@ class GivenPrior:
 
     drop_noise = exist_noise
 
-    def kept_cost(self, g2: Array, s: float) -> float:
+    def kept_cost(self, g2: FloatArray, s: float) -> float:
         return float(self.costs(g2 / s, s).sum())
 
-    def kept_residual(self, g2: Array, s: float) -> float:
+    def kept_residual(self, g2: FloatArray, s: float) -> float:
         l, m = self.sizes
         return g2.size * (l + m + self._e(s))
 
@@ -185,19 +183,19 @@ class LearnedPrior:
     def threshold(self, s: float) -> float:
         return self.smallest
 
-    def strength(self, x: Array, s: float) -> Array:
+    def strength(self, x: FloatArray, s: float) -> FloatArray:
         return closed_form.learned_strength(x, self.L, self.M, *self.sizes)
 
-    def noise_ratio(self, x: Array, s: float) -> Array:
+    def noise_ratio(self, x: FloatArray, s: float) -> FloatArray:
         return closed_form.learned_noise_ratio(x, self.L, self.M, *self.sizes)
 
-    def costs(self, x: Array, s: float) -> Array:
+    def costs(self, x: FloatArray, s: float) -> FloatArray:
         return free_energy.kept_cost(x, self.noise_ratio(x, s), *self.sizes)
 
     def dropped(self, s: float) -> float:
         return 0.0
 
-    def point_terms(self, x: Array, n_components: int, s: float, log_unit: float) -> float:
+    def point_terms(self, x: FloatArray, n_components: int, s: float, log_unit: float) -> float:
         """With cₐ = c_b, over the kept components: the dropped ones are no longer in the model."""
         l, m = self.sizes
         log_c = 0.5 * np.log(s / self.noise_ratio(x, s)) + log_unit
@@ -211,22 +209,22 @@ class LearnedPrior:
 class EmpiricalVB(LearnedPrior):
     """EVB: the only learned prior whose global minimum is meaningful, so the noise can be too."""
 
-    def costs(self, x: Array, s: float) -> Array:
+    def costs(self, x: FloatArray, s: float) -> FloatArray:
         return free_energy.evb_cost(self.strength(x, s), self.L, self.M)
 
-    def drop_noise(self, g2: Array) -> Array:
+    def drop_noise(self, g2: FloatArray) -> FloatArray:
         return g2 / self.smallest
 
-    def exist_noise(self, g2: Array) -> Array:
+    def exist_noise(self, g2: FloatArray) -> FloatArray:
         return g2 / closed_form.learned_edge(self.L, self.M, *self.sizes)
 
-    def kept_cost(self, g2: Array, s: float) -> float:
+    def kept_cost(self, g2: FloatArray, s: float) -> float:
         return float(free_energy.evb_cost(self._kept_strength(g2, s), self.L, self.M).sum())
 
-    def kept_residual(self, g2: Array, s: float) -> float:
+    def kept_residual(self, g2: FloatArray, s: float) -> float:
         return float(free_energy.evb_residual(self._kept_strength(g2, s), self.L, self.M).sum())
 
-    def _kept_strength(self, g2: Array, s: float) -> Array:
+    def _kept_strength(self, g2: FloatArray, s: float) -> FloatArray:
         edge = closed_form.learned_edge(self.L, self.M, *self.sizes)
         # At its own exist_noise a component's x may round to just below the edge.
         return self.strength(np.maximum(g2 / s, edge), s)

@@ -5,23 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigvalsh_tridiagonal
 from scipy.special import gammaln
 
 from .noise import rounding_floor, tail_sums
 from .noise_law import largest_singular_value, marchenko_pastur_median
-from .records import Spectrum
+from .records import FloatArray, Spectrum
 from .tolerances import LOG_2PI
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Evidence:
     """Log evidence of each rank k = 0, 1, …, in nats."""
 
-    log_evidence: Array
+    log_evidence: FloatArray
 
     @property
     def rank(self) -> int:
@@ -63,17 +60,17 @@ def minka(spectrum: Spectrum) -> Evidence:
     return Evidence(log_evidence - constants)
 
 
-def _running_sum(terms: Array) -> Array:
+def _running_sum(terms: FloatArray) -> FloatArray:
     return np.append(0.0, np.cumsum(terms))
 
 
-def _log_uniform_bases(d: int, n: int) -> Array:
+def _log_uniform_bases(d: int, n: int) -> FloatArray:
     """log p(U) for k = 0 … n − 1: the uniform density on orthonormal bases of k directions in d."""
     half = 0.5 * (d - np.arange(n - 1))
     return _running_sum(gammaln(half) - half * np.log(np.pi) - np.log(2))
 
 
-def _log_rotation_curvature(unit: Spectrum, lam: Array, v: Array) -> Array:
+def _log_rotation_curvature(unit: Spectrum, lam: FloatArray, v: FloatArray) -> FloatArray:
     """log |A| − m·log N for each k: Σ_{i≤k} Σ_{j>i} log (1/λ̂ⱼ − 1/λ̂ᵢ)(λᵢ − λⱼ).
 
     λ̂ⱼ is λⱼ up to k and v beyond. Sums over pairs within k and pairs across k are running sums of
@@ -99,13 +96,13 @@ def _blocks(n: int, size: int = 256) -> list[slice]:
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
-def _log_gap(larger: Array, smaller: Array, N: float) -> Array:
+def _log_gap(larger: FloatArray, smaller: FloatArray, N: float) -> FloatArray:
     """log(λᵢ − λⱼ), the difference held above the one whose rotation angle has range π."""
     least = np.sqrt(larger * (2 / np.pi / N)) * np.sqrt(smaller)
     return np.log(np.maximum(larger - smaller, least))
 
 
-def _log_gaps_to_unlisted(unit: Spectrum, lam: Array, n_listed: int) -> Array:
+def _log_gaps_to_unlisted(unit: Spectrum, lam: FloatArray, n_listed: int) -> FloatArray:
     """Σⱼ log(λᵢ − λⱼ) over the eigenvalues that are zero, or known only by their sum."""
     d, N = unit.shape
     n_cut = unit.full_rank - unit.singular_values.size if unit.residual else 0
@@ -184,7 +181,7 @@ def parallel_analysis(
     return passed
 
 
-def _bartlett(L: int, M: int, rng: np.random.Generator) -> tuple[Array, Array]:
+def _bartlett(L: int, M: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     """BBᵀ, tridiagonal, of the bidiagonal B with the singular values of an L×M Gaussian matrix.
 
     Householder reflections leave χ-distributed entries (Dumitriu and Edelman 2002), so a draw costs
@@ -196,7 +193,7 @@ def _bartlett(L: int, M: int, rng: np.random.Generator) -> tuple[Array, Array]:
     return diagonal + np.append(0.0, below), np.sqrt(diagonal[:-1] * below)
 
 
-def _largest_eigenvalues(band: tuple[Array, Array], count: int) -> Array:
+def _largest_eigenvalues(band: tuple[FloatArray, FloatArray], count: int) -> FloatArray:
     n = band[0].size
     values = eigvalsh_tridiagonal(*band, select="i", select_range=(n - count, n - 1))
     return np.asarray(values[::-1], dtype=np.float64)

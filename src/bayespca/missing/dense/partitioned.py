@@ -29,15 +29,13 @@ from bayespca.lowrank.observing import counts_and_totals, new_rows, units
 from bayespca.sources.cluster import computed, kept
 from bayespca.sources.constant import extremes, is_constant
 from bayespca.sources.errors import UnusableData
-from bayespca.sources.records import Partitions
+from bayespca.sources.records import Delayed, Partitions
 from bayespca.sources.seen import Few, check_any_value, few, little_known
 from bayespca.sources.sums import added, total_over
 from bayespca.sources.tasks import mapped, mapped_parts, reduced
 from bayespca.spectrum.tolerances import EPS
 
 from .data import HolesTable
-
-Delayed = Any
 
 
 @dataclass(frozen=True, eq=False)

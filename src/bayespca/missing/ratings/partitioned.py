@@ -19,14 +19,13 @@ from bayespca.arrays.packing import unpacked
 from bayespca.arrays.types import FloatArray
 from bayespca.inference.checkpoint import fingerprint
 from bayespca.sources.cluster import computed, kept
+from bayespca.sources.records import Delayed
 from bayespca.sources.sums import total_over
 from bayespca.sources.tasks import mapped_parts
 
 from .cells import RatingsSide
 from .data import LeftOver, Sweep, SweepTask, log_precisions
 from .kernels import given_sums, quadratic
-
-Delayed = Any
 
 
 @dataclass(frozen=True, eq=False)
