@@ -55,7 +55,7 @@ def fit(
     json: o.Json = False,
     fitting: o.Fitting,
     reading: o.Reading,
-    where: o.Where,
+    where: o.Computing,
 ) -> None:
     """Find how many components are in DATA, and what they are."""
     with in_one_sentence(as_json=json):

@@ -20,14 +20,14 @@ from bayespca.version import __version__
 
 from . import screen
 from .inputs import Input, labels_of, open_input
-from .options import Where
+from .options import Computing
 from .outputs import FitOutputs
 from .tables import described_components, loadings_table, score_table
 
 # Points of the scores that a report draws.
 DRAWN = 10_000
 # Data on this machine, read as their size demands.
-HERE = Where()
+HERE = Computing()
 # Beyond this short side other rank rules would take longer than the fit.
 RULES_UP_TO = 5000
 
@@ -38,7 +38,7 @@ def fit(
     model: BayesianPCA,
     outputs: FitOutputs,
     *,
-    where: Where = HERE,
+    where: Computing = HERE,
     as_json: bool = False,
 ) -> None:
     """Fit a file and tell what was found."""

@@ -197,7 +197,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Where:
+class Computing:
     """Who reads the data: this process, all at once or in blocks, or the workers of Dask."""
 
     stream: Stream = None
