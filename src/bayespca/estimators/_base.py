@@ -6,10 +6,11 @@ import inspect
 import os
 import textwrap
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter
 from types import SimpleNamespace
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast, get_origin
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast, dataclass_transform, get_origin
 
 from sklearn.base import BaseEstimator
 
@@ -80,8 +81,9 @@ class Fitted:
         return f"{head}\n{body}\n" if self.words else f"{head}\n"
 
 
+@dataclass_transform(eq_default=False)
 class Estimator(BaseEstimator, Generic[F]):
-    """An estimator whose last fit is the frozen record `fit_`.
+    """An estimator whose options are fields, and whose last fit is the frozen record `fit_`.
 
     `class Model(Estimator[Record])` says what the record is. That is all that model files,
     notebooks and the docstring need: attributes are `Fitted`, and what a file may hold follows from
@@ -110,6 +112,7 @@ class Estimator(BaseEstimator, Generic[F]):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        dataclass(eq=False, repr=False)(cls)
         record = bound_in(cls).get(RECORD)
         if record is None or not any(
             isinstance(origin := get_origin(base), type) and issubclass(origin, Estimator)
@@ -117,6 +120,7 @@ class Estimator(BaseEstimator, Generic[F]):
         ):
             return
         cls._record = record
+        cls.__init__.__signature__ = own_first(cls)  # type: ignore[attr-defined]
         if renamed_in(cls):
             cls.__init__ = taking_old_names(cls.__init__)  # type: ignore[method-assign]
         if cls.options:
@@ -196,14 +200,27 @@ class Estimator(BaseEstimator, Generic[F]):
 @once
 def kept_by(cls: type[Estimator[Any]]) -> Mapping[str, Any]:
     """What an estimator holds once it is fitted, and the annotation of each."""
+    options = {"_", *inspect.signature(cls.__init__).parameters}
     found = {
         name: annotation
         for base in reversed(cls.__mro__)
         if issubclass(base, Estimator)
         for name, annotation in inspect.get_annotations(base, eval_str=True).items()
-        if getattr(annotation, "__origin__", None) is not ClassVar
+        if name not in options and getattr(annotation, "__origin__", None) is not ClassVar
     }
     return found | {"fit_": cls._record}
+
+
+def own_first(cls: type[Estimator[Any]]) -> inspect.Signature:
+    """The signature of a constructor, with options that are inherited at the end."""
+    signature = inspect.signature(cls.__init__)
+    own = {"self", *_annotated(cls)}
+    inherited = {name for base in cls.__mro__[1:] for name in _annotated(base)}
+    parameters = signature.parameters.values()
+    order = sorted(
+        parameters, key=lambda one: (one.kind, one.name in inherited or one.name not in own)
+    )
+    return signature.replace(parameters=order)
 
 
 def attributes_of(cls: type[Estimator[Any]]) -> list[Fitted]:

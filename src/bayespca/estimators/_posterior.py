@@ -15,7 +15,8 @@ from bayespca.sources.cluster import computed
 from bayespca.sources.partitions import is_dask
 
 from . import _input, _lazy, _validation
-from ._base import Estimator, F, Fitted
+from ._base import F, Fitted
+from ._iterating import Iterating
 from ._reading import functions, general
 
 
@@ -29,7 +30,7 @@ def _noise(fit: Any) -> Any:
     return found if isinstance(found, float) else placed("noise_variance")(fit)
 
 
-class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator[F]):
+class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Iterating[F]):
     """Scores, densities and filled holes, all read from `posterior_`.
 
     For records like `PCAFit` and `VariationalFit`.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
+from dataclasses import KW_ONLY
 from numbers import Integral
 from types import SimpleNamespace
 from typing import Any, Literal, Self
@@ -24,8 +24,9 @@ from bayespca.mixtures.bernoulli.fit import BernoulliFit, BernoulliModel
 from bayespca.sources.binary import BinaryCells
 
 from . import _binary, _validation
-from ._base import Estimator, Fitted
+from ._base import Fitted
 from ._constraints import AUTO, NONE, POSITIVE, several, whole
+from ._iterating import Iterating
 from ._options import FROM_NONE, Auto, Option, current, table
 from ._renaming import Renamed
 
@@ -49,7 +50,7 @@ def _seen_before(name: str, what: str) -> Option:
     )
 
 
-class BernoulliMixture(DensityMixin, Estimator[BernoulliFit]):
+class BernoulliMixture(DensityMixin, Iterating[BernoulliFit]):
     """A mixture of products of Bernoulli distributions, for tables of zeros and ones with holes.
 
     A row belongs to cluster k with probability π_k, and its cells are then 1 with probabilities
@@ -131,40 +132,17 @@ class BernoulliMixture(DensityMixin, Estimator[BernoulliFit]):
         "float", "Its negative. It is of all rows; scikit-learn's is a mean over rows."
     )
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        *,
-        method: Literal["vb", "ml"] = "vb",
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        n_init: int = 1,
-        init: Literal["k-means++", "random_from_data", "random"] = "k-means++",
-        weights_init: Any = None,
-        means_init: Any = None,
-        weight_concentration_prior: float | Auto = "auto",
-        ones_prior: float | Auto = "auto",
-        zeros_prior: float | Auto = "auto",
-        binarize: float | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.method = method
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_init = n_init
-        self.init = init
-        self.weights_init = weights_init
-        self.means_init = means_init
-        self.weight_concentration_prior = weight_concentration_prior
-        self.ones_prior = ones_prior
-        self.zeros_prior = zeros_prior
-        self.binarize = binarize
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: int = 1
+    _: KW_ONLY
+    method: Literal["vb", "ml"] = "vb"
+    tol: float = 1e-6
+    init: Literal["k-means++", "random_from_data", "random"] = "k-means++"
+    weights_init: Any = None
+    means_init: Any = None
+    weight_concentration_prior: float | Auto = "auto"
+    ones_prior: float | Auto = "auto"
+    zeros_prior: float | Auto = "auto"
+    binarize: float | None = None
 
     # --- fitting -------------------------------------------------------------------------------
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
+from dataclasses import KW_ONLY
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -21,11 +21,12 @@ from bayespca.discrete.fit import BinaryFit, binary_model
 from bayespca.inference.result import extended
 
 from . import _binary, _input, _validation
-from ._base import Estimator, Fitted
+from ._base import Fitted
+from ._iterating import Iterating
 from ._options import Auto, table
 
 
-class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator[BinaryFit]):
+class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Iterating[BinaryFit]):
     """Logistic PCA for tables of zeros and ones with holes; finds its number of components.
 
     A cell is 1 with probability σ(aᵢᵀbⱼ + μⱼ), with normal priors on scores a, loadings b and means
@@ -89,28 +90,12 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator[Bin
     )
     n_samples_ = Fitted("int", "Number of rows.")
 
-    def __init__(
-        self,
-        n_components: int | Auto = "auto",
-        *,
-        init: Literal["closed", "random"] = "closed",
-        max_iter: int = 500,
-        tol: float = 1e-6,
-        n_init: int = 1,
-        binarize: float | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.binarize = binarize
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: int | Auto = "auto"
+    _: KW_ONLY
+    init: Literal["closed", "random"] = "closed"
+    max_iter: int = 500
+    tol: float = 1e-6
+    binarize: float | None = None
 
     # --- fitting -------------------------------------------------------------------------------
 

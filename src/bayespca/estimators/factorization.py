@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -22,15 +22,16 @@ from bayespca.missing.ratings.posterior import RatingsPosterior
 from bayespca.spectrum.methods import METHODS
 
 from . import _distant_ratings, _identifiers, _ratings, _validation
-from ._base import Estimator, Fitted
+from ._base import Fitted
 from ._constraints import AUTO, INTERVAL, NONE, POSITIVE
 from ._factorization import FactorizationFit, check_storable, duplicates_sentence, record
+from ._iterating import Iterating
 from ._options import Auto, Option, table
 
 Places = NDArray[np.intp]
 
 
-class MatrixFactorization(Estimator[FactorizationFit]):
+class MatrixFactorization(Iterating[FactorizationFit]):
     """Factorization of a matrix of ratings that is mostly empty; finds its number of components.
 
     A rating of item j by user i is
@@ -112,36 +113,16 @@ class MatrixFactorization(Estimator[FactorizationFit]):
         "user i has rated.",
     )
 
-    def __init__(
-        self,
-        method: Literal["evb", "epb", "emap"] = "evb",
-        *,
-        n_components: int | Auto = "auto",
-        biases: bool = True,
-        noise_variance: float | Auto = "auto",
-        bounds: tuple[float, float] | Auto | None = "auto",
-        init: Literal["closed", "random"] = "closed",
-        dtype: Literal["float64", "float32"] = "float64",
-        max_iter: int = 500,
-        tol: float = 1e-5,
-        n_init: int = 1,
-        checkpoint: str | os.PathLike[str] | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.method = method
-        self.n_components = n_components
-        self.biases = biases
-        self.noise_variance = noise_variance
-        self.bounds = bounds
-        self.init = init
-        self.dtype = dtype
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-        self.verbose = verbose
+    method: Literal["evb", "epb", "emap"] = "evb"
+    _: KW_ONLY
+    n_components: int | Auto = "auto"
+    biases: bool = True
+    noise_variance: float | Auto = "auto"
+    bounds: tuple[float, float] | Auto | None = "auto"
+    init: Literal["closed", "random"] = "closed"
+    dtype: Literal["float64", "float32"] = "float64"
+    max_iter: int = 500
+    tol: float = 1e-5
 
     # --- fitting -------------------------------------------------------------------------------
 

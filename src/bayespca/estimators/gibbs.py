@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import KW_ONLY
 from typing import Any, Self
 
 import numpy as np
@@ -103,34 +104,19 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator[read
     ess_ = Fitted("dict or None", "Bulk effective sample size of the same quantities.")
     n_samples_ = Fitted("int", "Number of rows.")
 
-    def __init__(
-        self,
-        n_components: int | Auto = "auto",
-        *,
-        n_draws: int = 1000,
-        n_warmup: int = 500,
-        n_chains: int = 4,
-        thin: int = 1,
-        a_alpha: float = 1e-3,
-        b_alpha: float = 1e-3,
-        a_tau: float = 1e-3,
-        b_tau: float = 1e-3,
-        beta: float = 1e-3,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.n_draws = n_draws
-        self.n_warmup = n_warmup
-        self.n_chains = n_chains
-        self.thin = thin
-        self.a_alpha = a_alpha
-        self.b_alpha = b_alpha
-        self.a_tau = a_tau
-        self.b_tau = b_tau
-        self.beta = beta
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: int | Auto = "auto"
+    _: KW_ONLY
+    n_draws: int = 1000
+    n_warmup: int = 500
+    n_chains: int = 4
+    thin: int = 1
+    a_alpha: float = 1e-3
+    b_alpha: float = 1e-3
+    a_tau: float = 1e-3
+    b_tau: float = 1e-3
+    beta: float = 1e-3
+    random_state: Any = None
+    verbose: bool = False
 
     # --- fitting -------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -58,24 +58,14 @@ class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, Estimator[Imput
 
     n_components_ = Fitted("int", "Number of components found.")
 
-    def __init__(
-        self,
-        *,
-        n_components: int | Auto = "auto",
-        scale: bool = True,
-        max_iter: int = 1000,
-        tol: float = 1e-8,
-        checkpoint: str | os.PathLike[str] | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.scale = scale
-        self.max_iter = max_iter
-        self.tol = tol
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-        self.verbose = verbose
+    _: KW_ONLY
+    n_components: int | Auto = "auto"
+    scale: bool = True
+    max_iter: int = 1000
+    tol: float = 1e-8
+    checkpoint: str | os.PathLike[str] | None = None
+    random_state: Any = None
+    verbose: bool = False
 
     def fit(self, X: Any, y: Any = None, *, callback: inference.Callback | None = None) -> Self:
         """Fit the model to the cells that are there; `callback` is as in `BayesianPCA`."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import KW_ONLY
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -27,8 +27,9 @@ from bayespca.mixtures.weights import Dirichlet, PointWeights
 from bayespca.sources.data import Data
 
 from . import _input, _validation
-from ._base import Estimator, Fitted
+from ._base import Fitted
 from ._constraints import AUTO, several, whole
+from ._iterating import Iterating
 from ._options import Auto, Noise, Option, table
 from ._renaming import Renamed
 from .pca import RankWarning
@@ -37,7 +38,7 @@ Array = NDArray[Any]
 
 
 class PCAMixture(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, Estimator[MixtureFit]
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, Iterating[MixtureFit]
 ):
     """Clusters, each with a mean, a subspace, a rank and a noise of its own.
 
@@ -133,36 +134,16 @@ class PCAMixture(
         "removed at the end of a run.",
     )
 
-    def __init__(
-        self,
-        n_components: int | Auto = "auto",
-        method: Literal["evb", "ml"] = "evb",
-        *,
-        ranks: int | Auto | Sequence[int] = "auto",
-        noise: Noise = "isotropic",
-        max_components: int = 10,
-        weight_concentration_prior: float | Auto = "auto",
-        init: Literal["pruned", "k-means"] = "pruned",
-        max_iter: int = 500,
-        tol: float = 1e-6,
-        n_init: int = 1,
-        checkpoint: str | os.PathLike[str] | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.method = method
-        self.ranks = ranks
-        self.noise = noise
-        self.max_components = max_components
-        self.weight_concentration_prior = weight_concentration_prior
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: int | Auto = "auto"
+    method: Literal["evb", "ml"] = "evb"
+    _: KW_ONLY
+    ranks: int | Auto | Sequence[int] = "auto"
+    noise: Noise = "isotropic"
+    max_components: int = 10
+    weight_concentration_prior: float | Auto = "auto"
+    init: Literal["pruned", "k-means"] = "pruned"
+    max_iter: int = 500
+    tol: float = 1e-6
 
     # --- fitting -------------------------------------------------------------------------------
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
-from dataclasses import replace
+from dataclasses import KW_ONLY, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -97,7 +96,7 @@ class BayesianPCA(PosteriorReader[PCAFit]):
         "only, and of `sample`.",
     )
 
-    _seen: moments.RunningMoments
+    _seen: moments.RunningMoments = field(init=False)
 
     rank_posterior_ = Fitted(
         "array",
@@ -109,44 +108,18 @@ class BayesianPCA(PosteriorReader[PCAFit]):
         "Bound on the probability that the randomized engine missed a component; 0 for the others.",
     )
 
-    def __init__(
-        self,
-        method: Method = "evb",
-        *,
-        n_components: int | Auto = "auto",
-        noise_variance: float | Literal["auto", "0db"] = "auto",
-        prior_variance: float | None = None,
-        center: bool = True,
-        scale: bool = False,
-        whiten: bool = False,
-        noise: Noise = "isotropic",
-        solver: Literal["auto", "closed", "iterative"] = "auto",
-        init: Literal["random", "closed"] = "random",
-        engine: Engine = "auto",
-        max_iter: int = 1000,
-        tol: float = 1e-8,
-        n_init: int = 1,
-        checkpoint: str | os.PathLike[str] | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.method = method
-        self.n_components = n_components
-        self.noise_variance = noise_variance
-        self.prior_variance = prior_variance
-        self.center = center
-        self.scale = scale
-        self.whiten = whiten
-        self.noise = noise
-        self.solver = solver
-        self.init = init
-        self.engine = engine
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-        self.verbose = verbose
+    method: Method = "evb"
+    _: KW_ONLY
+    n_components: int | Auto = "auto"
+    noise_variance: float | Literal["auto", "0db"] = "auto"
+    prior_variance: float | None = None
+    center: bool = True
+    scale: bool = False
+    whiten: bool = False
+    noise: Noise = "isotropic"
+    solver: Literal["auto", "closed", "iterative"] = "auto"
+    init: Literal["random", "closed"] = "random"
+    engine: Engine = "auto"
 
     # --- fitting -------------------------------------------------------------------------------
 

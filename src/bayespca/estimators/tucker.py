@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -27,8 +26,9 @@ from bayespca.tensors.posterior import TuckerPosterior
 from bayespca.tensors.ranks import unfoldings
 
 from . import _input, _matrices, _tensors, _validation
-from ._base import Estimator, Fitted
+from ._base import Fitted
 from ._constraints import AUTO, POSITIVE, several, word
+from ._iterating import Iterating
 from ._options import Auto, Option, table
 from .pca import BayesianPCA, RankWarning
 
@@ -38,7 +38,7 @@ Shape = tuple[int, ...]
 WARNED = ("empty-slices", "capped-core", "empty-rows", "empty-columns", "near-rank-bound")
 
 
-class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator[TuckerFit]):
+class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Iterating[TuckerFit]):
     """Tucker factorization of a tensor that finds the rank of each mode.
 
     Y = G ×₁ A₁ ×₂ A₂ … ×_N A_N + noise, with normal priors on the core G and the factors Aₙ whose
@@ -118,36 +118,14 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
     noise_variance_ = Fitted("float", "Estimated or given noise variance.")
     mean_ = Fitted("array of the shape of a slice", "Mean of the slices; 0 unless `center`.")
 
-    def __init__(
-        self,
-        method: Literal["evb", "epb", "emap", "pb"] = "evb",
-        *,
-        ranks: Auto | Sequence[int | None] = "auto",
-        noise_variance: float | Literal["auto", "0db"] = "auto",
-        prior_variance: float = 1.0,
-        center: bool = False,
-        solver: Literal["auto", "gradient"] = "auto",
-        init: Literal["closed", "random"] = "closed",
-        max_iter: int = 1000,
-        tol: float = 1e-8,
-        n_init: int = 1,
-        checkpoint: str | os.PathLike[str] | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.method = method
-        self.ranks = ranks
-        self.noise_variance = noise_variance
-        self.prior_variance = prior_variance
-        self.center = center
-        self.solver = solver
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-        self.verbose = verbose
+    method: Literal["evb", "epb", "emap", "pb"] = "evb"
+    _: KW_ONLY
+    ranks: Auto | Sequence[int | None] = "auto"
+    noise_variance: float | Literal["auto", "0db"] = "auto"
+    prior_variance: float = 1.0
+    center: bool = False
+    solver: Literal["auto", "gradient"] = "auto"
+    init: Literal["closed", "random"] = "closed"
 
     # --- fitting -------------------------------------------------------------------------------
 

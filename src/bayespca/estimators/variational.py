@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from typing import Any, Literal, Self
 
 from bayespca import inference
@@ -57,40 +56,17 @@ class VariationalPCA(PosteriorReader[VariationalFit]):
     alpha_ = Fitted("array of shape (q,)", "⟨αᵢ⟩ of these columns.", placed("alpha"))
     lower_bound_ = Fitted("float", "The bound on the log evidence, in nats.")
 
-    def __init__(
-        self,
-        n_components: int | Auto = "auto",
-        *,
-        prior: Literal["ard", "unit"] = "ard",
-        center: bool = True,
-        a_alpha: float = 1e-3,
-        b_alpha: float = 1e-3,
-        a_tau: float = 1e-3,
-        b_tau: float = 1e-3,
-        beta: float = 1e-3,
-        engine: Engine = "auto",
-        max_iter: int = 2000,
-        tol: float = 1e-8,
-        n_init: int = 1,
-        checkpoint: str | os.PathLike[str] | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.prior = prior
-        self.center = center
-        self.a_alpha = a_alpha
-        self.b_alpha = b_alpha
-        self.a_tau = a_tau
-        self.b_tau = b_tau
-        self.beta = beta
-        self.engine = engine
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: int | Auto = "auto"
+    _: KW_ONLY
+    prior: Literal["ard", "unit"] = "ard"
+    center: bool = True
+    a_alpha: float = 1e-3
+    b_alpha: float = 1e-3
+    a_tau: float = 1e-3
+    b_tau: float = 1e-3
+    beta: float = 1e-3
+    engine: Engine = "auto"
+    max_iter: int = 2000
 
     def fit(self, X: Any, y: Any = None, *, callback: inference.Callback | None = None) -> Self:
         """Fit the model; X and `callback` as in `BayesianPCA`, holes in data in memory included.
