@@ -56,8 +56,12 @@ class BernoulliRows(BinaryCells):
     @cached_property
     def _squares(self) -> FloatArray:
         """‖x‖² of all rows, with the share of ones of its column in a hole."""
-        squares = self.shares**2
-        return np.concatenate([_squares(self.part(rows), squares) for rows in self.blocks])
+        found = np.concatenate([self.part(rows).values.sum(axis=1) for rows in self.blocks])
+        if self.seen is not None:
+            squares, seen = self.shares**2, BinaryCells(self.seen)
+            known = [seen.part(rows).values @ squares for rows in self.blocks]
+            found += squares.sum() - np.concatenate(known)
+        return found
 
     def _times_filled(self, rows: slice, C: FloatArray) -> FloatArray:
         """x·C = ones·C + Σ_d s_d C_d over the holes d of a row."""
@@ -82,13 +86,6 @@ class BernoulliRows(BinaryCells):
             ones += weights @ cells.values
             counts += weights.sum() if known is None else weights @ known
         return np.where(counts > 0, ones / np.where(counts > 0, counts, 1.0), 0.5)
-
-
-def _squares(cells: BinaryCells, filling: FloatArray) -> FloatArray:
-    """‖x‖² of rows, with the squares in `filling` in their holes."""
-    found: FloatArray = cells.values.sum(axis=1)
-    known = cells.known
-    return found if known is None else found + (filling.sum() - known @ filling)
 
 
 def bernoulli_rows(cells: BinaryCells, weights: FloatArray | None = None) -> BernoulliRows:
