@@ -44,6 +44,35 @@ def flat(model):
     return [a.reshape(-1, *a.shape[2:]) for a in (draws.W, draws.tau, draws.mu)]
 
 
+def test_callback_and_verbose(capsys):
+    steps = []
+
+    def callback(number, info):
+        steps.append((number, info))
+        return True
+
+    options = {"n_draws": 4, "n_warmup": 3, "n_chains": 2, "thin": 2, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        plain = GibbsPCA(2, **options).fit(X)
+        told = GibbsPCA(2, **options, verbose=True).fit(X, callback=callback)
+    np.testing.assert_array_equal(told.draws_.W, plain.draws_.W)
+    assert [number for number, _ in steps] == list(range(1, 2 * (3 + 2 * 4) + 1))
+    last = steps[-1][1]
+    assert last.noise_variance == pytest.approx(1 / told.draws_.tau[-1, -1])
+    assert last.free_energy == -told.draws_.log_joint[-1, -1]
+    assert last.rank == 2
+    assert "100×10, 2 chains of 4 draws: rank 2" in capsys.readouterr().out
+
+
+def test_what_a_callback_raises_is_not_about_precision():
+    def callback(number, info):
+        raise ValueError("enough")
+
+    with pytest.raises(ValueError, match="enough"):
+        GibbsPCA(2).fit(X, callback=callback)
+
+
 # --- what is found -----------------------------------------------------------------------------
 
 

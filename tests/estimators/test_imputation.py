@@ -37,6 +37,17 @@ def test_the_imputer_fills_as_the_model_does():
     assert np.isfinite(imputer.transform(new)).all()
 
 
+def test_what_iterates_can_be_followed(tmp_path, capsys):
+    steps = []
+    plain = BayesianPCAImputer().fit(Y)
+    kept = BayesianPCAImputer(checkpoint=tmp_path / "kept", verbose=True, random_state=0)
+    kept.fit(Y, callback=lambda number, info: steps.append(number))
+    assert steps[0] == 1
+    assert f"rank {kept.n_components_}" in capsys.readouterr().out
+    assert not kept.checkpoint.exists()
+    np.testing.assert_array_equal(kept.transform(Y), plain.transform(Y))
+
+
 def test_it_works_where_there_are_no_holes_at_fit():
     imputer = BayesianPCAImputer().fit(X)
     np.testing.assert_array_equal(imputer.transform(X), X)

@@ -111,6 +111,12 @@ def test_files_are_read_in_blocks(tmp_path, model):
     assert streamed.lower_bound_ == pytest.approx(model.lower_bound_, rel=1e-9)
 
 
+def test_verbose(capsys):
+    model = VariationalPCA(random_state=0, verbose=True).fit(X)
+    told = f"variational, engine {model.engine_}: rank {model.n_components_}, lower bound"
+    assert told in capsys.readouterr().out
+
+
 def test_an_early_stop_is_told():
     with pytest.warns(ConvergenceWarning, match=r"still rose by .* in the last of 3 steps: raise"):
         stopped = VariationalPCA(max_iter=3, random_state=0).fit(X)

@@ -55,7 +55,7 @@ class BernoulliMixture(DensityMixin, Iterating[BernoulliFit]):
 
     A row belongs to cluster k with probability π_k, and its cells are then 1 with probabilities
     p_kd, independently of each other. NaN are holes, at `fit` and afterwards: only the cells that
-    are there count. Parameters are named as in scikit-learn's mixtures.
+    are there count. Most parameters are named as in scikit-learn's mixtures.
 
     Examples
     --------

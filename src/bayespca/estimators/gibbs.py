@@ -46,7 +46,7 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator[read
     """
 
     options = table(
-        *("a_alpha", "a_tau", "b_tau", "beta"),
+        *("a_alpha", "a_tau", "b_tau", "beta", "verbose"),
         n_components=COLUMNS,
         n_draws=Option("Draws kept of each chain.", whole(1)),
         n_warmup=Option("Sweeps before the first of them.", whole(0)),
@@ -56,7 +56,6 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator[read
         "switched off have ‖w‖² of at least about b_alpha: it should be small against the noise "
         "variance.",
         random_state="Each chain has a generator of its own, spawned from this one.",
-        verbose="Whether `fit` prints a line about what it did.",
     )
 
     components_ = Fitted(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from bayespca.lowrank.variational import Hyper
 from .data import GibbsData
 from .start import start
 from .step import GibbsState, log_joint, sweep
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 PRECISION = (
     "the posterior cannot be computed in double precision: the data have less noise than rounding "
@@ -94,7 +97,7 @@ def fit(
     )
     chains = Chains(data, scaled, schedule, callback)
     # The matrices are small, and results must not depend on the number of threads.
-    with one_blas_thread():
+    with one_blas_thread(), np.errstate(divide="raise", over="raise", invalid="raise"):
         for chain, rng in enumerate(rngs):
             chains.fill(draws, chain, q, rng)
     return draws
@@ -110,38 +113,37 @@ class Chains:
         self.numbers = count(1)
 
     def fill(self, draws: GibbsDraws, chain: int, q: int, rng: np.random.Generator) -> None:
-        unit = self.data.unit
-        with _precisely():
-            state = start(self.data, q, self.prior, rng)
+        state = _precise(start, self.data, q, self.prior, rng)
         for _ in range(self.schedule.n_warmup):
             state = self.swept(state, rng)
         for draw in range(self.schedule.n_draws):
             for _ in range(self.schedule.thin):
                 state = self.swept(state, rng)
-            at = chain, draw
-            draws.W[at], draws.alpha[at] = state.W * unit, state.alpha / unit**2
-            draws.mu[at], draws.tau[at] = state.mu * unit, state.tau / unit**2
-            draws.log_joint[at] = self.log_joint(state)
+            _precise(self.store, draws, (chain, draw), state)
+
+    def store(self, draws: GibbsDraws, at: tuple[int, int], state: GibbsState) -> None:
+        unit = self.data.unit
+        draws.W[at], draws.alpha[at] = state.W * unit, state.alpha / unit**2
+        draws.mu[at], draws.tau[at] = state.mu * unit, state.tau / unit**2
+        draws.log_joint[at] = log_joint(state, self.data, self.prior)
 
     def swept(self, state: GibbsState, rng: np.random.Generator) -> GibbsState:
-        with _precisely():
-            state = sweep(state, self.data, self.prior, rng)
+        state = _precise(sweep, state, self.data, self.prior, rng)
         if self.callback is not None:
-            noise = float(self.data.unit**2 / state.tau)
-            info = Info(-self.log_joint(state), state.W.shape[1], noise)
-            self.callback(next(self.numbers), info)
+            info = _precise(self.told, state)
+            # What it computes is its own affair.
+            with np.errstate(divide="warn", over="warn", invalid="warn"):
+                self.callback(next(self.numbers), info)
         return state
 
-    def log_joint(self, state: GibbsState) -> float:
-        with _precisely():
-            return float(log_joint(state, self.data, self.prior))
+    def told(self, state: GibbsState) -> Info:
+        energy = -float(log_joint(state, self.data, self.prior))
+        return Info(energy, state.W.shape[1], float(self.data.unit**2 / state.tau))
 
 
-@contextmanager
-def _precisely() -> Iterator[None]:
-    """Numbers that leave the range or the precision raise a PrecisionError."""
-    with np.errstate(divide="raise", over="raise", invalid="raise"):
-        try:
-            yield
-        except (ArithmeticError, ValueError, np.linalg.LinAlgError) as problem:
-            raise PrecisionError(PRECISION) from problem
+def _precise(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """What a function returns, or a PrecisionError."""
+    try:
+        return function(*args, **kwargs)
+    except (ArithmeticError, ValueError, np.linalg.LinAlgError) as problem:
+        raise PrecisionError(PRECISION) from problem
