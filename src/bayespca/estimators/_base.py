@@ -30,6 +30,10 @@ RECORD: Any = F
 # Estimators that can be saved, by name: each class that says what its record is.
 ESTIMATORS: dict[str, type[Estimator[Any]]] = {}
 WIDTH = 100
+# Kinds of attributes that many have.
+PER_COMPONENT = "array of shape (n_components_,)"
+PER_FEATURE = "array of shape (n_features,)"
+PER_ENTRY = "array of shape (n_components_, n_features)"
 # What comes after the attributes in a docstring.
 EXAMPLES = "\n    Examples\n    ----"
 
@@ -37,6 +41,11 @@ EXAMPLES = "\n    Examples\n    ----"
 def once(function: C) -> C:
     """`cache` for functions of a class; type checkers take classes for unhashable."""
     return cast(C, cache(function))
+
+
+def typed(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Reads an array of a record, in the type of the data."""
+    return lambda fit: read(fit).astype(fit.dtype)
 
 
 class Fitted:

@@ -16,6 +16,7 @@ from bayespca.sources.binary import BinaryCells, BoolArray
 from bayespca.sources.data import Features
 
 from . import _input, _validation
+from ._warnings import warn
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +97,7 @@ def checked_weights(sample_weight: Any, data: BinaryCells) -> FloatArray | None:
 
 def report(estimator: Any, fitted: Fit[Any], data: BinaryCells, found: str, seconds: float) -> None:
     """Warn of sweeps that ended early, and print what was found if `verbose` asks for it."""
-    if not fitted.converged and fitted.trace is not None:
-        _validation.warn_of_early_end(fitted.trace, "the free energy still fell")
+    warn(fitted)
     if estimator.verbose:
         n, p = data.shape
         print(

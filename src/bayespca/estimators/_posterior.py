@@ -15,7 +15,7 @@ from bayespca.sources.cluster import computed
 from bayespca.sources.partitions import is_dask
 
 from . import _input, _lazy, _validation
-from ._base import F, Fitted
+from ._base import PER_COMPONENT, PER_ENTRY, PER_FEATURE, F, Fitted
 from ._iterating import Iterating
 from ._reading import functions, general
 
@@ -37,33 +37,29 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Iterati
     """
 
     components_ = Fitted(
-        "array of shape (n_components_, n_features)",
+        PER_ENTRY,
         "Orthonormal directions; the entry of largest magnitude in each is positive.",
         lambda fit: fit.posterior.components,
     )
     components_std_ = Fitted(
-        "array of shape (n_components_, n_features)",
+        PER_ENTRY,
         "Posterior standard deviation of each entry.",
         lambda fit: functions(fit.posterior)[0].loading_std(fit.posterior),
     )
     n_components_ = Fitted("int", "Number of components found.")
-    mean_ = Fitted(
-        "array of shape (n_features,)",
-        "Posterior mean of each feature.",
-        lambda fit: fit.posterior.mean,
-    )
+    mean_ = Fitted(PER_FEATURE, "Posterior mean of each feature.", lambda fit: fit.posterior.mean)
     noise_variance_ = Fitted(
         'float, or array of shape (n_features,) for ``noise="per-feature"``',
         "Estimated or given noise variance of the (scaled) data.",
         _noise,
     )
     singular_values_ = Fitted(
-        "array of shape (n_components_,)",
+        PER_COMPONENT,
         "Singular values of the centred data; with holes, those that complete data would show.",
         placed("kept_singular_values"),
     )
     shrunk_singular_values_ = Fitted(
-        "array of shape (n_components_,)",
+        PER_COMPONENT,
         "Singular values of the posterior mean of the low-rank matrix.",
         placed("shrunk_singular_values"),
     )
@@ -71,14 +67,10 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Iterati
         "float", "Singular values above it are kept; NaN where the free energy alone decides."
     )
     explained_variance_ = Fitted(
-        "array of shape (n_components_,)",
-        "Sample variance along each component.",
-        placed("explained_variance"),
+        PER_COMPONENT, "Sample variance along each component.", placed("explained_variance")
     )
     explained_variance_ratio_ = Fitted(
-        "array of shape (n_components_,)",
-        "Its share of the total variance.",
-        placed("explained_variance_ratio"),
+        PER_COMPONENT, "Its share of the total variance.", placed("explained_variance_ratio")
     )
     n_samples_ = Fitted("int", "Number of rows.")
     engine_ = Fitted("str", 'The engine that ran; ``"holes"`` for data with holes.')

@@ -5,15 +5,13 @@ What an option may be by itself is in the table of its estimator: see `_options`
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
-from bayespca.inference.loop import Callback, Trace
+from bayespca.inference.loop import Callback
 from bayespca.inference.looping import Looping
 from bayespca.lowrank.variational import Hyper
 
@@ -153,18 +151,6 @@ def check_concentration(value: Any, method: str) -> None:
 def check_some_weight(weights: NDArray[np.float64]) -> None:
     if not weights.any():
         raise ValueError("sample_weight is 0 for all rows: at least one must be positive.")
-
-
-def warn_of_early_end(trace: Trace, what: str) -> None:
-    """Tell how much still changed, and what to do."""
-    change = trace.last_change
-    by = f" by {change:.1e} of itself" if np.isfinite(change) else ""
-    warnings.warn(
-        f"{what}{by} in the last of {len(trace)} steps: raise max_iter or tol. The result is "
-        "usable.",
-        ConvergenceWarning,
-        stacklevel=4,
-    )
 
 
 def seed(random_state: Any) -> Any:

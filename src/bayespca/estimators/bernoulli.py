@@ -24,7 +24,7 @@ from bayespca.mixtures.bernoulli.fit import BernoulliFit, BernoulliModel
 from bayespca.sources.binary import BinaryCells
 
 from . import _binary, _validation
-from ._base import Fitted
+from ._base import PER_COMPONENT, PER_ENTRY, Fitted
 from ._constraints import AUTO, NONE, POSITIVE, several, whole
 from ._iterating import Iterating
 from ._options import FROM_NONE, Auto, Option, current, table
@@ -108,17 +108,15 @@ class BernoulliMixture(DensityMixin, Iterating[BernoulliFit]):
     init_params = Renamed("init")
 
     weights_ = Fitted(
-        "array of shape (n_components_,)",
+        PER_COMPONENT,
         'Weights of the clusters; posterior means with ``method="vb"``.',
         lambda fit: fit.posterior.weights,
     )
     means_ = Fitted(
-        "array of shape (n_components_, n_features)",
-        "Probability of 1 in each cell of each cluster.",
-        lambda fit: fit.posterior.means,
+        PER_ENTRY, "Probability of 1 in each cell of each cluster.", lambda fit: fit.posterior.means
     )
     means_std_ = Fitted(
-        "array of shape (n_components_, n_features)",
+        PER_ENTRY,
         'Its posterior standard deviation, 0 with ``method="ml"``.',
         lambda fit: fit.posterior.means_std,
     )

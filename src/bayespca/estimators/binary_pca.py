@@ -21,7 +21,7 @@ from bayespca.discrete.fit import BinaryFit, binary_model
 from bayespca.inference.result import extended
 
 from . import _binary, _input, _validation
-from ._base import Fitted
+from ._base import PER_COMPONENT, PER_ENTRY, PER_FEATURE, Fitted, typed
 from ._iterating import Iterating
 from ._options import Auto, table
 
@@ -60,25 +60,21 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Iterating[Bin
     )
 
     components_ = Fitted(
-        "array of shape (n_components_, n_features)",
+        PER_ENTRY,
         "Orthonormal directions in the space of logits.",
-        lambda fit: fit.posterior.components.astype(fit.dtype),
+        typed(lambda fit: fit.posterior.components),
     )
     components_std_ = Fitted(
-        "array of shape (n_components_, n_features)",
+        PER_ENTRY,
         "Posterior standard deviation of their entries.",
-        lambda fit: read.loading_std(fit.posterior).astype(fit.dtype),
+        typed(lambda fit: read.loading_std(fit.posterior)),
     )
     n_components_ = Fitted("int", "Number of components found; 0 is a legal answer.")
-    mean_ = Fitted(
-        "array of shape (n_features,)",
-        "Logits at scores of 0.",
-        lambda fit: fit.posterior.b[:, -1].astype(fit.dtype),
-    )
+    mean_ = Fitted(PER_FEATURE, "Logits at scores of 0.", typed(lambda fit: fit.posterior.b[:, -1]))
     explained_variance_ = Fitted(
-        "array of shape (n_components_,)",
+        PER_COMPONENT,
         "Variance of the logits along each component.",
-        lambda fit: read.score_variance(fit.posterior).astype(fit.dtype),
+        typed(lambda fit: read.score_variance(fit.posterior)),
     )
     rank_posterior_ = Fitted(
         "array", "exp(−free energy) of the ranks that were seen, normalised; index = rank."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import KW_ONLY, replace
 from typing import Any, Literal, Self
 
@@ -18,7 +19,7 @@ from bayespca.missing.ratings import posterior as read
 from bayespca.missing.ratings.cells import RatingsSide
 from bayespca.missing.ratings.data import RatingsCells, sorted_both_ways
 from bayespca.missing.ratings.fit import ratings_model
-from bayespca.missing.ratings.posterior import RatingsPosterior
+from bayespca.missing.ratings.posterior import RatingsFactor, RatingsPosterior
 from bayespca.spectrum.methods import METHODS
 
 from . import _distant_ratings, _identifiers, _ratings, _validation
@@ -27,8 +28,24 @@ from ._constraints import AUTO, INTERVAL, NONE, POSITIVE
 from ._factorization import FactorizationFit, check_storable, duplicates_sentence, record
 from ._iterating import Iterating
 from ._options import Auto, Option, table
+from ._warnings import warn
 
 Places = NDArray[np.intp]
+IN_UNITS = "In units of ratings; only with `biases`."
+
+
+def _of_both(
+    shape: str,
+    read: Callable[[FactorizationFit, RatingsFactor], Any],
+    of_users: str,
+    of_items: str = "The same of items.",
+) -> tuple[Fitted, Fitted]:
+    """What is read of the factor of users, and of that of items."""
+    kind = f"array of shape {shape}"
+    return (
+        Fitted(kind.format("users"), of_users, lambda fit: read(fit, fit.posterior.rows)),
+        Fitted(kind.format("items"), of_items, lambda fit: read(fit, fit.posterior.columns)),
+    )
 
 
 class MatrixFactorization(Iterating[FactorizationFit]):
@@ -68,37 +85,18 @@ class MatrixFactorization(Iterating[FactorizationFit]):
     users_ = Fitted("array of shape (n_users,)", "Ids in the order of the factors.")
     items_ = Fitted("array of shape (n_items,)", "Ids in the order of the factors.")
     n_components_ = Fitted("int", "Number of components found; 0 is a legal answer.")
-    user_factors_ = Fitted(
-        "array of shape (n_users, n_components_)",
+    user_factors_, item_factors_ = _of_both(
+        "(n_{}, n_components_)",
+        FactorizationFit.factors,
         "Posterior means; ``user_factors_ @ item_factors_.T`` plus biases and `mean_` are the "
         "predictions, before they are clipped.",
-        lambda fit: fit.factors(fit.posterior.rows),
     )
-    item_factors_ = Fitted(
-        "array of shape (n_items, n_components_)",
-        "The same of items.",
-        lambda fit: fit.factors(fit.posterior.columns),
-    )
-    user_factors_std_ = Fitted(
-        "array of shape (n_users, n_components_)",
+    user_factors_std_, item_factors_std_ = _of_both(
+        "(n_{}, n_components_)",
+        FactorizationFit.factors_std,
         "Posterior standard deviations, 0 where a factor is point-estimated.",
-        lambda fit: fit.factors_std(fit.posterior.rows),
     )
-    item_factors_std_ = Fitted(
-        "array of shape (n_items, n_components_)",
-        "The same of items.",
-        lambda fit: fit.factors_std(fit.posterior.columns),
-    )
-    user_biases_ = Fitted(
-        "array of shape (n_users,)",
-        "In units of ratings; only with `biases`.",
-        lambda fit: fit.biases(fit.posterior.rows),
-    )
-    item_biases_ = Fitted(
-        "array of shape (n_items,)",
-        "In units of ratings; only with `biases`.",
-        lambda fit: fit.biases(fit.posterior.columns),
-    )
+    user_biases_, item_biases_ = _of_both("(n_{},)", FactorizationFit.biases, IN_UNITS, IN_UNITS)
     mean_ = Fitted("float", "m; 0 without `biases`.")
     noise_variance_ = Fitted(
         "float", "Estimated or given variance of the noise, in units of ratings squared."
@@ -216,11 +214,7 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         return replace(fitted, posterior=posterior), cells
 
     def _report(self, fitted: Any, cells: _ratings.Cells, seconds: float) -> None:
-        if not fitted.converged:
-            _validation.warn_of_early_end(fitted.trace, "the free energy still fell")
-        for advice in fitted.status.advice:
-            if advice.code == "all-equal":
-                warnings.warn(advice.text, UserWarning, stacklevel=3)
+        warn(fitted, ("all-equal",))
         if cells.n_duplicates:
             warnings.warn(duplicates_sentence(cells.n_duplicates), UserWarning, stacklevel=3)
         if self.verbose:

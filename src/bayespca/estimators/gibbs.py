@@ -22,7 +22,7 @@ from bayespca.linear.gibbs.fit import GibbsDraws, Schedule
 from bayespca.linear.gibbs.fit import fit as draw
 
 from . import _arviz, _input, _validation
-from ._base import Estimator, Fitted
+from ._base import PER_COMPONENT, PER_ENTRY, PER_FEATURE, Estimator, Fitted
 from ._constraints import whole
 from ._options import COLUMNS, Auto, Option, table
 from .pca import RankWarning
@@ -58,12 +58,9 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator[read
         random_state="Each chain has a generator of its own, spawned from this one.",
     )
 
-    components_ = Fitted(
-        "array of shape (n_components_, n_features)",
-        "Leading eigenvectors of the posterior mean of WWᵀ.",
-    )
+    components_ = Fitted(PER_ENTRY, "Leading eigenvectors of the posterior mean of WWᵀ.")
     components_std_ = Fitted(
-        "array of shape (n_components_, n_features)",
+        PER_ENTRY,
         "Root mean square distance of the principal axes of the draws from `components_`, order "
         "and signs matched.",
     )
@@ -76,20 +73,12 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator[read
     )
     noise_variance_ = Fitted("float", "Posterior mean of 1/τ.")
     noise_variance_std_ = Fitted("float", "Posterior standard deviation of 1/τ.")
-    signal_variance_ = Fitted(
-        "array of shape (n_components_,)", "Posterior mean of the largest eigenvalues of WWᵀ."
-    )
-    signal_variance_std_ = Fitted(
-        "array of shape (n_components_,)", "Posterior standard deviation of these."
-    )
-    mean_ = Fitted("array of shape (n_features,)", "Posterior mean of μ.")
-    mean_std_ = Fitted("array of shape (n_features,)", "Posterior standard deviation of μ.")
-    explained_variance_ = Fitted(
-        "array of shape (n_components_,)", "Sample variance along each component."
-    )
-    explained_variance_ratio_ = Fitted(
-        "array of shape (n_components_,)", "Its share of the total variance."
-    )
+    signal_variance_ = Fitted(PER_COMPONENT, "Posterior mean of the largest eigenvalues of WWᵀ.")
+    signal_variance_std_ = Fitted(PER_COMPONENT, "Posterior standard deviation of these.")
+    mean_ = Fitted(PER_FEATURE, "Posterior mean of μ.")
+    mean_std_ = Fitted(PER_FEATURE, "Posterior standard deviation of μ.")
+    explained_variance_ = Fitted(PER_COMPONENT, "Sample variance along each component.")
+    explained_variance_ratio_ = Fitted(PER_COMPONENT, "Its share of the total variance.")
     draws_ = Fitted(
         "GibbsDraws",
         "W, alpha, tau, mu and log_joint of each chain and draw, in the units of the data.",

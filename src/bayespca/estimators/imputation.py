@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayespca import inference
 from bayespca.lowrank import holes_posterior
 from bayespca.lowrank.holes_posterior import HolesPosterior
+from bayespca.lowrank.records import OfComponents
 from bayespca.sources.data import Features
 
 from . import _input, _validation
@@ -24,19 +25,11 @@ from .pca import BayesianPCA
 
 
 @dataclass(frozen=True, eq=False)
-class ImputerFit:
+class ImputerFit(OfComponents):
     """What cells are filled from, and how many steps it took to find."""
 
     posterior: HolesPosterior
     n_iter: int
-
-    @property
-    def n_components(self) -> int:
-        return int(self.posterior.components.shape[0])
-
-    @property
-    def n_features(self) -> int:
-        return int(self.posterior.components.shape[1])
 
 
 class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, Estimator[ImputerFit]):

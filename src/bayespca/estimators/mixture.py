@@ -27,11 +27,12 @@ from bayespca.mixtures.weights import Dirichlet, PointWeights
 from bayespca.sources.data import Data
 
 from . import _input, _validation
-from ._base import Fitted
+from ._base import PER_COMPONENT, PER_ENTRY, Fitted, typed
 from ._constraints import AUTO, several, whole
 from ._iterating import Iterating
 from ._options import Auto, Noise, Option, table
 from ._renaming import Renamed
+from ._warnings import warn
 from .pca import RankWarning
 
 Array = NDArray[Any]
@@ -100,16 +101,16 @@ class PCAMixture(
     rank, weight_concentration = Renamed("ranks"), Renamed("weight_concentration_prior")
 
     weights_ = Fitted(
-        "array of shape (n_components_,)",
+        PER_COMPONENT,
         "Expected share of the rows, largest first: clusters are in this order everywhere.",
-        lambda fit: fit.posterior.weights.astype(fit.dtype),
+        typed(lambda fit: fit.posterior.weights),
     )
     means_ = Fitted(
-        "array of shape (n_components_, n_features)",
+        PER_ENTRY,
         "The mean of each cluster.",
         lambda fit: np.array([cluster.mean for cluster in fit.posterior.clusters], fit.dtype),
     )
-    ranks_ = Fitted("array of shape (n_components_,)", "The rank that each cluster has found.")
+    ranks_ = Fitted(PER_COMPONENT, "The rank that each cluster has found.")
     components_ = Fitted(
         "tuple of arrays of shape (ranks_[k], n_features)",
         'Orthonormal directions of each cluster; with ``noise="per-feature"`` those of data '
@@ -119,7 +120,7 @@ class PCAMixture(
     noise_variances_ = Fitted(
         "array of shape (n_components_,) or (n_components_, n_features)",
         "The noise variance of each cluster, or of each of its features.",
-        lambda fit: fit.noise_variances.astype(fit.dtype),
+        typed(lambda fit: fit.noise_variances),
     )
     n_components_ = Fitted("int", "The number of clusters.")
     free_energy_ = Fitted(
@@ -205,8 +206,7 @@ class PCAMixture(
         )
 
     def _report(self, fitted: inference.Fit[MixturePosterior], X: Array, seconds: float) -> None:
-        if not fitted.converged and fitted.trace is not None:
-            _validation.warn_of_early_end(fitted.trace, "the free energy still fell")
+        warn(fitted)
         if "all-clusters" in fitted.status:
             warnings.warn(str(fitted.status), RankWarning, stacklevel=3)
         if self.verbose:

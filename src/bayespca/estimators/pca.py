@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import KW_ONLY, field, replace
 from typing import Any, Literal, Self
 
@@ -27,6 +26,7 @@ from . import _input, _validation
 from ._base import Fitted
 from ._options import Auto, Engine, Noise, Option, table
 from ._posterior import PosteriorReader, placed
+from ._warnings import warn
 
 # Advice that is worth a warning, besides a place in `status_`.
 WARNED = (
@@ -224,11 +224,7 @@ class BayesianPCA(PosteriorReader[PCAFit]):
         return replace(_validation.looping(self, callback), random_state=seed)
 
     def _report(self, fitted: PCAFit, seconds: float) -> None:
-        if not fitted.converged and fitted.trace is not None:
-            _validation.warn_of_early_end(fitted.trace, "the free energy still fell")
-        for advice in fitted.status.advice:
-            if advice.code in WARNED:
-                warnings.warn(advice.text, RankWarning, stacklevel=3)
+        warn(fitted, WARNED, RankWarning)
         if self.verbose:
             k, p = fitted.posterior.components.shape
             print(

@@ -30,6 +30,7 @@ from ._base import Fitted
 from ._constraints import AUTO, POSITIVE, several, word
 from ._iterating import Iterating
 from ._options import Auto, Option, table
+from ._warnings import warn
 from .pca import BayesianPCA, RankWarning
 
 Shape = tuple[int, ...]
@@ -222,11 +223,7 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Iteratin
         )
 
     def _report(self, found: TuckerFit, seconds: float) -> None:
-        if not found.converged and found.trace is not None:
-            _validation.warn_of_early_end(found.trace, "the free energy still fell")
-        for advice in found.status.advice:
-            if advice.code in WARNED:
-                warnings.warn(advice.text, RankWarning, stacklevel=3)
+        warn(found, WARNED, RankWarning)
         if self.verbose:
             sizes, ranks = ("×".join(map(str, s)) for s in (self._tensor.shape, self.ranks_))
             print(

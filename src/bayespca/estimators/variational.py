@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import KW_ONLY, replace
 from typing import Any, Literal, Self
 
@@ -18,6 +17,7 @@ from . import _input, _validation
 from ._base import Fitted
 from ._options import COLUMNS, Auto, Engine, Option, table
 from ._posterior import PosteriorReader, placed
+from ._warnings import warn
 from .pca import WARNED, RankWarning
 
 
@@ -101,11 +101,7 @@ class VariationalPCA(PosteriorReader[VariationalFit]):
         return with_holes.fit(data.values, hyper, looping, n_components=q, dtype=str(data.dtype))
 
     def _report(self, fitted: VariationalFit, seconds: float) -> None:
-        if not fitted.converged and fitted.trace is not None:
-            _validation.warn_of_early_end(fitted.trace, "the bound still rose")
-        for advice in fitted.status.advice:
-            if advice.code in WARNED:
-                warnings.warn(advice.text, RankWarning, stacklevel=3)
+        warn(fitted, WARNED, RankWarning, what="the bound still rose")
         if self.verbose:
             k, p = fitted.posterior.components.shape
             print(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,8 +17,23 @@ from .posterior import Posterior
 PCAPosterior: TypeAlias = Posterior | HolesPosterior
 
 
+class OfComponents:
+    """A record whose posterior has k components in p features."""
+
+    posterior: Any
+
+    @property
+    def n_components(self) -> int:
+        """k; columns that are switched off are none."""
+        return int(self.posterior.components.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        return int(self.posterior.components.shape[1])
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PCAFit(Fit[PCAPosterior]):
+class PCAFit(Fit[PCAPosterior], OfComponents):
     """A finished PCA of n rows.
 
     `free_energy` is that of the data as given, before scaling; `noise_variance` that of the scaled
@@ -56,14 +71,6 @@ class PCAFit(Fit[PCAPosterior]):
         return self.spectrum.singular_values * self.spectrum.scale
 
     @property
-    def n_components(self) -> int:
-        return int(self.posterior.components.shape[0])
-
-    @property
-    def n_features(self) -> int:
-        return int(self.posterior.components.shape[1])
-
-    @property
     def kept_singular_values(self) -> FloatArray:
         """Those of the components."""
         return self.singular_values[: self.n_components]
@@ -99,7 +106,7 @@ class PCAFit(Fit[PCAPosterior]):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class VariationalFit(Fit[HolesPosterior]):
+class VariationalFit(Fit[HolesPosterior], OfComponents):
     """A finished fit of Bishop's model to n rows.
 
     Attributes
@@ -124,15 +131,6 @@ class VariationalFit(Fit[HolesPosterior]):
     noise_variance: float
     n_samples: int
     engine: str = "holes"
-
-    @property
-    def n_components(self) -> int:
-        """Columns that are not switched off."""
-        return int(self.posterior.components.shape[0])
-
-    @property
-    def n_features(self) -> int:
-        return int(self.posterior.components.shape[1])
 
     @property
     def threshold(self) -> float:

@@ -1,0 +1,44 @@
+"""What a fit warns of once its answer is kept."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from bayespca.inference.loop import Trace
+from bayespca.inference.result import Fit
+
+# From here over the report and the fit of an estimator to who called it.
+CALLER = 4
+
+
+def warn(
+    fitted: Fit[Any],
+    advice: Collection[str] = (),
+    category: type[Warning] = UserWarning,
+    *,
+    what: str = "the free energy still fell",
+) -> None:
+    """Warn of an iteration that ended early, and of advice with one of these codes.
+
+    For the report of an estimator, which its `fit` calls.
+    """
+    if not fitted.converged and fitted.trace is not None:
+        warnings.warn(_early_end(fitted.trace, what), ConvergenceWarning, stacklevel=CALLER)
+    for one in fitted.status.advice:
+        if one.code in advice:
+            warnings.warn(one.text, category, stacklevel=CALLER)
+
+
+def _early_end(trace: Trace, what: str) -> str:
+    """How much still changed, and what to do."""
+    change = trace.last_change
+    by = f" by {change:.1e} of itself" if np.isfinite(change) else ""
+    return (
+        f"{what}{by} in the last of {len(trace)} steps: raise max_iter or tol. The result is "
+        "usable."
+    )
