@@ -159,7 +159,7 @@ def test_wide_clusters_go_through_their_rows():
         np.vstack([X, np.zeros((40, 40))]), np.append(rows.weights, np.full(40, 1e-300))
     )
     tall = updated(extra, None, ClusterPlan("evb", None, 1e-9))
-    assert wide.cluster.rank == 1
+    assert wide.cluster.n_components == 1
     assert wide.free_energy == pytest.approx(tall.free_energy, rel=1e-10)
 
 

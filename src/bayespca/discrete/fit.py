@@ -15,6 +15,7 @@ from bayespca.inference.loop import Info, Run
 from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
 from bayespca.lowrank.factors import FactorPrior, Factors
+from bayespca.lowrank.records import OfComponents
 from bayespca.sources.binary import BinaryCells, BoolArray
 from bayespca.spectrum.families import VB
 from bayespca.spectrum.records import Status
@@ -28,7 +29,7 @@ from .step import BinaryProblem, BinaryState, evaluated, step, without_component
 
 
 @dataclass(frozen=True, eq=False)
-class BinaryFit(Fit[BinaryPosterior]):
+class BinaryFit(Fit[BinaryPosterior], OfComponents):
     """A finished fit; `n_samples` counts all rows, those without values too.
 
     `dtype` is that of the data, and of what is read from the posterior.
@@ -36,14 +37,6 @@ class BinaryFit(Fit[BinaryPosterior]):
 
     n_samples: int = 0
     dtype: np.dtype[Any] = DOUBLE
-
-    @property
-    def n_components(self) -> int:
-        return int(self.posterior.prior.size)
-
-    @property
-    def n_features(self) -> int:
-        return int(self.posterior.components.shape[1])
 
     def check(self) -> None:
         """Raise ValueError unless the parts belong together."""

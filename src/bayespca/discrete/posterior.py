@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayespca.arrays.checks import check_covariances, check_moments, check_sizes
 from bayespca.arrays.packing import are_covariances, packed
 from bayespca.arrays.types import FloatArray, Matrices, Matrix, Vector
 from bayespca.sources.binary import BinaryCells
@@ -56,16 +57,11 @@ class BinaryPosterior:
         k, p = self.components.shape
         agree = self.b.shape == (p, k + 1) and self.b_cov.shape == (p, k + 1, k + 1)
         agree &= self.prior.shape == self.latent_variance.shape == (k,)
-        if not (agree and self.basis.shape == (k, k)):
-            raise ValueError("the arrays of a BinaryPosterior are of different sizes")
+        check_sizes("a BinaryPosterior", agree and self.basis.shape == (k, k))
         moments = (self.b, self.b_cov, self.basis, self.prior)
-        finite = all(np.isfinite(a).all() for a in moments)
-        if not (finite and (self.prior > 0).all() and (self.latent_variance >= 0).all()):
-            raise ValueError(
-                "the moments of a BinaryPosterior are not finite or its variances not positive"
-            )
-        if not are_covariances(self.b_cov):
-            raise ValueError("the covariances of a BinaryPosterior are none")
+        positive = bool((self.prior > 0).all() and (self.latent_variance >= 0).all())
+        check_moments("a BinaryPosterior", *moments, positive=positive)
+        check_covariances("a BinaryPosterior", are_covariances(self.b_cov))
 
 
 def from_factors(rows: Normals, columns: Normals, prior: FloatArray) -> BinaryPosterior:

@@ -37,10 +37,6 @@ class Low(NamedTuple):
     weights: FloatArray
     less: FloatArray
 
-    @property
-    def rank(self) -> int:
-        return int(self.right.shape[0])
-
     def scores(self, x: Array) -> Array:
         scores = array_namespace(x).matmul(x, at(x, self.weights.T))
         scores -= at(x, self.less)
@@ -74,9 +70,9 @@ def fill(data: IncompleteRows, *, most: int, exactly: bool = False, engine: str 
         low = _low(filled, most, exactly, data.centred, engine)
         lows = (*lows, low)
         filled, sums = data.altered(filled, _refill, lows)
-        if number >= ROUNDS and (low.rank >= before or number == MOST_ROUNDS):
+        if number >= ROUNDS and (len(low.right) >= before or number == MOST_ROUNDS):
             break
-        before = low.rank
+        before = len(low.right)
     noise = max(sums.squares / max(float(data.column_counts.sum()), 1.0), 1e-8)
     return Filled(filled, low.right, sums.scores / data.shape[0], noise)
 
@@ -91,8 +87,8 @@ class _Refilled(NamedTuple):
 def _refill(filled: Array, data: Holes, low: Low) -> _Refilled:
     """Put the low-rank part in the holes."""
     xp, right = array_namespace(filled), at(filled, low.right)
-    squares, total = 0.0, np.zeros(low.rank)
-    for block in suited_blocks(data, low.rank):
+    squares, total = 0.0, np.zeros(len(low.right))
+    for block in suited_blocks(data, len(low.right)):
         scores = low.scores(filled[block.rows, :])
         part = xp.matmul(scores, right)
         full = xp.where(taken(block.seen, block.pattern), block.values, part)
@@ -146,7 +142,7 @@ def all_kept(
 
 
 def _squares_of_scores(X: Array, low: Low) -> FloatArray:
-    xp, total = array_namespace(X), np.zeros(low.rank)
+    xp, total = array_namespace(X), np.zeros(len(low.right))
     for rows in row_blocks(X):
         scores = low.scores(X[rows, :])
         total += to_numpy(xp.sum(scores * scores, axis=0))

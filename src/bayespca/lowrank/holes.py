@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,46 +39,19 @@ Given = TypeVar("Given")
 Change = Callable[[Array, "Holes", Given], Total]
 
 
-class IncompleteRows(Protocol):
+class IncompleteRows(ABC):
     """Data with holes as sweeps see them, wherever the rows are: what is known of the columns, and
     sums over rows. Names are those of `Holes`.
     """
 
-    @property
-    def shape(self) -> tuple[int, int]: ...
-    @property
-    def location(self) -> FloatArray: ...
-    @property
-    def unit(self) -> FloatArray: ...
-    @property
-    def centred(self) -> bool: ...
-    @property
-    def freedom(self) -> int: ...
-    @property
-    def share(self) -> float: ...
-    @property
-    def column_counts(self) -> FloatArray: ...
-    @property
-    def totals(self) -> FloatArray: ...
-    @property
-    def squares(self) -> FloatArray: ...
-
-    def total(self, sums: Callable[..., Total], *given: Any) -> Total: ...
-    def matrix(self, rows: Callable[..., Array], *given: Any) -> Any: ...
-    def altered(
-        self, matrix: Any, change: Change[Given, Total], steps: Sequence[Given]
-    ) -> tuple[Any, Total]: ...
-    def over(self, matrix: Any, sums: Callable[..., Total], *given: Any) -> Total: ...
-
-
-class Shares(ABC):
-    """What the mean takes of the rows."""
-
+    location: FloatArray
+    unit: FloatArray
     centred: bool
 
     @property
     @abstractmethod
-    def shape(self) -> tuple[int, int]: ...
+    def shape(self) -> tuple[int, int]:
+        """(n, p): rows, columns."""
 
     @property
     def freedom(self) -> int:
@@ -90,9 +63,44 @@ class Shares(ABC):
         """How much of a row is left when the mean has taken its part of it."""
         return self.freedom / self.shape[0]
 
+    @cached_property
+    def column_counts(self) -> FloatArray:
+        """Observed cells of each column."""
+        return self.total(_column_counts)
+
+    @cached_property
+    def totals(self) -> FloatArray:
+        """Σx of each column."""
+        return self.total(_totals)
+
+    @cached_property
+    def squares(self) -> FloatArray:
+        """Σx² of each column."""
+        return self.total(_squares)
+
+    @abstractmethod
+    def total(self, sums: Callable[..., Total], *given: Any) -> Total:
+        """What a function sums up over rows, whose sums over more rows `added` would merge."""
+
+    @abstractmethod
+    def matrix(self, rows: Callable[..., Array], *given: Any) -> Any:
+        """A matrix that a function makes of rows, each from its own row."""
+
+    @abstractmethod
+    def altered(
+        self, matrix: Any, change: Change[Given, Total], steps: Sequence[Given]
+    ) -> tuple[Any, Total]:
+        """The copy of the values that all `steps` but the last led to, after the last one, and what
+        that one summed up.
+        """
+
+    @abstractmethod
+    def over(self, matrix: Any, sums: Callable[..., Total], *given: Any) -> Total:
+        """What a function sums up over the rows of a matrix that was made of these."""
+
 
 @dataclass(frozen=True, eq=False)
-class Holes(Shares):
+class Holes(IncompleteRows):
     """Data with holes: rows are samples, sorted so that those with the same holes are together.
 
     Attributes
@@ -139,40 +147,19 @@ class Holes(Shares):
         return taken(self.patterns, self.pattern)
 
     def total(self, sums: Callable[..., Total], *given: Any) -> Total:
-        """What a function sums up over rows, whose sums over more rows `added` would merge."""
         return sums(self, *given)
 
     def matrix(self, rows: Callable[..., Array], *given: Any) -> Array:
-        """A matrix that a function makes of rows, each from its own row."""
         return rows(self, *given)
 
     def altered(
         self, matrix: Array, change: Change[Given, Total], steps: Sequence[Given]
     ) -> tuple[Array, Total]:
-        """The copy of the values that all `steps` but the last led to, after the last one, and what
-        that one summed up. It is altered where it is.
-        """
+        """The copy is altered where it is."""
         return matrix, change(matrix, self, steps[-1])
 
     def over(self, matrix: Array, sums: Callable[..., Total], *given: Any) -> Total:
-        """What a function sums up over the rows of a matrix that was made of these."""
         return sums(matrix, *given)
-
-    @cached_property
-    def column_counts(self) -> FloatArray:
-        """Observed cells of each column."""
-        return self.over_patterns(np.diff(self.starts))
-
-    @cached_property
-    def totals(self) -> FloatArray:
-        """Σx of each column."""
-        xp = array_namespace(self.values)
-        return to_numpy(xp.sum(self.values, axis=0))
-
-    @cached_property
-    def squares(self) -> FloatArray:
-        """Σx² of each column."""
-        return squares_of_columns(self.values)
 
     def __sizeof__(self) -> int:
         """Bytes: Dask goes by them when it makes room in the memory of a worker."""
@@ -279,6 +266,19 @@ def altered_copy(data: Holes, change: Change[Given, Total], steps: Sequence[Give
 def sums_of_last(data: Holes, change: Change[Given, Total], steps: Sequence[Given]) -> Total:
     """What the last of the steps sums up."""
     return change(altered_copy(data, change, steps[:-1]), data, steps[-1])
+
+
+def _column_counts(data: Holes) -> FloatArray:
+    return data.over_patterns(np.diff(data.starts))
+
+
+def _totals(data: Holes) -> FloatArray:
+    xp = array_namespace(data.values)
+    return to_numpy(xp.sum(data.values, axis=0))
+
+
+def _squares(data: Holes) -> FloatArray:
+    return squares_of_columns(data.values)
 
 
 def floats(seen: Array) -> Array:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespca.arrays.checks import check_sizes
 from bayespca.arrays.namespaces import (
     array_namespace,
     cast,
@@ -79,8 +80,7 @@ class HolesPosterior:
         k, p = self.components.shape
         agree = self.mean.shape == self.scale.shape == (p,)
         agree &= self.latent_variance.shape == (k,) and self.basis.shape == (k, k)
-        if not (agree and self.columns.b.shape == (p, k + 1)):
-            raise ValueError("the arrays of a HolesPosterior are of different sizes")
+        check_sizes("a HolesPosterior", agree and self.columns.b.shape == (p, k + 1))
         if not 0 < self.unit < np.sqrt(np.finfo(np.float64).max):
             raise ValueError(
                 "the unit of a HolesPosterior is not positive, or its square overflows"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from array_api_compat import array_namespace
 
+from bayespca.arrays.checks import check_sizes
 from bayespca.arrays.namespaces import to_namespace
 from bayespca.arrays.types import Array, ArrayMatrix, ArrayVector
 from bayespca.spectrum.records import Solution
@@ -61,8 +62,8 @@ class Posterior:
         k, p = self.components.shape
         of_components = (self.shrinkage, self.score_variance, self.loading_variance)
         sizes = {a.shape for a in (*of_components, self.latent_variance)}
-        if not self.mean.shape == self.scale.shape == (p,) or sizes != {(k,)}:
-            raise ValueError("the arrays of a Posterior are of different sizes")
+        agree = self.mean.shape == self.scale.shape == (p,) and sizes == {(k,)}
+        check_sizes("a Posterior", agree)
 
 
 def from_solution(

@@ -21,6 +21,7 @@ import numpy as np
 from array_api_compat import is_torch_array
 from numpy.typing import NDArray
 
+from bayespca.arrays.checks import check_covariances, check_moments, check_sizes
 from bayespca.arrays.namespaces import array_namespace, device, is_numpy_array, to_numpy
 from bayespca.arrays.packing import are_covariances, packed, packed_beside_last, times, unpacked
 from bayespca.arrays.parallel import in_turn
@@ -76,13 +77,11 @@ class Columns:
     def check(self) -> None:
         """Raise ValueError unless the parts belong together, and scores can be solved for."""
         p, width = self.b.shape
-        if self.b_cov.shape != (p, width, width) or self.prior_a.shape != (width - 1,):
-            raise ValueError("the arrays of Columns are of different sizes")
-        finite = np.isfinite(self.b).all() and np.isfinite(self.b_cov).all()
-        if not (finite and (self.prior_a > 0).all() and self.noise_variance > 0):
-            raise ValueError("the moments of Columns are not finite or its variances not positive")
-        if not are_covariances(self.b_cov):
-            raise ValueError("the covariances of Columns are none")
+        agree = self.b_cov.shape == (p, width, width) and self.prior_a.shape == (width - 1,)
+        check_sizes("Columns", agree)
+        positive = bool((self.prior_a > 0).all() and self.noise_variance > 0)
+        check_moments("Columns", self.b, self.b_cov, positive=positive)
+        check_covariances("Columns", are_covariances(self.b_cov))
 
 
 @dataclass(frozen=True, eq=False)

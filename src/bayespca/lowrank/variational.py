@@ -10,12 +10,15 @@ bound is highest. How sums over samples are formed is not known here.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, psi
 
 from bayespca.arrays.types import FloatArray
+from bayespca.inference.loop import Run
+from bayespca.inference.model import Model
 from bayespca.spectrum.tolerances import LOG_2PI, SWITCHED_OFF
 
 from .holes_posterior import HolesPosterior, from_columns
@@ -56,6 +59,34 @@ class Counts:
     N: int
     d: int
     cells: int
+
+
+class Counted(Protocol):
+    """Data divided by `unit`."""
+
+    @property
+    def unit(self) -> float: ...
+    @property
+    def counts(self) -> Counts: ...
+
+
+D = TypeVar("D", bound=Counted)
+S = TypeVar("S")
+
+
+@dataclass(frozen=True)
+class BishopModel(Model[D, S, HolesPosterior]):
+    """Bishop's model with q columns; its posterior has the given dtype."""
+
+    hyper: Hyper
+    q: int
+    dtype: str = "float64"
+
+    def unit(self, data: D) -> float:
+        return data.unit
+
+    def free_energy(self, run: Run[S], data: D) -> float:
+        return run.free_energy + data.counts.cells * float(np.log(data.unit))
 
 
 # --- Q(α) and Q(τ) -----------------------------------------------------------------------------

@@ -85,17 +85,23 @@ class NoisePrior(Prior, Protocol):
 
 
 @dataclass(frozen=True)
-class GivenPrior:
-    """c² = cₐ²c_b² is given and the same for all components; infinite for a flat prior."""
+class _OfFamily:
+    """The sizes of both factors, and which of them are integrated out."""
 
     L: float
     M: float
     family: Family
-    prior_variance: float
 
     @property
     def sizes(self) -> tuple[float, float]:
         return self.family.sizes(self.L, self.M)
+
+
+@dataclass(frozen=True)
+class GivenPrior(_OfFamily):
+    """c² = cₐ²c_b² is given and the same for all components; infinite for a flat prior."""
+
+    prior_variance: float
 
     def _e(self, s: float) -> float:
         return s / self.prior_variance
@@ -165,20 +171,13 @@ class GivenPrior:
 
 
 @dataclass(frozen=True)
-class LearnedPrior:
+class LearnedPrior(_OfFamily):
     """c² is learned for each component: the local minimum, kept where x exceeds `smallest`.
 
     A component that is not kept has left the model: c² = 0 and no free energy.
     """
 
-    L: float
-    M: float
-    family: Family
     smallest: float
-
-    @property
-    def sizes(self) -> tuple[float, float]:
-        return self.family.sizes(self.L, self.M)
 
     def threshold(self, s: float) -> float:
         return self.smallest

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bayespca.arrays.checks import are_finite, check_moments, check_sizes
 from bayespca.arrays.namespaces import array_namespace, to_numpy
 from bayespca.arrays.packing import inverses, packed, unpacked
 from bayespca.arrays.places import at
@@ -46,15 +47,14 @@ class TuckerPosterior:
         slices = tuple(len(rows.mean) for rows in self.factors[1:])
         agree = len(self.factors) > 2 and self.ranks == self.core.mean.shape
         agree = agree and self.precision.shape == (self.ranks[0], self.ranks[0])
-        if not (agree and self.mean.shape == self.mean_variance.shape == slices):
-            raise ValueError("the arrays of a TuckerPosterior are of different sizes")
+        agree = agree and self.mean.shape == self.mean_variance.shape == slices
+        check_sizes("a TuckerPosterior", agree)
         moments = (self.precision, self.mean, self.mean_variance)
         positive = (self.mean_variance >= 0).all() and 0 < self.noise_variance < np.inf
-        finite = all(np.isfinite(a).all() for a in moments)
-        if not (finite and positive and (np.linalg.eigvalsh(self.precision) > 0).all()):
-            raise ValueError(
-                "the moments of a TuckerPosterior are not finite or its variances not positive"
-            )
+        # What is not finite has no eigenvalues.
+        positive = positive and are_finite(*moments)
+        positive = positive and (np.linalg.eigvalsh(self.precision) > 0).all()
+        check_moments("a TuckerPosterior", *moments, positive=bool(positive))
 
 
 def of_state(

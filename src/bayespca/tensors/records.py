@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespca.arrays.checks import are_finite, check_sizes
 from bayespca.arrays.packing import packed
 from bayespca.arrays.types import FloatArray, Matrices, Matrix
 
@@ -81,8 +82,7 @@ class TuckerRows:
         M, H = self.mean.shape
         if self.cov.shape not in ((1, H, H), (M, H, H)):
             raise ValueError("the arrays of TuckerRows do not agree")
-        finite = np.isfinite(self.mean).all() and np.isfinite(self.cov).all()
-        if not (finite and self.count > 0):
+        if not (are_finite(self.mean, self.cov) and self.count > 0):
             raise ValueError("the moments of TuckerRows are not finite")
 
 
@@ -141,9 +141,8 @@ class KroneckerCore:
         shape = self.mean.shape
         agree = self.spread.shape == shape and len(self.bases) == len(shape) >= 2
         agree = agree and all(Q.shape == (H, H) for Q, H in zip(self.bases, shape, strict=True))
-        if not agree:
-            raise ValueError("the arrays of a KroneckerCore are of different sizes")
-        finite = all(np.isfinite(a).all() for a in (self.mean, self.spread, *self.bases))
+        check_sizes("a KroneckerCore", agree)
+        finite = are_finite(self.mean, self.spread, *self.bases)
         if not (finite and (self.spread >= 0).all()):
             raise ValueError("the moments of a KroneckerCore are none")
 
@@ -187,10 +186,8 @@ class DenseCore:
     def check(self) -> None:
         """Raise ValueError unless the parts belong together."""
         size = self.mean.size
-        if self.mean.ndim < 2 or self.cov.shape != (size, size):
-            raise ValueError("the arrays of a DenseCore are of different sizes")
-        finite = np.isfinite(self.mean).all() and np.isfinite(self.cov).all()
-        if not (finite and (np.diag(self.cov) >= 0).all()):
+        check_sizes("a DenseCore", self.mean.ndim >= 2 and self.cov.shape == (size, size))
+        if not (are_finite(self.mean, self.cov) and (np.diag(self.cov) >= 0).all()):
             raise ValueError("the moments of a DenseCore are none")
 
 

@@ -10,11 +10,10 @@ import numpy as np
 
 from bayespca import inference
 from bayespca.inference.loop import Info, Run
-from bayespca.inference.model import Model
 from bayespca.inference.result import Fit, extended
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.records import VariationalFit
-from bayespca.lowrank.variational import Hyper
+from bayespca.lowrank.variational import BishopModel, Hyper
 
 from .data import VariationalData, variational_data
 from .posterior import noise_variance, posterior, strongest, weights
@@ -41,12 +40,8 @@ def fit(
 
 
 @dataclass(frozen=True)
-class VariationalModel(Model[VariationalData, VariationalState, HolesPosterior]):
-    """Bishop's model with q columns; `hyper` is in the units of the sums."""
-
-    hyper: Hyper
-    q: int
-    dtype: str = "float64"
+class VariationalModel(BishopModel[VariationalData, VariationalState]):
+    """Bishop's model of sums over samples; `hyper` is in their units."""
 
     def start(self, data: VariationalData, rng: np.random.Generator) -> VariationalState:
         return start(data, self.hyper, self.q, rng)
@@ -59,12 +54,6 @@ class VariationalModel(Model[VariationalData, VariationalState, HolesPosterior])
 
     def posterior(self, state: VariationalState, data: VariationalData) -> HolesPosterior:
         return posterior(state, data, self.hyper, self.dtype)
-
-    def unit(self, data: VariationalData) -> float:
-        return data.unit
-
-    def free_energy(self, run: Run[VariationalState], data: VariationalData) -> float:
-        return run.free_energy + data.N * data.d * float(np.log(data.unit))
 
     def described(
         self, found: Fit[HolesPosterior], run: Run[VariationalState], data: VariationalData

@@ -20,7 +20,7 @@ from bayespca.lowrank.holes import (
     Change,
     Given,
     Holes,
-    Shares,
+    IncompleteRows,
     Total,
     altered_copy,
     sums_of_last,
@@ -39,7 +39,7 @@ from .data import HolesTable
 
 
 @dataclass(frozen=True, eq=False)
-class DistantHoles(Shares):
+class DistantHoles(IncompleteRows):
     """Data with holes whose rows are on workers: `blocks` become `Holes` there.
 
     `lengths` are the rows of each block; all else as in `Holes`.
@@ -50,20 +50,16 @@ class DistantHoles(Shares):
     location: FloatArray
     unit: FloatArray
     centred: bool
-    column_counts: FloatArray
-    totals: FloatArray
-    squares: FloatArray
 
     @property
     def shape(self) -> tuple[int, int]:
         return sum(self.lengths), self.location.size
 
     def total(self, sums: Callable[..., Total], *given: Any) -> Total:
-        """What a function sums up over the rows of a block, of all blocks."""
         return total_over(self.blocks, sums, *given)
 
     def matrix(self, rows: Callable[..., NDArray[Any]], *given: Any) -> Partitions:
-        """A matrix that a function makes of the rows of a block, made when it is read."""
+        """Made when it is read."""
         kind = np.dtype(np.float64)
         chunks = tuple(mapped_parts(rows, self.blocks, broadcast=given))
         return Partitions(chunks, self.shape[1], kind, stored=kind, lengths=self.lengths)
@@ -71,12 +67,11 @@ class DistantHoles(Shares):
     def altered(
         self, matrix: Partitions, change: Change[Given, Total], steps: Sequence[Given]
     ) -> tuple[Partitions, Total]:
-        """As in `Holes`; nothing of the matrix is kept but the steps that lead to it."""
+        """Nothing of the matrix is kept but the steps that lead to it."""
         altered = self.matrix(altered_copy, change, steps)
         return altered, self.total(sums_of_last, change, steps)
 
     def over(self, matrix: Partitions, sums: Callable[..., Total], *given: Any) -> Total:
-        """What a function sums up over the rows of a matrix that was made of these."""
         found: Total = computed(reduced(mapped(matrix, sums, *given), added))[0]
         return found
 
@@ -101,16 +96,12 @@ def table_on_workers(X: Partitions, *, center: bool, scale: bool) -> HolesTable:
     unit = size * units(squares, counts, center=center, scale=scale)
     tasks = zip(mapped(X, _holes, *scaling, unit, center), look.known, strict=True)
     blocks = tuple(kept([task for task, rows in tasks if rows]))
-    sums = total_over(blocks, _column_sums)
     data = DistantHoles(
         blocks=blocks,
         lengths=tuple(rows for rows in look.known if rows),
         location=location,
         unit=unit,
         centred=center,
-        column_counts=counts,
-        totals=sums.totals,
-        squares=sums.squares,
     )
     status = little_known(look.empty, look.counts, n)
     return HolesTable(data, n, live, status, np.empty(0, dtype=X.dtype), scale)
@@ -202,14 +193,3 @@ def _holes(
         # What is left of a column that does not vary is rounding, which is no data.
         data.values[:, varying == 0] = 0.0
     return data
-
-
-class _ColumnSums(NamedTuple):
-    """Σx and Σx² of each column."""
-
-    totals: FloatArray
-    squares: FloatArray
-
-
-def _column_sums(data: Holes) -> _ColumnSums:
-    return _ColumnSums(data.totals, data.squares)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespca.arrays.checks import check_covariances, check_moments, check_sizes
 from bayespca.arrays.packing import unpacked
 from bayespca.arrays.types import FloatArray, Matrix, Vector
 
@@ -48,26 +49,22 @@ class RatingsFactor:
 
     def std(self) -> FloatArray:
         """Posterior standard deviation of each entry of `mean`."""
-        K = self.prior.size
-        if not len(self.cov):
-            return np.zeros_like(self.mean)
-        i, j = np.triu_indices(K)
-        return np.asarray(np.sqrt(self.cov[:, i == j]))
+        return np.sqrt(self.variances) if len(self.cov) else np.zeros_like(self.mean)
+
+    @property
+    def variances(self) -> FloatArray:
+        """The diagonals of the covariances."""
+        i, j = np.triu_indices(self.prior.size)
+        return np.asarray(self.cov[:, i == j])
 
     def check(self) -> None:
         """Raise ValueError unless the parts belong together, and predictions can be made."""
         n, K = self.mean.shape
         sizes = ((n, K * (K + 1) // 2), (0, K * (K + 1) // 2))
-        if self.prior.shape != (K,) or self.cov.shape not in sizes:
-            raise ValueError("the arrays of a RatingsFactor are of different sizes")
-        finite = all(np.isfinite(a).all() for a in (self.mean, self.cov, self.prior))
-        if not (finite and (self.prior > 0).all()):
-            raise ValueError(
-                "the moments of a RatingsFactor are not finite or its variances not positive"
-            )
-        with np.errstate(invalid="ignore"):
-            if not (self.std() >= 0).all():
-                raise ValueError("the covariances of a RatingsFactor are none")
+        check_sizes("a RatingsFactor", self.prior.shape == (K,) and self.cov.shape in sizes)
+        positive = bool((self.prior > 0).all())
+        check_moments("a RatingsFactor", self.mean, self.cov, self.prior, positive=positive)
+        check_covariances("a RatingsFactor", bool((self.variances >= 0).all()))
 
 
 @dataclass(frozen=True, eq=False)

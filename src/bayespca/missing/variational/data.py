@@ -48,6 +48,11 @@ class VariationalTable:
         """What the data were divided by."""
         return float(self.rows.unit[0])
 
+    @property
+    def counts(self) -> Counts:
+        """Rows, columns and cells that take part."""
+        return counts_of(self.rows)
+
 
 def variational_table(X: FloatArray, *, center: bool) -> VariationalTable:
     """Rows and columns without any value take no part: the prior answers for them. Columns that do

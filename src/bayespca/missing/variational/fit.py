@@ -11,14 +11,13 @@ import numpy as np
 from bayespca import inference
 from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Info, Run
-from bayespca.inference.model import Model
 from bayespca.inference.result import Fit, extended
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.records import VariationalFit, spectrum_as_if_complete
-from bayespca.lowrank.variational import Hyper
+from bayespca.lowrank.variational import BishopModel, Hyper
 from bayespca.spectrum.records import Spectrum, Status
 
-from .data import VariationalTable, counts_of, variational_table
+from .data import VariationalTable, variational_table
 from .posterior import alphas, noise_variance, posterior, weights
 from .start import random_start, start
 from .state import VariationalHolesState
@@ -42,12 +41,8 @@ def fit(
 
 
 @dataclass(frozen=True)
-class VariationalHolesModel(Model[VariationalTable, VariationalHolesState, HolesPosterior]):
-    """Bishop's model with q columns; `hyper` is in the units of the data."""
-
-    hyper: Hyper
-    q: int
-    dtype: str = "float64"
+class VariationalHolesModel(BishopModel[VariationalTable, VariationalHolesState]):
+    """Bishop's model of the cells that are there; `hyper` is in the units of the data."""
 
     def first_start(
         self, data: VariationalTable, rng: np.random.Generator
@@ -67,12 +62,6 @@ class VariationalHolesModel(Model[VariationalTable, VariationalHolesState, Holes
 
     def posterior(self, state: VariationalHolesState, data: VariationalTable) -> HolesPosterior:
         return posterior(state, data, self.hyper, self.dtype)
-
-    def unit(self, data: VariationalTable) -> float:
-        return data.unit
-
-    def free_energy(self, run: Run[VariationalHolesState], data: VariationalTable) -> float:
-        return run.free_energy + counts_of(data.rows).cells * float(np.log(data.unit))
 
     def status(self, state: VariationalHolesState, data: VariationalTable) -> Status:
         return data.status

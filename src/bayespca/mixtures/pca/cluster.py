@@ -32,6 +32,7 @@ from bayespca.arrays.types import FloatArray
 from bayespca.engines.gram import solved
 from bayespca.lowrank.feature_noise import best_noise
 from bayespca.lowrank.posterior import Posterior, from_solution
+from bayespca.lowrank.records import OfComponents
 from bayespca.spectrum.methods import METHODS
 from bayespca.spectrum.records import Solution, Spectrum
 from bayespca.spectrum.solving import solve
@@ -42,7 +43,7 @@ from .gaussian import ExpectedRows, Gaussian, expected
 
 
 @dataclass(frozen=True, eq=False)
-class Cluster:
+class Cluster(OfComponents):
     """A cluster at unit scale.
 
     Attributes
@@ -61,10 +62,6 @@ class Cluster:
     posterior: Posterior
     latent_cost: float
     loading_cost: float
-
-    @property
-    def rank(self) -> int:
-        return int(self.posterior.components.shape[0])
 
     @property
     def noise(self) -> float:

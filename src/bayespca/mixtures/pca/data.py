@@ -105,11 +105,6 @@ class MixtureData:
     live: NDArray[np.intp]
 
     @cached_property
-    def log_variances(self) -> float:
-        """Σ log 2πv over the columns."""
-        return float(np.log(2 * np.pi * np.maximum(self.variances, TINY)).sum())
-
-    @cached_property
     def variances(self) -> FloatArray:
         """Of the columns over all rows, one of which goes to the mean."""
         rows = self.rows

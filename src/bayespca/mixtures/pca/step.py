@@ -27,6 +27,7 @@ from scipy.special import logsumexp
 from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Info
 from bayespca.mixtures.weights import Weights
+from bayespca.spectrum.tolerances import TINY
 
 from .cluster import Cluster, ClusterPlan, Update, updated
 from .data import MixtureData, MixtureRows
@@ -76,9 +77,9 @@ class MixtureState:
 
 
 def mean_cost(data: MixtureData, count: float) -> float:
-    """m(N), at unit scale."""
-    p = data.rows.shape[1]
-    return 0.5 * (p * float(np.log(count + 1)) + data.log_variances)
+    """m(N) = ½(p log(N + 1) + Σ log 2πv) over the variances v of the columns, at unit scale."""
+    v = np.maximum(data.variances, TINY)
+    return 0.5 * (v.size * float(np.log(count + 1)) + float(np.log(2 * np.pi * v).sum()))
 
 
 def step(
@@ -192,5 +193,5 @@ def _info(
     # One mean is a flat prior's, in the units of the data.
     F += (rows.n_cells - rows.shape[1]) * float(np.log(data.unit))
     noise = counts @ [cluster.mean_noise for cluster in state.clusters] / counts.sum()
-    rank = sum(cluster.rank for cluster in state.clusters)
+    rank = sum(cluster.n_components for cluster in state.clusters)
     return Info(F, rank, float(noise) * data.unit**2)
