@@ -31,7 +31,7 @@ class ToyPosterior:
 class ToyFit(Fit[ToyPosterior]): ...
 
 
-class ToyModel(Model[Data, ToyState, ToyPosterior]):
+class ToyModel(Model[Data, ToyState, Fit[ToyPosterior]]):
     def start(self, data, rng):
         return ToyState(rng.normal(size=(data.shape[1], 0)), 1.0)
 

@@ -45,7 +45,7 @@ class BinaryFit(Fit[BinaryPosterior], OfComponents):
 
 
 @dataclass(frozen=True)
-class BinaryModel(BinaryProblem, Model[BinaryTable, BinaryState, BinaryPosterior]):
+class BinaryModel(BinaryProblem, Model[BinaryTable, BinaryState, BinaryFit]):
     """Logistic PCA that finds its rank; `init` as in `BinaryPCA`."""
 
     init: str = "closed"
@@ -83,7 +83,7 @@ class BinaryModel(BinaryProblem, Model[BinaryTable, BinaryState, BinaryPosterior
 
     def described(
         self, found: Fit[BinaryPosterior], run: Run[BinaryState], data: BinaryTable
-    ) -> Fit[BinaryPosterior]:
+    ) -> BinaryFit:
         return extended(found, BinaryFit, n_samples=data.seen.in_rows.size)
 
 

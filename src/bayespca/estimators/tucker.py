@@ -191,9 +191,7 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Iteratin
             by_gradient=self.solver == "gradient",
             init=self.init,
         )
-        found = inference.fit(model, data, _validation.looping(self, callback))
-        assert isinstance(found, TuckerFit)
-        return found
+        return inference.fit(model, data, _validation.looping(self, callback))
 
     def _matrix_model(self, rank: int | None) -> BayesianPCA:
         return BayesianPCA(

@@ -18,30 +18,30 @@ from .search import rank_probabilities, searched
 
 D = TypeVar("D")
 S = TypeVar("S")
-P = TypeVar("P")
+F = TypeVar("F", bound=Fit[Any])
 
 
 @dataclass(frozen=True)
-class Settled(Generic[D, S, P]):
+class Settled(Generic[D, S, F]):
     """A run that is over, the model and the data it was of, and free energies by rank."""
 
     run: Run[S]
-    model: Model[D, S, P]
+    model: Model[D, S, F]
     data: D
     energies: dict[int, float]
 
 
-def fit(model: Model[D, S, P], data: D, looping: Looping) -> Fit[P]:
+def fit(model: Model[D, S, F], data: D, looping: Looping) -> F:
     """Fit a model from its starts, search over ranks, and keep what is left of it."""
     return finished(settle(model, data, looping))
 
 
-def finished(settled: Settled[D, S, P]) -> Fit[P]:
+def finished(settled: Settled[D, S, F]) -> F:
     """What is left of a run that is over."""
     ended, model, data = settled.run, settled.model, settled.data
     free_energy = model.free_energy(ended, data)
     energies = settled.energies
-    found = Fit(
+    found: Fit[Any] = Fit(
         posterior=model.posterior(ended.state, data),
         free_energy=free_energy,
         rank_posterior=rank_probabilities(energies) if energies else np.empty(0),
@@ -52,7 +52,7 @@ def finished(settled: Settled[D, S, P]) -> Fit[P]:
     return model.described(found, ended, data)
 
 
-def settle(model: Model[D, S, P], data: D, looping: Looping) -> Settled[D, S, P]:
+def settle(model: Model[D, S, F], data: D, looping: Looping) -> Settled[D, S, F]:
     """Run a model until nothing leads lower any more."""
     lender = model.lender()
     if lender is not None:
@@ -66,7 +66,7 @@ def settle(model: Model[D, S, P], data: D, looping: Looping) -> Settled[D, S, P]
     return Settled(_shrunk(ended, model, data, looping), model, data, energies)
 
 
-def _run(model: Model[D, S, P], data: D, looping: Looping) -> Run[S]:
+def _run(model: Model[D, S, F], data: D, looping: Looping) -> Run[S]:
     starts = chain([model.first_start], repeat(model.start))
     return looping.run(
         partial(_step, model, data),
@@ -75,11 +75,11 @@ def _run(model: Model[D, S, P], data: D, looping: Looping) -> Run[S]:
     )
 
 
-def _step(model: Model[D, S, P], data: D, state: S) -> Any:
+def _step(model: Model[D, S, F], data: D, state: S) -> Any:
     return model.step(state, data)
 
 
-def _marked(looping: Looping, model: Model[D, S, P], data: D) -> Looping:
+def _marked(looping: Looping, model: Model[D, S, F], data: D) -> Looping:
     """With a mark that tells the fit from others, where one is needed."""
     if looping.checkpoint is None:
         return looping
@@ -87,8 +87,8 @@ def _marked(looping: Looping, model: Model[D, S, P], data: D) -> Looping:
 
 
 def _widened(
-    ended: Run[S], model: Model[D, S, P], data: D, looping: Looping
-) -> tuple[Run[S], Model[D, S, P]]:
+    ended: Run[S], model: Model[D, S, F], data: D, looping: Looping
+) -> tuple[Run[S], Model[D, S, F]]:
     """With more components to start from, as long as all are kept.
 
     A checkpoint is of the first run: it would be unclear which of several it belongs to.
@@ -102,7 +102,7 @@ def _widened(
     return ended, model
 
 
-def _grown(ended: Run[S], model: Model[D, S, P], data: D, looping: Looping) -> Run[S]:
+def _grown(ended: Run[S], model: Model[D, S, F], data: D, looping: Looping) -> Run[S]:
     """With more components in the state, as long as that leads lower."""
     while ended.converged and (state := model.grown(ended.state, data)) is not None:
         more = _resumed(model, data, state, looping)
@@ -113,7 +113,7 @@ def _grown(ended: Run[S], model: Model[D, S, P], data: D, looping: Looping) -> R
 
 
 def _searched(
-    ended: Run[S], model: Model[D, S, P], data: D, looping: Looping
+    ended: Run[S], model: Model[D, S, F], data: D, looping: Looping
 ) -> tuple[Run[S], dict[int, float]]:
     """With fewer or more components by each of the model's moves, if that leads lower."""
     energies: dict[int, float] = {}
@@ -129,7 +129,7 @@ def _searched(
     return ended, energies
 
 
-def _shrunk(ended: Run[S], model: Model[D, S, P], data: D, looping: Looping) -> Run[S]:
+def _shrunk(ended: Run[S], model: Model[D, S, F], data: D, looping: Looping) -> Run[S]:
     """Without what there is too little evidence for."""
     while (found := model.shrunk(ended.state, data)) is not None:
         state, nats = found
@@ -140,5 +140,5 @@ def _shrunk(ended: Run[S], model: Model[D, S, P], data: D, looping: Looping) -> 
     return ended
 
 
-def _resumed(model: Model[D, S, P], data: D, state: S, looping: Looping) -> Run[S]:
+def _resumed(model: Model[D, S, F], data: D, state: S, looping: Looping) -> Run[S]:
     return run(partial(_step, model, data), state, max_iter=looping.max_iter, tol=looping.tol)

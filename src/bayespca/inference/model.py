@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, cast
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from .result import Fit
 
 D = TypeVar("D")
 S = TypeVar("S")
-P = TypeVar("P")
+F = TypeVar("F", bound=Fit[Any])
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Move(Generic[S]):
     more: Callable[[S], S | None] = lambda state: None
 
 
-class Model(ABC, Generic[D, S, P]):
-    """A model of data D with states S, which ends in a posterior P.
+class Model(ABC, Generic[D, S, F]):
+    """A model of data D with states S, which ends in a record F: a `Fit` or more than that.
 
     Its `repr` tells it from others, as that of a dataclass does: checkpoints are marked by it.
     """
@@ -53,7 +53,7 @@ class Model(ABC, Generic[D, S, P]):
         """A pure function that never raises the free energy."""
 
     @abstractmethod
-    def posterior(self, state: S, data: D) -> P:
+    def posterior(self, state: S, data: D) -> Any:
         """The frozen record from which everything is read that users ask for."""
 
     # --- what some models say ------------------------------------------------------------------
@@ -118,6 +118,6 @@ class Model(ABC, Generic[D, S, P]):
         """Advice in plain words."""
         return Status()
 
-    def described(self, found: Fit[P], run: Run[S], data: D) -> Fit[P]:
+    def described(self, found: Fit[Any], run: Run[S], data: D) -> F:
         """The fit with what this model knows besides: a subclass of `Fit`, by `extended`."""
-        return found
+        return cast(F, found)

@@ -22,6 +22,7 @@ from bayespca.inference.model import Model
 from bayespca.spectrum.tolerances import LOG_2PI, SWITCHED_OFF
 
 from .holes_posterior import HolesPosterior, from_columns
+from .records import VariationalFit
 from .rows import Columns
 
 
@@ -75,7 +76,7 @@ S = TypeVar("S")
 
 
 @dataclass(frozen=True)
-class BishopModel(Model[D, S, HolesPosterior]):
+class BishopModel(Model[D, S, VariationalFit]):
     """Bishop's model with q columns; its posterior has the given dtype."""
 
     hyper: Hyper

@@ -89,7 +89,7 @@ class TuckerFit(Fit[Any]):
 
 
 @dataclass(frozen=True)
-class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerPosterior]):
+class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
     """Tucker factorization with as many components as `ranks` asks for, None where they are free.
 
     `init` is as in `BayesianTucker`. With `by_gradient`, steps are along gradients. `lent_ranks`

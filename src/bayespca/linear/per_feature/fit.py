@@ -27,13 +27,11 @@ from .step import PerFeatureState, start, step
 def fit(X: Any, form: ClosedForm, looping: inference.Looping, *, center: bool = True) -> PCAFit:
     """Fit an array, a sparse matrix or partitions of a Dask collection."""
     model = PerFeatureModel(replace(form, noise_variance=1.0))
-    found = inference.fit(model, feature_moments(X, center=center), looping)
-    assert isinstance(found, PCAFit)
-    return found
+    return inference.fit(model, feature_moments(X, center=center), looping)
 
 
 @dataclass(frozen=True)
-class PerFeatureModel(Model[FeatureMoments, PerFeatureState, PCAPosterior]):
+class PerFeatureModel(Model[FeatureMoments, PerFeatureState, PCAFit]):
     """A closed form of data divided by the roots of their noise, in turns with that noise."""
 
     form: ClosedForm

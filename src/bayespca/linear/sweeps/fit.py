@@ -58,13 +58,11 @@ def fit(
 
 def fit_decomposed(data: Decomposed, model: SweepModel, looping: inference.Looping) -> PCAFit:
     """Fit data that have been decomposed already."""
-    found = inference.fit(model, data, looping)
-    assert isinstance(found, PCAFit)
-    return found
+    return inference.fit(model, data, looping)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepModel(SweepProblem, Model[Decomposed, SweepState, PCAPosterior]):
+class SweepModel(SweepProblem, Model[Decomposed, SweepState, PCAFit]):
     """What a closed form solves, from normal draws of `most` components, or from its solution."""
 
     form: ClosedForm

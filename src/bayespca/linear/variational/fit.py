@@ -34,9 +34,7 @@ def fit(
     data = variational_data(X, center=hyper.has_mean, engine=engine)
     most = min(data.d - 1, max(data.N - 1, 0))
     q = most if n_components is None else n_components
-    found = inference.fit(VariationalModel(hyper.in_units(data.unit), q, dtype), data, looping)
-    assert isinstance(found, VariationalFit)
-    return found
+    return inference.fit(VariationalModel(hyper.in_units(data.unit), q, dtype), data, looping)
 
 
 @dataclass(frozen=True)

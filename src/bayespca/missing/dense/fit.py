@@ -20,7 +20,7 @@ from bayespca.lowrank.factors import FactorPrior, Factors
 from bayespca.lowrank.filling import fill
 from bayespca.lowrank.holes import Holes, IncompleteRows
 from bayespca.lowrank.holes_posterior import HolesPosterior, latent_variance_of_scores
-from bayespca.lowrank.records import PCAFit, PCAPosterior, spectrum_as_if_complete
+from bayespca.lowrank.records import PCAFit, spectrum_as_if_complete
 from bayespca.sources.cluster import watched
 from bayespca.sources.data import Where, where_of
 from bayespca.spectrum.families import MAP, PB_A, PB_B, VB
@@ -65,9 +65,7 @@ def fit(
     model = dense_model(table, form, per_feature=per_feature, init=init, engine=engine)
     # The passes of an iteration on Dask are too small to be shown.
     with watched(None):
-        found = inference.fit(model, table, looping)
-    assert isinstance(found, PCAFit)
-    return found
+        return inference.fit(model, table, looping)
 
 
 def holes_table(X: Array, *, center: bool, scale: bool) -> HolesTable:
@@ -81,7 +79,7 @@ def holes_table(X: Array, *, center: bool, scale: bool) -> HolesTable:
 
 
 @dataclass(frozen=True)
-class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAPosterior]):
+class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
     """What a closed form solves, for a table with holes; `init` and `engine` as in `BayesianPCA`.
 
     The form is in units of the table's rows. Noise that it has no usable minimum over is taken from
@@ -182,9 +180,10 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAPosterior]):
             return data.status
         return data.status.but(*borrowed_noise(self.form.method.name))
 
-    def described(self, found: Fit[PCAPosterior], run: Run[DenseState], data: HolesTable) -> PCAFit:
+    def described(
+        self, found: Fit[HolesPosterior], run: Run[DenseState], data: HolesTable
+    ) -> PCAFit:
         posterior = found.posterior
-        assert isinstance(posterior, HolesPosterior)
         M = samples(data.n_samples, data.rows.centred)
         variances = latent_variance_of_scores(posterior)
         gamma = np.sqrt(M * (variances + posterior.noise_variance))

@@ -35,7 +35,7 @@ class RatingsFit(Fit[RatingsPosterior]):
 
 
 @dataclass(frozen=True)
-class RatingsModel(RatingsProblem, Model[RatingsCells, RatingsState, RatingsPosterior]):
+class RatingsModel(RatingsProblem, Model[RatingsCells, RatingsState, RatingsFit]):
     """Factorization of ratings by a method that learns its priors.
 
     It starts with `rank` components, and has at most `most` of them. The posterior has the given

@@ -35,9 +35,7 @@ def fit(
     """Fit a matrix of floats with NaN in its holes; the posterior has the given dtype."""
     table = variational_table(X, center=hyper.has_mean)
     q = max(min(table.rows.shape) - 1, 0) if n_components is None else n_components
-    found = inference.fit(VariationalHolesModel(hyper, q, dtype), table, looping)
-    assert isinstance(found, VariationalFit)
-    return found
+    return inference.fit(VariationalHolesModel(hyper, q, dtype), table, looping)
 
 
 @dataclass(frozen=True)

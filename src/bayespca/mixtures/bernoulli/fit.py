@@ -36,7 +36,7 @@ class BernoulliFit(Fit[BernoulliClusters]):
 
 
 @dataclass(frozen=True)
-class BernoulliModel(Model[BernoulliRows, BernoulliState, BernoulliClusters]):
+class BernoulliModel(Model[BernoulliRows, BernoulliState, Fit[BernoulliClusters]]):
     """Clusters of rows of zeros and ones; names and meanings as in `BernoulliMixture`.
 
     `family` is `MaximumLikelihood` or `Bayes`, with its priors.

@@ -62,7 +62,7 @@ class MixtureFit(Fit[MixturePosterior]):
 
 
 @dataclass(frozen=True)
-class MixtureModel(MixtureProblem, Model[MixtureData, MixtureState, MixturePosterior]):
+class MixtureModel(MixtureProblem, Model[MixtureData, MixtureState, MixtureFit]):
     """Clusters that are PCAs of their own.
 
     `ranks` has the largest rank of each cluster to start with, or the rank itself where the method
