@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -114,11 +114,6 @@ def _checked_rank(rank: Any, size: int, n: int) -> int | None:
     if int(rank) > size:
         raise ValueError(f"ranks[{n}] is {rank}, but mode {n} has only {size} places.")
     return int(rank)
-
-
-def check_positive(name: str, value: Any) -> None:
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < np.inf:
-        raise ValueError(f"{name} must be a positive number, got {value!r}.")
 
 
 def check_complete(T: Array) -> None:
