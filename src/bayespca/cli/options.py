@@ -74,22 +74,19 @@ def _whole_number_or_auto(text: str) -> str:
     return text
 
 
-def _variance(text: str) -> str:
-    try:
-        if text not in ("auto", "0db") and not 0 < float(text) < float("inf"):
-            raise ValueError
-    except ValueError:
-        raise typer.BadParameter("must be a positive number, auto or 0db.") from None
-    return text
+def _positive_or(*words: str) -> Callable[[str], str]:
+    """What lets positive numbers and these words pass."""
+    *others, last = ("a positive number", *words)
 
+    def checked(text: str) -> str:
+        try:
+            if text not in words and not 0 < float(text) < float("inf"):
+                raise ValueError
+        except ValueError:
+            raise typer.BadParameter(f"must be {', '.join(others)} or {last}.") from None
+        return text
 
-def _positive_or_auto(text: str) -> str:
-    try:
-        if text != "auto" and not 0 < float(text) < float("inf"):
-            raise ValueError
-    except ValueError:
-        raise typer.BadParameter("must be a positive number or auto.") from None
-    return text
+    return checked
 
 
 def _bounds(text: str) -> str:
@@ -121,16 +118,19 @@ def option(*names: str, panel: str, **settings: Any) -> Any:
     return typer.Option(*names, rich_help_panel=panel, **settings)
 
 
+def output(*names: str, **settings: Any) -> Any:
+    """An option about what a command writes."""
+    return option(*names, panel=OUTPUT, **settings)
+
+
 # --- arguments and single options --------------------------------------------------------------
 
 Data = Annotated[
     Path, typer.Argument(metavar="DATA", help="A table: rows are samples, columns are features.")
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as fit writes it.")]
-Json = Annotated[
-    bool, option("--json", panel=OUTPUT, help="Print one JSON object and nothing else.")
-]
-_OUT = option("--out", "-o", panel=OUTPUT, help="Where to write; the ending names the format.")
+Json = Annotated[bool, output("--json", help="Print one JSON object and nothing else.")]
+_OUT = output("--out", "-o", help="Where to write; the ending names the format.")
 Out = Annotated[Path | None, _OUT]
 NeededOut = Annotated[Path, _OUT]
 Stream = Annotated[
@@ -248,7 +248,8 @@ class Fitting:
         ),
     ] = "auto"
     noise_variance: Annotated[
-        str, option(panel=MODEL, callback=_variance, help="A number, auto or 0db.")
+        str,
+        option(panel=MODEL, callback=_positive_or("auto", "0db"), help="A number, auto or 0db."),
     ] = "auto"
     prior_variance: Annotated[
         float | None, option(panel=MODEL, min=0, help="c², for vb, pb and map.")
@@ -324,7 +325,7 @@ class Factorizing:
         option("--biases/--no-biases", panel=MODEL, help="A bias of each user and each item."),
     ] = True
     noise_variance: Annotated[
-        str, option(panel=MODEL, callback=_positive_or_auto, help="A number or auto.")
+        str, option(panel=MODEL, callback=_positive_or("auto"), help="A number or auto.")
     ] = "auto"
     bounds: Annotated[
         str,

@@ -6,26 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from .options import OUTPUT, Out, option
+from .options import Out, output
 
 
 @dataclass(frozen=True)
 class FitOutputs:
     """Files that `fit` writes, None for those that were not asked for."""
 
-    report: Annotated[Path | None, option(panel=OUTPUT, help="An HTML page to read.")] = None
-    scores: Annotated[
-        Path | None, option(panel=OUTPUT, help="Scores of the samples, with std.")
-    ] = None
-    loadings: Annotated[
-        Path | None, option(panel=OUTPUT, help="Loadings of the features, with std.")
-    ] = None
-    model: Annotated[
-        Path | None, option(panel=OUTPUT, help="The model, for transform and Python.")
-    ] = None
-    label: Annotated[
-        str | None, option(panel=OUTPUT, help="Column that colours samples in the report.")
-    ] = None
+    report: Annotated[Path | None, output(help="An HTML page to read.")] = None
+    scores: Annotated[Path | None, output(help="Scores of the samples, with std.")] = None
+    loadings: Annotated[Path | None, output(help="Loadings of the features, with std.")] = None
+    model: Annotated[Path | None, output(help="The model, for transform and Python.")] = None
+    label: Annotated[str | None, output(help="Column that colours samples in the report.")] = None
 
     def check(self) -> None:
         check_tables(self.scores, self.loadings)
@@ -43,12 +35,11 @@ class RatingOutputs:
 
     predict: Annotated[
         Path | None,
-        option(panel=OUTPUT, help="A file of pairs (user, item) whose ratings are predicted."),
+        output(help="A file of pairs (user, item) whose ratings are predicted."),
     ] = None
     recommend: Annotated[
         int | None,
-        option(
-            panel=OUTPUT,
+        output(
             metavar="N",
             min=1,
             help="The N best items that each user has not rated.",
@@ -56,15 +47,14 @@ class RatingOutputs:
     ] = None
     users: Annotated[
         str | None,
-        option(
-            panel=OUTPUT,
+        output(
             help="Users to recommend to: ids with commas between them, or a file with one a line.",
         ),
     ] = None
     out: Out = None
     save: Annotated[
         Path | None,
-        option("--save", "--model", panel=OUTPUT, help="The model, for Python: bayespca.load."),
+        output("--save", "--model", help="The model, for Python: bayespca.load."),
     ] = None
 
     def check(self) -> None:

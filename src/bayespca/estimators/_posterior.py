@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca.arrays.namespaces import array_namespace, to_namespace
@@ -18,6 +17,7 @@ from . import _input, _lazy, _validation
 from ._base import PER_COMPONENT, PER_ENTRY, PER_FEATURE, F, Fitted
 from ._iterating import Iterating
 from ._reading import functions, general
+from ._transforming import Transforming
 
 
 def placed(name: str) -> Callable[[Any], Any]:
@@ -25,12 +25,24 @@ def placed(name: str) -> Callable[[Any], Any]:
     return lambda fit: to_namespace(getattr(fit, name), fit.posterior.components)
 
 
+def line(fit: Any, method: str, found: str, seconds: float) -> str:
+    """What `verbose` prints of a fit; `found` follows its rank."""
+    return (
+        f"bayespca: {fit.n_samples}×{fit.n_features}, {method}, engine {fit.engine}: rank "
+        f"{fit.n_components}{found}, {seconds:.2f} s"
+    )
+
+
+def _denoised(read: Any, posterior: Any, X: Any) -> Any:
+    return read.reconstruct(posterior, read.scores(posterior, X))
+
+
 def _noise(fit: Any) -> Any:
     found = fit.noise_variance
     return found if isinstance(found, float) else placed("noise_variance")(fit)
 
 
-class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Iterating[F]):
+class PosteriorReader(Transforming, Iterating[F]):
     """Scores, densities and filled holes, all read from `posterior_`.
 
     For records like `PCAFit` and `VariationalFit`.
@@ -91,13 +103,13 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Iterati
 
         This and what follows are lazy on Dask collections, and return Dask arrays.
         """
-        check_is_fitted(self)
-        if is_dask(X):
-            return _lazy.rows(self, X, "transform", return_std=return_std)
-        X = _input.read_new(self, X, "transform")
-        read, posterior = functions(self.posterior_, X)
-        if not return_std:
-            return read.scores(posterior, X) / self._unit()
+        found = self._scores_and_std if return_std else self._scores
+        return self._of_rows(X, "transform", found, return_std=return_std)
+
+    def _scores(self, read: Any, posterior: Any, X: Any) -> Any:
+        return read.scores(posterior, X) / self._unit()
+
+    def _scores_and_std(self, read: Any, posterior: Any, X: Any) -> tuple[Any, Any]:
         T, std = read.scores_and_std(posterior, X)
         return T / self._unit(), std / self._unit()
 
@@ -112,21 +124,25 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Iterati
 
     def project(self, X: Any) -> Any:
         """Coordinates of rows along the components, without shrinkage, as in ordinary PCA."""
-        check_is_fitted(self)
-        if is_dask(X):
-            return _lazy.rows(self, X, "project")
-        X = _input.read_new(self, X, "project")
-        read, posterior = functions(self.posterior_, X)
-        return read.project(posterior, X)
+        return self._of_rows(X, "project", lambda read, *known: read.project(*known))
 
     def denoise(self, X: Any) -> Any:
         """Posterior mean of rows without their noise."""
+        return self._of_rows(X, "denoise", _denoised)
+
+    def _of_rows(
+        self, X: Any, method: str, found: Callable[[Any, Any, Any], Any], **options: Any
+    ) -> Any:
+        """What is found from checked rows, by the functions of a posterior and that posterior.
+
+        For `method`, which does the same with these options for each block of a Dask collection.
+        """
         check_is_fitted(self)
         if is_dask(X):
-            return _lazy.rows(self, X, "denoise")
-        X = _input.read_new(self, X, "denoise")
+            return _lazy.rows(self, X, method, **options)
+        X = _input.read_new(self, X, method)
         read, posterior = functions(self.posterior_, X)
-        return read.reconstruct(posterior, read.scores(posterior, X))
+        return found(read, posterior, X)
 
     # --- holes ---------------------------------------------------------------------------------
 
@@ -178,12 +194,7 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Iterati
 
     def score_samples(self, X: Any) -> Any:
         """Log density of each row under the posterior predictive distribution."""
-        check_is_fitted(self)
-        if is_dask(X):
-            return _lazy.rows(self, X, "score_samples")
-        X = _input.read_new(self, X, "score_samples")
-        read, posterior = functions(self.posterior_, X)
-        return read.log_density(posterior, X)
+        return self._of_rows(X, "score_samples", lambda read, *known: read.log_density(*known))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of `score_samples`; computed at once, on Dask collections too."""
@@ -213,10 +224,6 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Iterati
 
     # --- scikit-learn --------------------------------------------------------------------------
 
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.n_components_)
-
     def _reads_holes(self) -> bool:
         """Whether NaN mean holes in new rows."""
         return True
@@ -229,5 +236,4 @@ class PosteriorReader(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Iterati
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self._reads_holes()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -8,10 +8,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import (
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
@@ -24,9 +20,10 @@ from . import _binary, _input, _validation
 from ._base import PER_COMPONENT, PER_ENTRY, PER_FEATURE, Fitted, typed
 from ._iterating import Iterating
 from ._options import Auto, table
+from ._transforming import Transforming
 
 
-class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Iterating[BinaryFit]):
+class BinaryPCA(Transforming, Iterating[BinaryFit]):
     """Logistic PCA for tables of zeros and ones with holes; finds its number of components.
 
     A cell is 1 with probability σ(aᵢᵀbⱼ + μⱼ), with normal priors on scores a, loadings b and means
@@ -174,12 +171,7 @@ class BinaryPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Iterating[Bin
         check_is_fitted(self)
         return _binary.read(self, X, reset=False)
 
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.n_components_)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

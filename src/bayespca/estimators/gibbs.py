@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 from array_api_compat import is_array_api_obj
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -25,6 +24,7 @@ from . import _arviz, _input, _validation
 from ._base import PER_COMPONENT, PER_ENTRY, PER_FEATURE, Estimator, Fitted
 from ._constraints import whole
 from ._options import COLUMNS, Auto, Option, table
+from ._transforming import Transforming
 from .pca import RankWarning
 
 # Limits of Vehtari et al., "Rank-normalization, folding, and localization" (2021).
@@ -32,7 +32,7 @@ LARGEST_R_HAT = 1.01
 LEAST_ESS_PER_CHAIN = 100
 
 
-class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator[reading.GibbsFit]):
+class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
     """Bayesian PCA by Markov chain Monte Carlo: no approximation but the finite number of draws.
 
     The model is that of Bishop's "Variational principal components" (icann1999):
@@ -288,14 +288,9 @@ class GibbsPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator[read
     def _double(self, name: str) -> Any:
         return getattr(self, name).astype(np.float64)
 
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.n_components_)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 

@@ -10,11 +10,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import (
-    ClassNamePrefixFeaturesOutMixin,
-    DensityMixin,
-    TransformerMixin,
-)
+from sklearn.base import DensityMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from bayespca import inference
@@ -32,15 +28,14 @@ from ._constraints import AUTO, several, whole
 from ._iterating import Iterating
 from ._options import Auto, Noise, Option, table
 from ._renaming import Renamed
+from ._transforming import Transforming
 from ._warnings import warn
 from .pca import RankWarning
 
 Array = NDArray[Any]
 
 
-class PCAMixture(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, Iterating[MixtureFit]
-):
+class PCAMixture(Transforming, DensityMixin, Iterating[MixtureFit]):
     """Clusters, each with a mean, a subspace, a rank and a noise of its own.
 
     A row of cluster k is μₖ + Bₖa + noise. Given how probable each cluster is for each row, a
@@ -296,7 +291,6 @@ class PCAMixture(
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 

@@ -25,7 +25,7 @@ from bayespca.spectrum.methods import METHODS
 from . import _input, _validation
 from ._base import Fitted
 from ._options import Auto, Engine, Noise, Option, table
-from ._posterior import PosteriorReader, placed
+from ._posterior import PosteriorReader, line, placed
 from ._warnings import warn
 
 # Advice that is worth a warning, besides a place in `status_`.
@@ -226,12 +226,9 @@ class BayesianPCA(PosteriorReader[PCAFit]):
     def _report(self, fitted: PCAFit, seconds: float) -> None:
         warn(fitted, WARNED, RankWarning)
         if self.verbose:
-            k, p = fitted.posterior.components.shape
-            print(
-                f"bayespca: {fitted.n_samples}×{p}, {self.method}, engine {fitted.engine}: rank "
-                f"{k} (probability {fitted.rank_posterior[k]:.3f}), "
-                f"free energy {fitted.free_energy:.6g}, {seconds:.2f} s"
-            )
+            probability = fitted.rank_posterior[fitted.n_components]
+            found = f" (probability {probability:.3f}), free energy {fitted.free_energy:.6g}"
+            print(line(fitted, self.method, found, seconds))
 
     # --- scikit-learn --------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -99,30 +100,27 @@ def _notes(model: Any, likely: dict[int, float]) -> tuple[Advice, ...]:
     )
 
 
-def _capped(model: Any) -> list[Advice]:
+def _capped(model: Any) -> Iterator[Advice]:
     """More components than were allowed: probabilities are among the ranks up to the cap."""
     k, threshold = model.n_components_, float(model.threshold_)
     gamma = model.spectrum_.singular_values * model.spectrum_.scale
     if not np.isfinite(threshold) or rank_was_given(model):
-        return []
+        return
     if model.n_components != k or k >= gamma.size or gamma[k] <= threshold:
-        return []
+        return
     more = int(np.count_nonzero(gamma > threshold)) - k
-    return [
-        Advice(
-            "capped",
-            f"No more than {k} components were allowed; at this noise, {more} more of those seen "
-            "would be kept.",
-        )
-    ]
+    yield Advice(
+        "capped",
+        f"No more than {k} components were allowed; at this noise, {more} more of those seen "
+        "would be kept.",
+    )
 
 
-def _near_threshold(model: Any) -> list[Advice]:
+def _near_threshold(model: Any) -> Iterator[Advice]:
     """The last kept and the first dropped component, where they lie next to the threshold."""
     k, threshold = model.n_components_, float(model.threshold_)
     if not (np.isfinite(threshold) and threshold > 0):
-        return []
-    found = []
+        return
     gamma = model.spectrum_.singular_values * model.spectrum_.scale
     for index, side in ((k - 1, "above"), (k, "below")):
         if not 0 <= index < gamma.size:
@@ -130,34 +128,29 @@ def _near_threshold(model: Any) -> list[Advice]:
         gap = abs(float(gamma[index]) / threshold - 1)
         if gap < NEAR and (gamma[index] > threshold) == (side == "above"):
             what = "kept" if side == "above" else "dropped"
-            found.append(
-                Advice(
-                    f"near-threshold-{what}",
-                    f"The {ordinal(index + 1)} component is within {_percent(gap)} of the "
-                    f"threshold, just {side} it, and was {what}.",
-                )
+            yield Advice(
+                f"near-threshold-{what}",
+                f"The {ordinal(index + 1)} component is within {_percent(gap)} of the threshold, "
+                f"just {side} it, and was {what}.",
             )
-    return found
 
 
-def _uncertain_rank(model: Any, likely: dict[int, float]) -> list[Advice]:
+def _uncertain_rank(model: Any, likely: dict[int, float]) -> Iterator[Advice]:
     k = model.n_components_
     if not likely or likely.get(k, 0.0) >= SURE:
-        return []
+        return
     others = sorted((rank for rank in likely if rank != k), key=lambda rank: -likely[rank])[:2]
     if not others:
-        return []
+        return
     beside = " and ".join(f"rank {rank} {percent(likely[rank])}" for rank in others)
-    return [
-        Advice(
-            "uncertain-rank",
-            f"The rank is not certain: rank {k} has probability {percent(likely.get(k, 0.0))}, "
-            f"{beside}.",
-        )
-    ]
+    yield Advice(
+        "uncertain-rank",
+        f"The rank is not certain: rank {k} has probability {percent(likely.get(k, 0.0))}, "
+        f"{beside}.",
+    )
 
 
-def _single_features(model: Any) -> list[Advice]:
+def _single_features(model: Any) -> Iterator[Advice]:
     """A component that is one feature: of data in different units, most often the largest one."""
     share = to_numpy(model.components_) ** 2
     if (
@@ -166,17 +159,15 @@ def _single_features(model: Any) -> list[Advice]:
         or not share.size
         or share[0].max() < ALONE
     ):
-        return []
+        return
     j = int(share[0].argmax())
     name = feature_names(model)[j]
     name = repr(name) if hasattr(model, "feature_names_in_") else name
-    return [
-        Advice(
-            "single-feature",
-            f"The 1st component is {name} almost alone ({percent(float(share[0, j]))} of its "
-            "squared loadings). If the columns have different units, scale them.",
-        )
-    ]
+    yield Advice(
+        "single-feature",
+        f"The 1st component is {name} almost alone ({percent(float(share[0, j]))} of its "
+        "squared loadings). If the columns have different units, scale them.",
+    )
 
 
 def convergence(model: Any) -> list[Advice]:

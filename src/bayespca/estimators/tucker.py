@@ -9,7 +9,6 @@ from dataclasses import KW_ONLY, replace
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -30,6 +29,7 @@ from ._base import Fitted
 from ._constraints import AUTO, POSITIVE, several, word
 from ._iterating import Iterating
 from ._options import Auto, Option, table
+from ._transforming import Transforming
 from ._warnings import warn
 from .pca import BayesianPCA, RankWarning
 
@@ -39,7 +39,7 @@ Shape = tuple[int, ...]
 WARNED = ("empty-slices", "capped-core", "empty-rows", "empty-columns", "near-rank-bound")
 
 
-class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Iterating[TuckerFit]):
+class BayesianTucker(Transforming, Iterating[TuckerFit]):
     """Tucker factorization of a tensor that finds the rank of each mode.
 
     Y = G ×₁ A₁ ×₂ A₂ … ×_N A_N + noise, with normal priors on the core G and the factors Aₙ whose
@@ -334,7 +334,6 @@ class BayesianTucker(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Iteratin
         tags.array_api_support = True
         tags.input_tags.three_d_array = True
         tags.input_tags.allow_nan = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 

@@ -16,7 +16,7 @@ from bayespca.sources.data import Data
 from . import _input, _validation
 from ._base import Fitted
 from ._options import COLUMNS, Auto, Engine, Option, table
-from ._posterior import PosteriorReader, placed
+from ._posterior import PosteriorReader, line, placed
 from ._warnings import warn
 from .pca import WARNED, RankWarning
 
@@ -103,12 +103,8 @@ class VariationalPCA(PosteriorReader[VariationalFit]):
     def _report(self, fitted: VariationalFit, seconds: float) -> None:
         warn(fitted, WARNED, RankWarning, what="the bound still rose")
         if self.verbose:
-            k, p = fitted.posterior.components.shape
-            print(
-                f"bayespca: {fitted.n_samples}×{p}, variational, engine {fitted.engine}: rank {k}, "
-                f"lower bound {-fitted.free_energy:.6g} after {fitted.n_iter} sweeps, "
-                f"{seconds:.2f} s"
-            )
+            bound = f", lower bound {fitted.lower_bound:.6g} after {fitted.n_iter} sweeps"
+            print(line(fitted, "variational", bound, seconds))
 
     def _hyper(self) -> Hyper:
         return replace(

@@ -1,0 +1,20 @@
+"""What estimators with scores of rows tell scikit-learn of themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
+
+class Transforming(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+    """A transformer with a column for each component, of the type of the data."""
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.n_components_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
