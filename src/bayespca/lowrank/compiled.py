@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
 
-from .kernels import UpdatedRows
+from .kernels import Starts, UpdatedRows
 
 # Lanes at most, and the numbers in all of them that stay in a core's cache.
 LANES = 128
@@ -26,12 +26,7 @@ _compiled = numba.njit(nogil=True, fastmath={"contract", "nsz"}, error_model="nu
 
 
 def by_loops(
-    gram: FloatArray,
-    pull: FloatArray,
-    starts: NDArray[np.intp],
-    share: float,
-    ridge: FloatArray,
-    s2: float,
+    gram: FloatArray, pull: FloatArray, starts: Starts, share: float, ridge: FloatArray, s2: float
 ) -> UpdatedRows:
     """As `kernels.by_numpy`; covariances take the place of `gram`, and means that of `pull`.
 
@@ -49,7 +44,7 @@ def by_loops(
 def _update(
     gram: FloatArray,
     pull: FloatArray,
-    starts: NDArray[np.intp],
+    starts: Starts,
     share: float,
     ridge: FloatArray,
     s2: float,
