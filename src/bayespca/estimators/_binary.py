@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from bayespca.arrays.types import FloatArray
 from bayespca.inference.result import Fit
@@ -16,6 +16,8 @@ from bayespca.sources.binary import BinaryCells, BoolArray
 from bayespca.sources.data import Features
 
 from . import _input, _validation
+from ._base import F
+from ._iterating import Iterating
 from ._warnings import warn
 
 
@@ -25,6 +27,19 @@ class BinaryData(BinaryCells):
 
     features: Features = field(kw_only=True)
     dtype: np.dtype[Any] = field(kw_only=True)
+
+
+class BinaryReader(Iterating[F]):
+    """An estimator for tables of zeros and ones, in which NaN are holes."""
+
+    def _read(self, X: Any) -> BinaryData:
+        check_is_fitted(self)
+        return read(self, X, reset=False)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
 
 def read(estimator: Any, X: Any, *, reset: bool) -> BinaryData:

@@ -26,7 +26,6 @@ from bayespca.sources.binary import BinaryCells
 from . import _binary, _validation
 from ._base import PER_COMPONENT, PER_ENTRY, Fitted
 from ._constraints import AUTO, NONE, POSITIVE, several, whole
-from ._iterating import Iterating
 from ._options import FROM_NONE, Auto, Option, current, table
 from ._renaming import Renamed
 
@@ -50,7 +49,7 @@ def _seen_before(name: str, what: str) -> Option:
     )
 
 
-class BernoulliMixture(DensityMixin, Iterating[BernoulliFit]):
+class BernoulliMixture(DensityMixin, _binary.BinaryReader[BernoulliFit]):
     """A mixture of products of Bernoulli distributions, for tables of zeros and ones with holes.
 
     A row belongs to cluster k with probability π_k, and its cells are then 1 with probabilities
@@ -229,17 +228,6 @@ class BernoulliMixture(DensityMixin, Iterating[BernoulliFit]):
 
     def _n_parameters(self) -> int:
         return int(self.means_.size + self.weights_.size - 1)
-
-    # --- scikit-learn --------------------------------------------------------------------------
-
-    def _read(self, X: Any) -> _binary.BinaryData:
-        check_is_fitted(self)
-        return _binary.read(self, X, reset=False)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
 
 def _model(asked: SimpleNamespace, data: BinaryCells, weights: FloatArray | None) -> BernoulliModel:

@@ -18,12 +18,11 @@ from bayespca.inference.result import extended
 
 from . import _binary, _input, _validation
 from ._base import PER_COMPONENT, PER_ENTRY, PER_FEATURE, Fitted, typed
-from ._iterating import Iterating
 from ._options import Auto, table
 from ._transforming import Transforming
 
 
-class BinaryPCA(Transforming, Iterating[BinaryFit]):
+class BinaryPCA(Transforming, _binary.BinaryReader[BinaryFit]):
     """Logistic PCA for tables of zeros and ones with holes; finds its number of components.
 
     A cell is 1 with probability σ(aᵢᵀbⱼ + μⱼ), with normal priors on scores a, loadings b and means
@@ -164,14 +163,3 @@ class BinaryPCA(Transforming, Iterating[BinaryFit]):
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of `score_samples`."""
         return float(self.score_samples(X).mean())
-
-    # --- scikit-learn --------------------------------------------------------------------------
-
-    def _read(self, X: Any) -> _binary.BinaryData:
-        check_is_fitted(self)
-        return _binary.read(self, X, reset=False)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
