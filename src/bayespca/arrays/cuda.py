@@ -53,7 +53,7 @@ def update_rows(
     *,
     summed: bool = True,
 ) -> tuple[Array, Array, Array]:
-    """Of what `kernels.by_numpy` computes a, second or, where not `summed`, cov, and log_dets.
+    """a, second or, where not `summed`, cov, and log_dets, as `kernels.by_numpy` computes them.
 
     Means take the place of `pull` if it lies in one piece, and covariances that of `gram` if each
     of its columns does.

@@ -66,13 +66,13 @@ class Normals:
         return Normals(mean, cov, log_dets)
 
     def changed(self, change: FloatArray) -> Normals:
-        """Of change·x."""
+        """The distributions of change·x."""
         cov = packed(_turned(_turned(self.matrices, change), change))
         log_det = 2 * float(np.linalg.slogdet(change)[1])
         return Normals(self.mean @ change.T, cov, self.log_dets + log_det)
 
     def only(self, entries: NDArray[np.intp]) -> Normals:
-        """Of some of the entries of each row."""
+        """The distributions of some of the entries of each row."""
         matrices = self.matrices[:, entries[:, None], entries]
         return Normals(self.mean[:, entries], packed(matrices), np.linalg.slogdet(matrices)[1])
 

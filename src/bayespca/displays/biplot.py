@@ -30,7 +30,7 @@ class BiplotDisplay(canvas.Display):
     Parameters
     ----------
     scores
-        The points; drawn without their ellipses unless `plot` is told otherwise.
+        The points; drawn without their ellipses by default.
     loadings
         One row for each feature, one column for each of the two components.
     feature_names

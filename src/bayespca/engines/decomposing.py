@@ -99,7 +99,7 @@ def _decompose(X: Array, task: Task, engine: str, n_needed: int) -> Decompositio
 
 @dataclass(frozen=True)
 class Task:
-    """What every engine is told besides the data."""
+    """What every engine gets besides the data."""
 
     plan: Plan
     center: bool

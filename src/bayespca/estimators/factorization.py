@@ -153,7 +153,7 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         """Fit ratings in three columns of one length: lists, arrays, Series, Arrow columns.
 
         Ids may be anything that can be a key: numbers, strings, tuples. Ratings of the same item by
-        the same user are averaged, and told by a warning.
+        the same user are averaged, with a warning.
 
         Columns of one Dask DataFrame are fitted where they are: workers bring the ratings of each
         user together once, and sweep over them. What the model holds comes here at the end: the

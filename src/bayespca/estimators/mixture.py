@@ -155,7 +155,7 @@ class PCAMixture(Transforming, DensityMixin, Iterating[MixtureFit]):
 
         With `sample_weight` a row counts as often as its weight says. Rows without any value tell
         nothing and do not count. `callback` is called after each sweep, as in `BayesianPCA.fit`;
-        sweeps that only try fewer clusters are not told. If anything goes wrong the estimator is
+        not for trial sweeps with fewer clusters. If anything goes wrong the estimator is
         left as it was.
         """
         start = time.perf_counter()

@@ -143,7 +143,7 @@ class BayesianPCA(PosteriorReader[PCAFit]):
 
         Where there is an iteration, `callback` is called after each step with its number, counting
         from 1, and an object with `free_energy`, `rank` and `noise_variance`; if it returns True,
-        the iteration ends. Steps that only try another number of components are not told.
+        the iteration ends. It is not called for trial steps that test another rank.
         """
         start = time.perf_counter()
         form, looping = self._form(), self._looping(callback)

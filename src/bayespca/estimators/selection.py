@@ -39,7 +39,7 @@ class ComponentSelection:
 
     @property
     def standard_error(self) -> FloatArray:
-        """Of the mean, from how much the folds differ."""
+        """Standard error of the mean, from how much the folds differ."""
         folds = self.scores.shape[1]
         return np.asarray(self.scores.std(axis=1, ddof=1) / np.sqrt(folds))
 

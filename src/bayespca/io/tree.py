@@ -169,7 +169,7 @@ class Encoder:
 
 
 def _is_numeric(dtype: np.dtype[Any]) -> bool:
-    """Of a type that every machine has."""
+    """Whether every machine has such a type."""
     return dtype.kind in KINDS and dtype.itemsize <= 8
 
 

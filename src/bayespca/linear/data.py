@@ -40,7 +40,7 @@ class Decomposed:
 
     @property
     def mean_square(self) -> float:
-        """Of the entries of V, at unit scale."""
+        """Mean square of the entries of V, at unit scale."""
         L, M = self.spectrum.shape
         return self.sum_of_squares / (L * M)
 

@@ -121,7 +121,7 @@ class Factors:
     # --- free energy ---------------------------------------------------------------------------
 
     def energy_of_a(self, Sa: FloatArray, prior: FloatArray, log_det: float) -> float:
-        """Of A with Σᵢlog|Σᵢ| = log_det: KL to the prior, or −log of the prior of a point."""
+        """KL of A to its prior where Σᵢlog|Σᵢ| = log_det, or −log of the prior of a point."""
         return factor_energy(Sa, prior, self.shape[1], log_det, self.family.integrates_a)
 
     def energy_of_b(self, Sb: FloatArray, prior: FloatArray, log_det: float) -> float:

@@ -139,7 +139,7 @@ class VariationalFit(Fit[HolesPosterior], OfComponents):
 
     @property
     def _variances(self) -> FloatArray:
-        """Of the scores, without their noise."""
+        """Variances of the scores, without their noise."""
         return latent_variance_of_scores(self.posterior)
 
     @property

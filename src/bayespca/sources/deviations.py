@@ -25,7 +25,7 @@ class Deviations:
 
 
 def column_deviations(partitions: Partitions, *, center: bool) -> Deviations:
-    """Of all columns, by one pass; about zero if not centred."""
+    """Deviations of all columns, by one pass; about zero if not centred."""
     columns = partitions.columns
     if columns is not None:
         each = [range(len(columns.chunks)), columns.offsets or ()]
@@ -55,7 +55,7 @@ def _deviations_of(block: Block, *, center: bool) -> Deviations:
 
 
 def _below(a: Deviations, b: Deviations) -> Deviations:
-    """Of the rows of both, by Chan, Golub and LeVeque (1983)."""
+    """Deviations over the rows of both, by Chan, Golub and LeVeque (1983)."""
     n = a.n + b.n
     if not n:
         return a
@@ -65,7 +65,7 @@ def _below(a: Deviations, b: Deviations) -> Deviations:
 
 
 def _beside(a: Deviations, b: Deviations) -> Deviations:
-    """Of the columns of both."""
+    """Deviations of the columns of both."""
     return Deviations(a.n, np.concatenate([a.mean, b.mean]), np.concatenate([a.squares, b.squares]))
 
 

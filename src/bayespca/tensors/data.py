@@ -36,7 +36,7 @@ class TuckerCells:
 
     @property
     def share(self) -> float:
-        """Of cells with a value."""
+        """Share of cells with a value."""
         return 1.0 if self.seen is None else float(array_namespace(self.seen).mean(self.seen))
 
     @property

@@ -36,7 +36,7 @@ class GibbsData:
 
     @cached_property
     def mean(self) -> FloatArray:
-        """Of the columns, in units of `unit`."""
+        """Means of the columns, in units of `unit`."""
         return self.ones @ self.rows / self.n
 
     @cached_property

@@ -136,7 +136,7 @@ def _second_weights(state: VariationalState, data: Scatter) -> FloatArray:
 
 
 def mean_variance(state: VariationalState, data: Scatter, hyper: Hyper) -> float:
-    """Of each entry of μ, at the τ with which μ was last found."""
+    """Variance of each entry of μ, at the τ with which μ was last found."""
     return 1 / (hyper.beta + data.N * precision(state, data, hyper)) if hyper.has_mean else 0.0
 
 

@@ -121,5 +121,5 @@ def _with_best_psi(
 
 
 def _integrated_entries(parts: Parts, H: int) -> int:
-    """Of (bⱼ, μⱼ)."""
+    """Number of entries of (bⱼ, μⱼ) that are integrated out."""
     return H * parts.factors.family.integrates_b + parts.has_mean

@@ -278,7 +278,7 @@ def _less(state: DenseState) -> DenseState | None:
 
 
 def _noise(state: DenseState, table: HolesTable, posterior: HolesPosterior) -> float | FloatArray:
-    """Of the scaled data; with noise of their own for features, of the data as given."""
+    """Noise variance of the scaled data; with one for each feature, of the data as given."""
     if state.psi is None:
         return posterior.noise_variance
     noise = np.zeros(table.live.size)

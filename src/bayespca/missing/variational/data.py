@@ -90,7 +90,7 @@ def counts_of(data: Holes) -> Counts:
 
 
 def prior_mean(data: Holes) -> FloatArray:
-    """Of μ, which is 0 in the coordinates of the user, in those of `data`."""
+    """Prior mean of μ, which is 0 in the coordinates of the user, in those of `data`."""
     return np.asarray(-data.location / data.unit)
 
 

@@ -106,7 +106,7 @@ class MixtureData:
 
     @cached_property
     def variances(self) -> FloatArray:
-        """Of the columns over all rows, one of which goes to the mean."""
+        """Variances of the columns over all rows, one of which goes to the mean."""
         rows = self.rows
         counts = np.maximum(rows.weights @ rows.seen[rows.pattern] - 1, 1.0)
         return np.asarray(rows.weights @ rows.values**2 / counts)

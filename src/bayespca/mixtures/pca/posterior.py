@@ -48,7 +48,7 @@ class MixturePosterior:
 
 
 def noise_variances(mixture: MixturePosterior, *, per_feature: bool) -> FloatArray:
-    """Of each cluster, or of each feature of each cluster; 0 for a feature that does not vary."""
+    """Noise of each cluster, or of each of its features; 0 for a feature that does not vary."""
     of_clusters = [cluster.noise_variance for cluster in mixture.clusters]
     if not per_feature:
         return np.array(of_clusters)
