@@ -40,7 +40,8 @@ def constant_columns(X: Array, *, center: bool) -> NDArray[np.intp]:
     if where_of(X) is Where.SPARSE:
         return _constant_sparse_columns(X, center=center)
     n = int(X.shape[0])
-    few = taken(X, np.array([0, n // 2, n - 1]), axis=0)
+    # Slices: taking rows by places would copy all of an array whose columns lie together.
+    few = array_namespace(X).stack([X[row, :] for row in (0, n // 2, n - 1)])
     candidates = np.flatnonzero(_are_constant(few, center=center))
     if not candidates.size:
         return candidates
