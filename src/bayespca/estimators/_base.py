@@ -153,11 +153,11 @@ class Estimator(BaseEstimator, Generic[F]):
         """Replace the last fit and all that belongs to it, when nothing can fail any more."""
         for name in kept_by(type(self)):
             self.__dict__.pop(name, None)
-        told = {} if features is None else _input.attributes_of(features)
+        about = {} if features is None else _input.attributes_of(features)
         record = (
             fit if isinstance(fit, self._record) else extended(cast(Fit[Any], fit), self._record)
         )
-        self.__dict__.update(told, fit_=record)
+        self.__dict__.update(about, fit_=record)
         return self
 
     def _reads_holes(self) -> bool:

@@ -101,7 +101,7 @@ def in_place(values: Array, names: Names | None = None, *, dense: bool = False) 
 def checked(estimator: Any, X: Any, *, reset: bool = True, **checks: Any) -> tuple[Any, Features]:
     """X after scikit-learn's checks, and its features: those of the fit, unless `reset`.
 
-    The estimator stays as it is: it is asked for its name, and for the features to expect.
+    The estimator is not changed: its name and the features to expect are read from it.
     """
     if not reset:
         return validate_data(estimator, X, reset=False, **checks), features_of(estimator)

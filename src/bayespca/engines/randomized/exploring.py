@@ -1,4 +1,4 @@
-"""`decompose`: expand the space until its Ritz values tell what is asked for, or will not."""
+"""`decompose`: expand the space until its Ritz values give the answer, or cannot."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def decompose(
 
 
 def _explored(space: Space, problem: RandomizedProblem) -> Decomposition | None:
-    """Expand the space until its Ritz values tell what is asked for, or that they will not."""
+    """Expand the space until its Ritz values give the answer, or show that they cannot."""
     while space.size + space.width <= problem.max_basis:
         space.expand()
         if space.is_exhausted:

@@ -1,4 +1,4 @@
-"""What is asked for, and what can be said of it before anything is multiplied."""
+"""The problem, and what is known of it before anything is multiplied."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIRST_LOOK, ACCELERATOR_FIRST_LOOK = 3, (4, 8)
 
 @dataclass(frozen=True)
 class RandomizedProblem:
-    """What is asked for. `unit` is divided out of all products, so that squares stay in range."""
+    """The problem; `unit` is divided out of all products, so that squares stay in range."""
 
     operator: Operator
     plan: Plan

@@ -85,7 +85,7 @@ def fit(
 ) -> GibbsDraws:
     """One chain for each generator; `prior` is that of the data in their own units.
 
-    `callback` is told of each sweep of each chain, and cannot end them.
+    `callback` is called after each sweep of each chain, and cannot end them.
     """
     scaled, shape = prior.in_units(data.unit), (len(rngs), schedule.n_draws)
     draws = GibbsDraws(
