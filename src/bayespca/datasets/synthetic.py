@@ -25,6 +25,7 @@ class LowRank:
 
     @property
     def rank(self) -> int:
+        """The number of components."""
         return int(self.components.shape[0])
 
     @property

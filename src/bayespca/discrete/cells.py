@@ -70,7 +70,7 @@ def moments(
     rows: Normals, second: FloatArray, given: LogitRegressors
 ) -> tuple[FloatArray, FloatArray]:
     """Mean and variance of z in each cell; `second` is packed ⟨ããᵀ⟩."""
-    H = rows.width
+    H = rows.mean.shape[1]
     m = rows.mean @ given.b[:, :H].T + given.b[:, H]
     return m, np.maximum(second @ given.doubled - m * m, 0.0)
 

@@ -21,24 +21,20 @@ class Normals:
     log_dets: FloatArray
 
     @property
-    def width(self) -> int:
-        return int(self.mean.shape[1])
-
-    @property
     def matrices(self) -> FloatArray:
         """Covariances that are not packed: (n, H, H)."""
-        return np.asarray(unpacked(self.cov, self.width))
+        return np.asarray(unpacked(self.cov, self.mean.shape[1]))
 
     @property
     def squares(self) -> FloatArray:
         """⟨x²⟩ of each entry: (n, H)."""
-        k, l = np.triu_indices(self.width)
+        k, l = self._pairs
         return np.asarray(self.mean**2 + self.cov[:, k == l])
 
     @property
     def second(self) -> FloatArray:
         """Packed ⟨xxᵀ⟩ of each row."""
-        k, l = np.triu_indices(self.width)
+        k, l = self._pairs
         return np.asarray(self.mean[:, k] * self.mean[:, l] + self.cov)
 
     @property
@@ -51,9 +47,14 @@ class Normals:
         found[:, l < H] += self.cov
         return found
 
+    @property
+    def _pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Rows and columns of packed entries."""
+        return np.triu_indices(self.mean.shape[1])
+
     def energies(self, prior: FloatArray) -> FloatArray:
         """KL to N(0, diag(prior)) of each row."""
-        of_prior = np.log(prior).sum() - self.width
+        of_prior = np.log(prior).sum() - prior.size
         return np.asarray(0.5 * (self.squares @ (1 / prior) + of_prior - self.log_dets))
 
     def __getitem__(self, which: Any) -> Normals:

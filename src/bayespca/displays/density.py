@@ -8,8 +8,10 @@ from typing import Any, Self
 import numpy as np
 
 from bayespca.spectrum.noise_law import density_of_nonzero, support
+from bayespca.spectrum.records import Spectrum
 
 from . import canvas, readings
+from .spectral import SpectralDisplay
 
 # The largest component over the edge of the noise, from which the axis is logarithmic.
 WIDE = 10.0
@@ -19,12 +21,12 @@ FEWEST_BINS, MOST_BINS = 4, 60
 
 
 @dataclass(frozen=True, eq=False)
-class SpectrumDensityDisplay(canvas.Display):
+class SpectrumDensityDisplay(SpectralDisplay):
     """Histogram of eigenvalues γ²/M beside the Marchenko–Pastur density of the noise found.
 
     If the noise has one variance and nothing is left in it, the histogram follows the curve. Of the
     min(L, M) eigenvalues that the shape allows, those of components above the edge are marks; the
-    histogram of the others and the curve both have area 1.
+    histogram of the others and the curve both have area 1. All singular values must be known.
 
     Parameters
     ----------
@@ -52,9 +54,7 @@ class SpectrumDensityDisplay(canvas.Display):
     unit: str = ""
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, log: bool | str = "auto", ax: Any = None) -> Self:
-        """Read the spectrum of a fitted estimator, all of which must be known, and draw it."""
-        spectrum = readings.spectrum_of(estimator)
+    def _read(cls, estimator: Any, spectrum: Spectrum) -> Self:
         if not spectrum.is_complete:
             raise ValueError(
                 f"only the {spectrum.singular_values.size} largest of {spectrum.full_rank} "
@@ -72,14 +72,13 @@ class SpectrumDensityDisplay(canvas.Display):
             )
         L, M = spectrum.shape
         eigenvalues = (spectrum.singular_values * spectrum.scale) ** 2 / M
-        display = cls(
+        return cls(
             eigenvalues=np.append(eigenvalues, np.zeros(spectrum.full_rank - eigenvalues.size)),
             n_components=int(estimator.n_components_),
             noise_variance=variance,
             ratio=L / M,
             unit=readings.unit_of_data(estimator),
         )
-        return display.plot(ax=ax, log=log)
 
     @property
     def edge(self) -> float:

@@ -8,8 +8,10 @@ from typing import Any, Self
 import numpy as np
 
 from bayespca.spectrum.noise_law import largest_singular_value
+from bayespca.spectrum.records import Spectrum
 
 from . import canvas, readings
+from .spectral import SpectralDisplay
 
 # More markers than this run into each other.
 MOST_MARKERS = 100
@@ -18,7 +20,7 @@ WIDE = 10.0
 
 
 @dataclass(frozen=True, eq=False)
-class ScreeDisplay(canvas.Display):
+class ScreeDisplay(SpectralDisplay):
     """Singular values, those that were kept with their shrunk values, threshold and noise.
 
     Parameters
@@ -50,10 +52,8 @@ class ScreeDisplay(canvas.Display):
     unit: str = ""
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, log: bool | str = "auto", ax: Any = None) -> Self:
-        """Read the spectrum of a fitted estimator, and draw it."""
-        spectrum = readings.spectrum_of(estimator)
-        display = cls(
+    def _read(cls, estimator: Any, spectrum: Spectrum) -> Self:
+        return cls(
             singular_values=spectrum.singular_values * spectrum.scale,
             shrunk_singular_values=readings.array(estimator.shrunk_singular_values_),
             threshold=float(estimator.threshold_),
@@ -61,7 +61,6 @@ class ScreeDisplay(canvas.Display):
             n_values=spectrum.full_rank,
             unit=readings.unit_of_data(estimator),
         )
-        return display.plot(ax=ax, log=log)
 
     @property
     def rank(self) -> int:

@@ -68,12 +68,7 @@ def by_device(
 
 
 def by_numpy(
-    gram: FloatArray,
-    pull: FloatArray,
-    starts: Starts,
-    share: float,
-    ridge: FloatArray,
-    s2: float,
+    gram: FloatArray, pull: FloatArray, starts: Starts, share: float, ridge: FloatArray, s2: float
 ) -> UpdatedRows:
     """Update the rows of some patterns.
 

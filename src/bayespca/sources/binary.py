@@ -30,8 +30,7 @@ class BinaryCells:
 
     @property
     def shape(self) -> tuple[int, int]:
-        n, p = self.ones.shape
-        return n, p
+        return self.ones.shape
 
     @property
     def values(self) -> FloatArray:

@@ -45,8 +45,7 @@ class MixtureRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        n, p = self.values.shape
-        return n, p
+        return self.values.shape
 
     @cached_property
     def is_complete(self) -> bool:

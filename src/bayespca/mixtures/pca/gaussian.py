@@ -65,7 +65,7 @@ def log_densities(gaussian: Gaussian, rows: MixtureRows) -> FloatArray:
     if rows.is_complete:
         return np.asarray(_of_complete(gaussian, rows.values))
     out, normal = np.empty(rows.shape[0]), gaussian.normal
-    for block in rows.blocks(normal.rank**2 + rows.shape[1]):
+    for block in rows.blocks(len(normal.loadings) ** 2 + rows.shape[1]):
         out[block.rows] = normal.log_densities(gaussian.off(block), block.mask, block.starts)
     return out
 
@@ -127,8 +127,9 @@ class _Filled(NamedTuple):
 
 
 def _filled(gaussian: Gaussian, rows: MixtureRows) -> Iterator[_Filled]:
-    normal, p = gaussian.normal, rows.shape[1]
-    for block in rows.blocks(normal.rank * (normal.rank + p) + p):
+    normal = gaussian.normal
+    k, p = normal.loadings.shape
+    for block in rows.blocks(k * (k + p) + p):
         a, cov, log_dets = normal.scores(gaussian.off(block), block.mask, block.starts)
         found = gaussian.mean + a @ normal.loadings * gaussian.scale
         values = np.where(block.mask[block.pattern] > 0, block.values, found)
