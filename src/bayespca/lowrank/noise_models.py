@@ -1,0 +1,50 @@
+"""Noise models, the third axis: which rows, columns or cells have a variance of their own.
+
+The noise of cell (i, j) has the variance σ²·uᵢ·vⱼ/τᵢⱼ; a model says which of the factors differ
+from 1, each with a gamma prior that is learned (`scales`). Where only rows and columns differ, data
+divided by √(uᵢvⱼ) have noise of one variance, and with it the closed form. Cells of their own need
+sweeps with weights. A row's scores are in units of its noise, and a column's loadings in those of
+the column's: their priors are those of the scaled data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class NoiseModel:
+    """What has a noise variance of its own.
+
+    Attributes
+    ----------
+    name
+        As users choose it.
+    rows, columns, cells
+        Whether each of them has a variance of its own.
+    neighbours
+        Whether neighbouring features are alike: noise is autoregressive along their order.
+    """
+
+    name: str
+    rows: bool = False
+    columns: bool = False
+    cells: bool = False
+    neighbours: bool = False
+
+
+ISOTROPIC = NoiseModel("isotropic")
+PER_FEATURE = NoiseModel("per-feature", columns=True)
+PER_SAMPLE = NoiseModel("per-sample", rows=True)
+BOTH = NoiseModel("both", rows=True, columns=True)
+STUDENT = NoiseModel("student", rows=True)
+STUDENT_CELLS = NoiseModel("student-cells", columns=True, cells=True)
+AUTOREGRESSIVE = NoiseModel("autoregressive", columns=True, neighbours=True)
+
+NOISES = {
+    model.name: model
+    for model in (
+        *(ISOTROPIC, PER_FEATURE, PER_SAMPLE, BOTH),
+        *(STUDENT, STUDENT_CELLS, AUTOREGRESSIVE),
+    )
+}

@@ -1,0 +1,88 @@
+"""Variances with a learned gamma prior: against numerical integration, brute force and truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.optimize import approx_fprime, minimize
+from scipy.stats import gamma
+
+from bayespca.lowrank.scales import LARGEST_SHAPE, given, learned, marginal_energy
+
+
+def squares(shape: float, n: int, counts: float, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    variances = 1 / rng.gamma(shape, 1 / shape, n) if np.isfinite(shape) else np.ones(n)
+    return variances * rng.chisquare(counts, n)
+
+
+def test_energy_is_the_integral_over_the_variance() -> None:
+    alpha, beta, R, N = 1.3, 0.8, 4.2, 5.0
+
+    def integrand(t: float) -> float:
+        return t ** (N / 2) * np.exp(-t * R / 2) * gamma.pdf(t, alpha, scale=1 / beta)
+
+    exact = -np.log(quad(integrand, 0, np.inf)[0])
+    at = np.log([alpha, beta / alpha])
+    assert marginal_energy(at, np.array([R]), np.array([N]))[0] == pytest.approx(exact, rel=1e-8)
+
+
+def test_gradient_of_the_energy() -> None:
+    R, N = squares(2.0, 40, 6.0), np.full(40, 6.0)
+    at = np.array([0.3, -0.2])
+    numerical = approx_fprime(at, lambda x: marginal_energy(x, R, N)[0], 1e-7)
+    np.testing.assert_allclose(marginal_energy(at, R, N)[1], numerical, atol=1e-5)
+
+
+@pytest.mark.parametrize(("n", "counts"), [(30, 1.0), (60, 20.0), (20, 300.0)])
+def test_no_prior_is_better(n: int, counts: float) -> None:
+    R, N = squares(3.0, n, counts), np.full(n, counts)
+    found = learned(R, counts)
+    mine = marginal_energy(np.log([found.shape, found.rate / found.shape]), R, N)[0]
+    for begin in ([-1.0, 0.0], [2.0, 1.0], [8.0, -1.0]):
+        other = minimize(
+            lambda x: marginal_energy(x, R, N)[0],
+            begin,
+            method="Nelder-Mead",
+            bounds=[(np.log(0.05), np.log(LARGEST_SHAPE)), (-20, 20)],
+            options={"xatol": 1e-8, "fatol": 1e-12},
+        )
+        assert mine <= other.fun + 1e-7
+
+
+def test_parts_add_up_to_the_energy() -> None:
+    """½⟨1/u⟩R + ½N⟨log u⟩ + KL is the energy with r(u) integrated out."""
+    R = squares(2.0, 50, 7.0)
+    found = learned(R, 7.0)
+    parts = 0.5 * found.precision @ R + 3.5 * found.log_variance.sum() + found.divergence
+    at = np.log([found.shape, found.rate / found.shape])
+    assert parts == pytest.approx(50 * marginal_energy(at, R, np.full(50, 7.0))[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("shape", [1.0, 5.0, 50.0])
+def test_the_prior_is_found(shape: float) -> None:
+    found = learned(squares(shape, 4000, 100.0), 100.0)
+    assert found.shape == pytest.approx(shape, rel=0.1)
+    assert found.rate / found.shape == pytest.approx(1.0, rel=0.1)
+
+
+def test_equal_variances_have_no_spread() -> None:
+    found = learned(squares(np.inf, 2000, 200.0), 200.0)
+    assert np.log(found.precision).std() < 0.02
+    assert found.looseness.max() < 1e-3
+
+
+def test_units() -> None:
+    R = squares(2.0, 50, 7.0)
+    one, other = learned(R, 7.0), learned(1e12 * R, 7.0)
+    np.testing.assert_allclose(other.precision * 1e12, one.precision, rtol=1e-6)
+    np.testing.assert_allclose(one.times(1e12).log_variance, other.log_variance, rtol=1e-6)
+    assert np.log(one.at_unit_scale().precision).mean() == pytest.approx(0.0, abs=1e-12)
+
+
+def test_given_variances_are_certain() -> None:
+    found = given(np.array([1.0, 4.0]))
+    np.testing.assert_allclose(found.variance, [1.0, 4.0])
+    np.testing.assert_allclose(found.looseness, 0.0, atol=1e-15)
+    assert found.divergence == 0.0
