@@ -16,7 +16,7 @@ from array_api_compat import (
     to_device,
 )
 
-from bayespca.arrays.types import AnyDType, DType
+from bayespca.arrays.types import AnyDType, DType, Input
 
 from .types import Array
 
@@ -70,7 +70,7 @@ def to_namespace(a: np.ndarray, like: Array, dtype: object = None) -> Array:
     return xp.asarray(a, dtype=dtype, device=device(like))
 
 
-def is_sparse(X: Any) -> bool:
+def is_sparse(X: Input) -> bool:
     """Whether X is a scipy sparse matrix or array."""
     return bool(sp.issparse(X))
 

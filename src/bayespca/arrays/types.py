@@ -22,6 +22,14 @@ Floats: TypeAlias = NDArray[np.floating[Any]]
 Numbers: TypeAlias = NDArray[Any]
 # scipy's sparse matrices and arrays, of any format.
 Sparse: TypeAlias = Any
+# What users pass as data, before anything is known of it: arrays of any library, sparse matrices,
+# frames, lists, paths, iterators, Dask collections. It is found out at the door what it is.
+Input: TypeAlias = Any
+# What a method with the option `return_std` gives: an array, or the pair of it and its standard
+# deviations.
+ArrayOrPair: TypeAlias = Any
+# What users pass as a seed.
+RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 
 # The same with a number of axes, or any: of any namespace, then NumPy's.
 ArrayTensor: TypeAlias = Annotated[Array, None]

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from bayespca.estimators._base import AnyEstimator
 from bayespca.estimators._posterior import PosteriorReader
 from bayespca.estimators.pca import BayesianPCA
 from bayespca.estimators.persistence import load
-from bayespca.estimators.summary import summarize
+from bayespca.estimators.summary import FittedPCA, summarize
 from bayespca.estimators.wording import feature_names, percent
 from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
@@ -157,7 +158,7 @@ def info(model_path: Path, *, as_json: bool) -> None:
     screen.print_footer({"class": f"{name}({given})"}, f"engine {model.engine_}")
 
 
-def _fitted_on(model: Any) -> str:
+def _fitted_on(model: AnyEstimator) -> str:
     if hasattr(model, "users_"):
         return (
             f"fitted on {model.n_ratings_:,} ratings of {model.items_.size:,} items by "
@@ -166,7 +167,7 @@ def _fitted_on(model: Any) -> str:
     return f"fitted on {model.n_features_in_} features"
 
 
-def _default(model: Any, name: str) -> Any:
+def _default(model: AnyEstimator, name: str) -> object:
     return type(model)().get_params()[name]
 
 
@@ -183,7 +184,7 @@ def _beside(path: Path, what: str) -> Path:
 
 def _tell(
     given: Input,
-    model: Any,
+    model: FittedPCA,
     written: dict[str, str],
     *,
     as_json: bool,

@@ -13,7 +13,7 @@ import numpy as np
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.estimators.functions import RankReport, rank_report, rank_rules
 from bayespca.estimators.pca import BayesianPCA
-from bayespca.estimators.summary import summarize
+from bayespca.estimators.summary import FittedPCA, summarize
 from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
 from bayespca.version import __version__
@@ -181,7 +181,7 @@ def _rank_rules(given: Input, model: BayesianPCA) -> RankReport | None:
 
 
 def _show(
-    model: Any, given: Input, written: dict[str, str], *, seconds: float, as_json: bool
+    model: FittedPCA, given: Input, written: dict[str, str], *, seconds: float, as_json: bool
 ) -> None:
     """A fitted model on the screen, or as JSON."""
     summary = summarize(model)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bayespca.arrays.types import Identifiers, Numbers
 from bayespca.estimators.factorization import MatrixFactorization
 from bayespca.io.ratings_files import RatingColumns, read_pairs, read_ratings
 from bayespca.io.records import How, Table
@@ -84,7 +84,7 @@ def _predictions(model: MatrixFactorization, pairs: RatingColumns) -> Table:
     return _table(users, items, mean, std)
 
 
-def _recommendations(model: MatrixFactorization, users: NDArray[Any], n: int) -> Table:
+def _recommendations(model: MatrixFactorization, users: Identifiers, n: int) -> Table:
     found = []
     with progress("recommending", len(users)) as advance:
         for user in users:
@@ -95,9 +95,7 @@ def _recommendations(model: MatrixFactorization, users: NDArray[Any], n: int) ->
     return _table(np.repeat(users, counts), items, mean, std)
 
 
-def _table(
-    users: NDArray[Any], items: NDArray[Any], mean: NDArray[Any], std: NDArray[Any]
-) -> Table:
+def _table(users: Identifiers, items: Identifiers, mean: Numbers, std: Numbers) -> Table:
     return Table(
         np.stack([mean, std], axis=1),
         ["prediction", "std"],
@@ -106,14 +104,14 @@ def _table(
     )
 
 
-def _of_one_kind(ids: NDArray[Any]) -> NDArray[Any]:
+def _of_one_kind(ids: Identifiers) -> Identifiers:
     """Ids for a column: where some are numbers and some are not, all are text."""
     if ids.dtype != object:
         return ids
     return np.array([str(value) for value in ids.tolist()], dtype=object)
 
 
-def _users(model: MatrixFactorization, told: str | None) -> NDArray[Any]:
+def _users(model: MatrixFactorization, told: str | None) -> Identifiers:
     """Whom to recommend to: all users, those in a file, or those in a list."""
     if told is None:
         return model.users_
@@ -127,7 +125,7 @@ def _users(model: MatrixFactorization, told: str | None) -> NDArray[Any]:
     return _like(np.array(found, dtype=object), model.users_)
 
 
-def _like(ids: NDArray[Any], known: NDArray[Any]) -> NDArray[Any]:
+def _like(ids: Identifiers, known: Identifiers) -> Identifiers:
     """Ids as those of the fit are: whole numbers or strings. Text that is no number stays."""
     if known.dtype == object and ids.dtype != object:
         return np.array([str(value) for value in ids.tolist()], dtype=object)

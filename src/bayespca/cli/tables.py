@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
+from bayespca.estimators.summary import FittedPCA
 from bayespca.estimators.wording import feature_names
 from bayespca.io.records import Table
 
@@ -14,11 +15,11 @@ from bayespca.io.records import Table
 NAMED, LISTED = 3, 12
 
 
-def _component_names(model: Any) -> list[str]:
+def _component_names(model: FittedPCA) -> list[str]:
     return [f"component {h + 1}" for h in range(model.n_components_)]
 
 
-def score_table(model: Any, part: Table, *, std: bool = True) -> Table:
+def score_table(model: FittedPCA, part: Table, *, std: bool = True) -> Table:
     """Scores of the rows of a table, each followed by its standard deviation."""
     T, spread = model.transform(part, return_std=True)
     names = _component_names(model)
@@ -31,7 +32,7 @@ def score_table(model: Any, part: Table, *, std: bool = True) -> Table:
     )
 
 
-def loadings_table(model: Any) -> Table:
+def loadings_table(model: FittedPCA) -> Table:
     """A row for each feature: its loading on every component, with standard deviation."""
     W, spread = to_numpy(model.components_).T, to_numpy(model.components_std_).T
     both = np.stack([W, spread], axis=2).reshape(len(W), -1)
@@ -39,7 +40,7 @@ def loadings_table(model: Any) -> Table:
     return Table(both, names, feature_names(model), "feature")
 
 
-def described_components(model: Any) -> list[dict[str, Any]]:
+def described_components(model: FittedPCA) -> list[dict[str, Any]]:
     """The first components, with the features that they are made of."""
     W, names = to_numpy(model.components_), feature_names(model)
     described = []

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from bayespca.arrays.packing import packed
-from bayespca.arrays.types import DOUBLE
+from bayespca.arrays.types import DOUBLE, DType
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
@@ -36,7 +35,7 @@ class BinaryFit(Fit[BinaryPosterior], OfComponents):
     """
 
     n_samples: int = 0
-    dtype: np.dtype[Any] = DOUBLE
+    dtype: DType = DOUBLE
 
     def check(self) -> None:
         """Raise ValueError unless the parts belong together."""
@@ -62,7 +61,7 @@ class BinaryModel(BinaryProblem, Model[BinaryTable, BinaryState, BinaryFit]):
     def step(self, state: BinaryState, data: BinaryTable) -> tuple[BinaryState, Info]:
         return step(state, data.cells, self)
 
-    def digests(self, data: BinaryTable) -> Sequence[Any]:
+    def digests(self, data: BinaryTable) -> Sequence[object]:
         return [data.cells.ones, data.cells.seen]
 
     def moves(self, data: BinaryTable) -> Sequence[Move[BinaryState]]:

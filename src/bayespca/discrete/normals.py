@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.packing import inverses, packed, unpacked
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import FloatArray, Numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ class Normals:
     def __getitem__(self, which: Any) -> Normals:
         return Normals(self.mean[which], self.cov[which], self.log_dets[which])
 
-    def but(self, which: NDArray[Any], others: Normals) -> Normals:
+    def but(self, which: Numbers, others: Normals) -> Normals:
         """With others in some places."""
         mean, cov, log_dets = self.mean.copy(), self.cov.copy(), self.log_dets.copy()
         mean[which], cov[which], log_dets[which] = others.mean, others.cov, others.log_dets

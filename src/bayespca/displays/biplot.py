@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
+from bayespca.arrays.types import Input
+from bayespca.estimators._base import AnyEstimator
 from bayespca.lowrank import posterior as read
 
 from . import canvas, readings
+from .canvas import Axes
 from .scores import ScoresDisplay, checked_components
 
 # The longest arrow reaches this far towards the farthest row.
@@ -49,14 +52,14 @@ class BiplotDisplay(canvas.Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X: Any,
+        estimator: AnyEstimator,
+        X: Input,
         *,
         components: Sequence[int] | None = None,
         n_features: int = 10,
-        labels: Any = None,
+        labels: Input = None,
         confidence: float = 0.0,
-        ax: Any = None,
+        ax: Axes = None,
     ) -> Self:
         """Compute the scores of the rows of X, and draw them with the `n_features` longest arrows.
 
@@ -83,7 +86,7 @@ class BiplotDisplay(canvas.Display):
         order = np.argsort(-length, kind="stable")[:n_features]
         return order[length[order] > 0]
 
-    def plot(self, *, n_features: int = 10, confidence: float = 0.0, ax: Any = None) -> Self:
+    def plot(self, *, n_features: int = 10, confidence: float = 0.0, ax: Axes = None) -> Self:
         """Draw on `ax`, or on a new figure."""
         ax = canvas.axes(ax)
         ax.set_aspect("equal", adjustable="datalim")
@@ -102,7 +105,7 @@ class BiplotDisplay(canvas.Display):
         farthest = np.hypot(*self.scores.scores.T).max(initial=0.0)
         return float(REACH * farthest / longest) if longest > 0 and farthest > 0 else 1.0
 
-    def _draw_arrows(self, ax: Any, tips: np.ndarray) -> None:
+    def _draw_arrows(self, ax: Axes, tips: np.ndarray) -> None:
         for x, y in tips:
             ax.annotate(
                 "",
@@ -114,7 +117,7 @@ class BiplotDisplay(canvas.Display):
         ax.update_datalim(1.15 * tips)
         ax.autoscale_view()
 
-    def _draw_names(self, ax: Any, tips: np.ndarray, names: list[str]) -> None:
+    def _draw_names(self, ax: Axes, tips: np.ndarray, names: list[str]) -> None:
         halo = canvas.matplotlib("patheffects").withStroke(linewidth=2, foreground="white")
         ax.apply_aspect()
         height = float(np.ptp(ax.get_ylim())) * LINE
@@ -160,7 +163,7 @@ def _separated(y: np.ndarray, gap: float) -> np.ndarray:
     return levels + gap * np.arange(y.size)
 
 
-def _loadings(estimator: Any) -> np.ndarray:
+def _loadings(estimator: AnyEstimator) -> np.ndarray:
     """Directions of the features, (p, k), in the coordinates that `transform` returns."""
     W = readings.array(estimator.components_).T
     if getattr(estimator, "whiten", False):
@@ -168,7 +171,7 @@ def _loadings(estimator: Any) -> np.ndarray:
     return W
 
 
-def _pale(ax: Any) -> None:
+def _pale(ax: Axes) -> None:
     """Let arrows and names stand out from the points."""
     for points in ax.collections:
         points.set_alpha(0.45 if points.get_alpha() is None else points.get_alpha())

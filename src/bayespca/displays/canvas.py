@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 # Okabe and Ito's colours, which people with any colour vision can tell apart. Blue is what the
 # model keeps, orange what it decides by, grey what it leaves out.
@@ -15,6 +15,10 @@ FAINT = "#ECECEC"
 CLASSES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7F6A00")
 MARKERS = ("o", "^", "s")
 GRADIENT = "viridis"
+
+# matplotlib's axes, and one axis of them: it is imported only when something is drawn.
+Axes: TypeAlias = Any
+Axis: TypeAlias = Any
 
 FIGURE_SIZE = (5.0, 3.5)
 
@@ -41,7 +45,7 @@ def matplotlib(module: str) -> Any:
         ) from error
 
 
-def axes(ax: Any = None, size: tuple[float, float] = FIGURE_SIZE) -> Any:
+def axes(ax: Axes = None, size: tuple[float, float] = FIGURE_SIZE) -> Any:
     """The axes given, or those of a new figure, without the frame's upper and right sides."""
     if ax is None:
         _, ax = matplotlib("pyplot").subplots(figsize=size, layout="constrained")
@@ -49,7 +53,7 @@ def axes(ax: Any = None, size: tuple[float, float] = FIGURE_SIZE) -> Any:
     return ax
 
 
-def whole_numbers(axis: Any, low: int, high: int) -> None:
+def whole_numbers(axis: Axis, low: int, high: int) -> None:
     """Ticks at round whole numbers from low to high."""
     locator = matplotlib("ticker").MaxNLocator(nbins=8, integer=True, steps=[1, 2, 5, 10])
     axis.set_ticks(
@@ -57,7 +61,7 @@ def whole_numbers(axis: Any, low: int, high: int) -> None:
     )
 
 
-def plain_numbers(axis: Any) -> None:
+def plain_numbers(axis: Axis) -> None:
     """Ticks 1, 2, 5, 10, … for a logarithmic axis over few decades, in place of powers of ten."""
     ticker = matplotlib("ticker")
     axis.set_minor_locator(ticker.LogLocator(subs=(2.0, 5.0)))
@@ -65,13 +69,13 @@ def plain_numbers(axis: Any) -> None:
         set_formatter(ticker.FormatStrFormatter("%g"))
 
 
-def legend(ax: Any, **options: Any) -> None:
+def legend(ax: Axes, **options: Any) -> None:
     """A legend in small letters, if there is anything to explain."""
     if ax.get_legend_handles_labels()[0]:
         ax.legend(**{"fontsize": "small", "frameon": False, **options})
 
 
-def corner_text(ax: Any, text: str) -> None:
+def corner_text(ax: Axes, text: str) -> None:
     """A remark in small letters, right above the axes, where no data are."""
     if not text:
         return

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from bayespca.arrays.types import Input
+from bayespca.estimators._base import AnyEstimator
+
 from . import canvas, readings
+from .canvas import Axes
 
 # Of the rows of the picture: the strip of probabilities above each cluster, and the gap after it.
 STRIP, GAP = 0.04, 0.02
@@ -43,7 +47,7 @@ class ClustersDisplay(canvas.Display):
     means: np.ndarray
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, *, ax: Any = None) -> Self:
+    def from_estimator(cls, estimator: AnyEstimator, X: Input, *, ax: Axes = None) -> Self:
         """Read the clusters of rows from a fitted `BernoulliMixture`, and draw them."""
         check_is_fitted(estimator)
         if not hasattr(estimator, "means_"):
@@ -56,7 +60,7 @@ class ClustersDisplay(canvas.Display):
             cells = np.where(np.isnan(cells), np.nan, cells > estimator.binarize)
         return cls(cells, estimator.predict(X), estimator.means_).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> Self:
+    def plot(self, *, ax: Axes = None) -> Self:
         """Draw on `ax`, or on a new figure."""
         ax = canvas.axes(ax)
         n, p = self.cells.shape
@@ -84,7 +88,7 @@ class ClustersDisplay(canvas.Display):
         return self
 
 
-def _image(ax: Any, values: np.ndarray, colour: str, top: float, bottom: float) -> None:
+def _image(ax: Axes, values: np.ndarray, colour: str, top: float, bottom: float) -> None:
     colours = canvas.matplotlib("colors")
     palette = colours.LinearSegmentedColormap.from_list("cluster", [ZERO, colour])
     palette = palette.with_extremes(bad=HOLE)

@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from bayespca.arrays.types import Input
+
 from . import canvas, readings
+from .canvas import Axes
 
 # More classes than this cannot be told apart; those with the fewest rows are drawn as one.
 MOST_CLASSES = 20
@@ -25,7 +28,7 @@ class Group:
 
 
 def draw_points(
-    ax: Any, xy: np.ndarray, labels: np.ndarray | None, *, size: float, title: str = ""
+    ax: Axes, xy: np.ndarray, labels: np.ndarray | None, *, size: float, title: str = ""
 ) -> list[Any]:
     """Draw points in the colours of their labels, with a legend or a colour bar.
 
@@ -42,7 +45,7 @@ def draw_points(
     return _draw_classes(ax, xy, groups(labels), style, title)
 
 
-def checked_labels(labels: Any, n: int) -> np.ndarray | None:
+def checked_labels(labels: Input, n: int) -> np.ndarray | None:
     """One label for each of n rows."""
     if labels is None:
         return None
@@ -106,7 +109,7 @@ def _class_name(value: Any) -> str:
 
 
 def _draw_classes(
-    ax: Any, xy: np.ndarray, found: list[Group], style: dict[str, Any], title: str
+    ax: Axes, xy: np.ndarray, found: list[Group], style: dict[str, Any], title: str
 ) -> list[Any]:
     colours = np.empty(len(xy), dtype=object)
     for group in found:
@@ -135,7 +138,7 @@ def _draw_classes(
 
 
 def _draw_numbers(
-    ax: Any, xy: np.ndarray, values: np.ndarray, style: dict[str, Any], title: str
+    ax: Axes, xy: np.ndarray, values: np.ndarray, style: dict[str, Any], title: str
 ) -> list[Any]:
     finite = np.isfinite(values)
     if not finite.all():

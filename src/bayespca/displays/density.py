@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
+from bayespca.estimators._base import AnyEstimator
 from bayespca.spectrum.noise_law import density_of_nonzero, support
 from bayespca.spectrum.records import Spectrum
 
 from . import canvas, readings
+from .canvas import Axes
 from .spectral import SpectralDisplay
 
 # The largest component over the edge of the noise, from which the axis is logarithmic.
@@ -54,7 +56,7 @@ class SpectrumDensityDisplay(SpectralDisplay):
     unit: str = ""
 
     @classmethod
-    def _read(cls, estimator: Any, spectrum: Spectrum) -> Self:
+    def _read(cls, estimator: AnyEstimator, spectrum: Spectrum) -> Self:
         if not spectrum.is_complete:
             raise ValueError(
                 f"only the {spectrum.singular_values.size} largest of {spectrum.full_rank} "
@@ -96,7 +98,7 @@ class SpectrumDensityDisplay(SpectralDisplay):
         """All other eigenvalues."""
         return self.eigenvalues[self.components.size :]
 
-    def plot(self, *, log: bool | str = "auto", ax: Any = None) -> Self:
+    def plot(self, *, log: bool | str = "auto", ax: Axes = None) -> Self:
         """Draw on `ax`, or on a new figure.
 
         ``log="auto"`` makes the axis of eigenvalues logarithmic when components are far above the
@@ -121,7 +123,7 @@ class SpectrumDensityDisplay(SpectralDisplay):
         self._keep(ax_=ax, figure_=ax.figure)
         return self
 
-    def _draw_histogram(self, ax: Any, log: bool) -> None:
+    def _draw_histogram(self, ax: Axes, log: bool) -> None:
         values = self.rest
         if log:
             # Rounding errors in place of zeros would stretch the axis over many decades.
@@ -140,7 +142,7 @@ class SpectrumDensityDisplay(SpectralDisplay):
             label="not kept" if self.components.size == self.n_components else "the others",
         )
 
-    def _draw_curve(self, ax: Any, log: bool) -> None:
+    def _draw_curve(self, ax: Axes, log: bool) -> None:
         a, b = support(self.noise_variance, self.ratio)
         # Denser towards the ends, where the density is steep.
         x = a + (b - a) * np.sin(np.linspace(0, np.pi / 2, 801)[1:]) ** 2
@@ -149,7 +151,7 @@ class SpectrumDensityDisplay(SpectralDisplay):
             f = f * x * np.log(10)
         ax.plot(x, f, color=canvas.RULE, linewidth=1.4, label="pure noise")
 
-    def _draw_components(self, ax: Any) -> None:
+    def _draw_components(self, ax: Axes) -> None:
         if not self.components.size:
             return
         ax.plot(

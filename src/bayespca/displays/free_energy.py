@@ -8,9 +8,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from bayespca.estimators._base import AnyEstimator
 from bayespca.inference.loop import Trace
 
 from . import canvas
+from .canvas import Axes
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +37,7 @@ class FreeEnergyDisplay(canvas.Display):
     rank_ax_: Any = field(default=None, init=False, repr=False)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
+    def from_estimator(cls, estimator: AnyEstimator, *, ax: Axes = None) -> Self:
         """Read the trace of a fitted estimator, and draw it."""
         check_is_fitted(estimator)
         trace = getattr(estimator, "trace_", None)
@@ -46,7 +48,7 @@ class FreeEnergyDisplay(canvas.Display):
             )
         return cls(trace).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> Self:
+    def plot(self, *, ax: Axes = None) -> Self:
         """Draw on `ax`, or on a new figure."""
         ax = canvas.axes(ax)
         steps = np.arange(1, len(self.trace) + 1)
@@ -64,7 +66,7 @@ class FreeEnergyDisplay(canvas.Display):
         self._keep(ax_=ax, figure_=ax.figure, rank_ax_=rank_ax)
         return self
 
-    def _label(self, ax: Any, rank_ax: Any) -> None:
+    def _label(self, ax: Axes, rank_ax: Axes) -> None:
         ax.set_xlabel("step")
         ax.set_ylabel("free energy (nats)", color=canvas.KEPT)
         ax.ticklabel_format(axis="y", useOffset=False)

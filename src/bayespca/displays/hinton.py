@@ -8,7 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from bayespca.estimators._base import AnyEstimator
+
 from . import canvas, readings
+from .canvas import Axes
 
 # More features than this have no room for their names.
 MOST_NAMES = 40
@@ -42,7 +45,9 @@ class HintonDisplay(canvas.Display):
     component_names: Sequence[str] | None = None
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, scaled: bool = True, ax: Any = None) -> Self:
+    def from_estimator(
+        cls, estimator: AnyEstimator, *, scaled: bool = True, ax: Axes = None
+    ) -> Self:
         """Read the components of a fitted estimator, and draw them.
 
         `scaled` multiplies each by the standard deviation of the data along it, so that strong
@@ -54,7 +59,7 @@ class HintonDisplay(canvas.Display):
             W = W * np.sqrt(readings.array(estimator.explained_variance_))
         return cls(W, feature_names=readings.short_feature_names(estimator)).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> Self:
+    def plot(self, *, ax: Axes = None) -> Self:
         """Draw on `ax`, or on a new figure of a size that fits the matrix."""
         W = self._matrix()
         L, H = W.shape
@@ -82,7 +87,7 @@ class HintonDisplay(canvas.Display):
     def _names_fit(self, n_features: int) -> bool:
         return self.feature_names is not None and n_features <= MOST_NAMES
 
-    def _label(self, ax: Any, L: int, H: int) -> None:
+    def _label(self, ax: Axes, L: int, H: int) -> None:
         if self.feature_names is not None and self._names_fit(L):
             ax.set_yticks(np.arange(L), self.feature_names, fontsize="small")
         else:

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.namespaces import is_sparse
+from bayespca.arrays.types import Input
 from bayespca.estimators.wording import percent
 
 from . import canvas, readings
+from .canvas import Axes
 
 # More cells than these cannot be told apart, and cost time to draw.
 MOST_ROWS, MOST_COLUMNS = 500, 200
@@ -55,7 +57,7 @@ class MissingnessDisplay(canvas.Display):
     column_ax_: Any = field(default=None, init=False, repr=False)
 
     @classmethod
-    def from_data(cls, X: Any, *, ax: Any = None) -> Self:
+    def from_data(cls, X: Input, *, ax: Axes = None) -> Self:
         """Find the holes of an array or a frame (NaN, None, null, NA), and draw them."""
         holes = holes_of(X)
         if holes.ndim != 2 or not holes.size:
@@ -70,7 +72,7 @@ class MissingnessDisplay(canvas.Display):
             names=None if names is None else [str(name) for name in names],
         ).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> Self:
+    def plot(self, *, ax: Axes = None) -> Self:
         """Draw on `ax`, or on a new figure; the strip of columns goes on top of the axes."""
         ax = canvas.axes(ax)
         n, p = self.shape
@@ -93,7 +95,7 @@ class MissingnessDisplay(canvas.Display):
         self._keep(ax_=ax, figure_=ax.figure, column_ax_=strip)
         return self
 
-    def _label_columns(self, ax: Any) -> None:
+    def _label_columns(self, ax: Axes) -> None:
         p = self.shape[1]
         if self.names is None or p > MOST_NAMES:
             ax.set_xlabel("column")
@@ -102,7 +104,7 @@ class MissingnessDisplay(canvas.Display):
         names = [readings.shortened(name, LONGEST_NAME) for name in self.names]
         ax.set_xticks(np.arange(p), names, fontsize="x-small", rotation=90)
 
-    def _draw_columns(self, ax: Any) -> Any:
+    def _draw_columns(self, ax: Axes) -> Any:
         strip = ax.inset_axes((0, 1 - 0.8 * STRIP, 1, 0.8 * STRIP), sharex=ax)
         strip.spines[["top", "right"]].set_visible(False)
         edges = np.arange(self.shape[1] + 1) - 0.5
@@ -117,7 +119,7 @@ class MissingnessDisplay(canvas.Display):
         return strip
 
 
-def holes_of(X: Any) -> NDArray[np.bool_]:
+def holes_of(X: Input) -> NDArray[np.bool_]:
     """Which entries are missing. Entries of a sparse matrix that are not stored are zeros."""
     if is_sparse(X):
         stored = X.tocsr().astype(np.float64)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from bayespca.estimators._base import AnyEstimator
 from bayespca.estimators.summary import rank_was_given
 from bayespca.estimators.wording import percent
 
 from . import canvas, readings
+from .canvas import Axes
 
 # Ranks less probable than this are not worth a bar.
 LEAST = 1e-3
@@ -41,7 +43,7 @@ class RankPosteriorDisplay(canvas.Display):
     rank: int
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
+    def from_estimator(cls, estimator: AnyEstimator, *, ax: Axes = None) -> Self:
         """Read the probabilities of a fitted estimator, and draw them."""
         check_is_fitted(estimator)
         if rank_was_given(estimator):
@@ -64,7 +66,7 @@ class RankPosteriorDisplay(canvas.Display):
         high = max(int(likely.max()) + MARGIN, low + FEWEST - 1)
         return np.arange(low, min(high, self.rank_posterior.size - 1) + 1)
 
-    def plot(self, *, ax: Any = None) -> Self:
+    def plot(self, *, ax: Axes = None) -> Self:
         """Draw on `ax`, or on a new figure."""
         ax = canvas.axes(ax)
         ranks = self.shown

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca.arrays.namespaces import to_numpy
+from bayespca.estimators._base import AnyEstimator
 from bayespca.estimators.wording import feature_names, percent
 from bayespca.sources.partitions import is_dask
 from bayespca.spectrum.records import Spectrum
@@ -45,7 +46,7 @@ def _is_nothing(value: Any) -> bool:
     return value is None or type(value).__name__ == "NAType" or bool(value != value)  # noqa: PLR0124
 
 
-def spectrum_of(estimator: Any) -> Spectrum:
+def spectrum_of(estimator: AnyEstimator) -> Spectrum:
     """The singular values that a fit has seen."""
     check_is_fitted(estimator)
     spectrum = getattr(estimator, "spectrum_", None)
@@ -56,19 +57,19 @@ def spectrum_of(estimator: Any) -> Spectrum:
     return spectrum
 
 
-def noise_variance(estimator: Any) -> float:
+def noise_variance(estimator: AnyEstimator) -> float:
     """σ² in the units of `spectrum_`: 1 where each feature is in units of its own noise."""
     own = getattr(estimator, "noise", "isotropic") == "per-feature"
     return 1.0 if own else float(estimator.noise_variance_)
 
 
-def unit_of_data(estimator: Any) -> str:
+def unit_of_data(estimator: AnyEstimator) -> str:
     """What to add to the name of an axis on which the data are in units of their noise."""
     own = getattr(estimator, "noise", "isotropic") == "per-feature"
     return " (in units of noise)" if own else ""
 
 
-def n_components(estimator: Any, *, what: str) -> int:
+def n_components(estimator: AnyEstimator, *, what: str) -> int:
     """The rank, if there are components to show."""
     check_is_fitted(estimator)
     k = int(estimator.n_components_)
@@ -77,12 +78,12 @@ def n_components(estimator: Any, *, what: str) -> int:
     return k
 
 
-def short_feature_names(estimator: Any) -> list[str]:
+def short_feature_names(estimator: AnyEstimator) -> list[str]:
     """The names of the features, cut where they are long."""
     return [shortened(name) for name in feature_names(estimator)]
 
 
-def component_label(estimator: Any, h: int) -> str:
+def component_label(estimator: AnyEstimator, h: int) -> str:
     """Name and share of variance of component h, counted from 1: "component 1 (36 %)"."""
     ratio = getattr(estimator, "explained_variance_ratio_", None)
     if ratio is None:

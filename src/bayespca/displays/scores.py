@@ -9,7 +9,11 @@ from typing import Any, Self
 import numpy as np
 from scipy.stats import chi2
 
+from bayespca.arrays.types import Input
+from bayespca.estimators._base import AnyEstimator
+
 from . import canvas, readings
+from .canvas import Axes
 from .colouring import checked_labels, draw_points
 
 MOST_POINTS = 10_000
@@ -50,14 +54,14 @@ class ScoresDisplay(canvas.Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X: Any,
+        estimator: AnyEstimator,
+        X: Input,
         *,
         components: Sequence[int] | None = None,
-        labels: Any = None,
+        labels: Input = None,
         confidence: float = 0.95,
         random_state: int | None = 0,
-        ax: Any = None,
+        ax: Axes = None,
     ) -> Self:
         """Compute the scores of the rows of X, and draw them.
 
@@ -78,7 +82,11 @@ class ScoresDisplay(canvas.Display):
 
     @classmethod
     def compute(
-        cls, estimator: Any, X: Any, components: Sequence[int] | None = None, labels: Any = None
+        cls,
+        estimator: AnyEstimator,
+        X: Input,
+        components: Sequence[int] | None = None,
+        labels: Input = None,
     ) -> Self:
         """As `from_estimator`, without drawing."""
         k = readings.n_components(estimator, what="scores")
@@ -100,7 +108,7 @@ class ScoresDisplay(canvas.Display):
         max_points: int = MOST_POINTS,
         max_ellipses: int = MOST_ELLIPSES,
         random_state: int | None = 0,
-        ax: Any = None,
+        ax: Axes = None,
     ) -> Self:
         """Draw on `ax`, or on a new figure.
 
@@ -138,7 +146,7 @@ class ScoresDisplay(canvas.Display):
             return self.scores[rows]
         return np.column_stack([rows, self.scores[rows, 0]])
 
-    def _draw_spread(self, ax: Any, xy: np.ndarray, half: np.ndarray, colours: list[Any]) -> None:
+    def _draw_spread(self, ax: Axes, xy: np.ndarray, half: np.ndarray, colours: list[Any]) -> None:
         if not self.is_flat:
             low, high = xy[:, 1] - half[:, 0], xy[:, 1] + half[:, 0]
             ax.vlines(xy[:, 0], low, high, colors=colours, alpha=0.35, linewidth=0.8, zorder=2)
@@ -161,7 +169,7 @@ class ScoresDisplay(canvas.Display):
         ax.update_datalim(np.vstack([xy - half, xy + half]))
         ax.autoscale_view()
 
-    def _label(self, ax: Any) -> None:
+    def _label(self, ax: Axes) -> None:
         if self.is_flat:
             ax.set_xlabel(self.axis_labels[0])
             ax.set_ylabel(self.axis_labels[1])

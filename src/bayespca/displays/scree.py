@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
+from bayespca.estimators._base import AnyEstimator
 from bayespca.spectrum.noise_law import largest_singular_value
 from bayespca.spectrum.records import Spectrum
 
 from . import canvas, readings
+from .canvas import Axes
 from .spectral import SpectralDisplay
 
 # More markers than this run into each other.
@@ -52,7 +54,7 @@ class ScreeDisplay(SpectralDisplay):
     unit: str = ""
 
     @classmethod
-    def _read(cls, estimator: Any, spectrum: Spectrum) -> Self:
+    def _read(cls, estimator: AnyEstimator, spectrum: Spectrum) -> Self:
         return cls(
             singular_values=spectrum.singular_values * spectrum.scale,
             shrunk_singular_values=readings.array(estimator.shrunk_singular_values_),
@@ -67,7 +69,7 @@ class ScreeDisplay(SpectralDisplay):
         """How many components were kept."""
         return int(self.shrunk_singular_values.size)
 
-    def plot(self, *, log: bool | str = "auto", ax: Any = None) -> Self:
+    def plot(self, *, log: bool | str = "auto", ax: Axes = None) -> Self:
         """Draw on `ax`, or on a new figure.
 
         ``log="auto"`` makes the axis of values logarithmic when they span a wide range. Of many
@@ -97,7 +99,7 @@ class ScreeDisplay(SpectralDisplay):
         self._keep(ax_=ax, figure_=ax.figure)
         return self
 
-    def _draw_values(self, ax: Any, shown: np.ndarray) -> None:
+    def _draw_values(self, ax: Axes, shown: np.ndarray) -> None:
         size = 5 if shown.size <= 50 else 3.5
         for label, rows, values, style in (
             ("kept", shown[shown < self.rank], self.singular_values, {"color": canvas.KEPT}),
@@ -112,7 +114,7 @@ class ScreeDisplay(SpectralDisplay):
             if rows.size:
                 ax.plot(rows + 1, values[rows], "o", markersize=size, label=label, **style)
 
-    def _draw_levels(self, ax: Any) -> None:
+    def _draw_levels(self, ax: Axes) -> None:
         if 0 < self.threshold < np.inf:
             ax.axhline(self.threshold, color=canvas.RULE, linewidth=1.2, label="threshold")
         if self.noise_edge > 0:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from bayespca.estimators.selection import ComponentSelection
 
 from . import canvas
+from .canvas import Axes
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +31,11 @@ class ComponentSelectionDisplay(canvas.Display):
     selection: ComponentSelection
 
     @classmethod
-    def from_selection(cls, selection: ComponentSelection, *, ax: Any = None) -> Self:
+    def from_selection(cls, selection: ComponentSelection, *, ax: Axes = None) -> Self:
         """Draw what `select_components` returned."""
         return cls(selection).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> Self:
+    def plot(self, *, ax: Axes = None) -> Self:
         """Draw on `ax`, or on a new figure."""
         ax = canvas.axes(ax)
         found = self.selection
@@ -61,7 +62,7 @@ class ComponentSelectionDisplay(canvas.Display):
         self._keep(ax_=ax, figure_=ax.figure)
         return self
 
-    def _mark(self, ax: Any, count: int, label: str, marker: str, colour: str) -> None:
+    def _mark(self, ax: Axes, count: int, label: str, marker: str, colour: str) -> None:
         found = self.selection
         height = found.mean[found.n_components == count]
         ax.plot(

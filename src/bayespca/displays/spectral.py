@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import Self
 
+from bayespca.estimators._base import AnyEstimator
 from bayespca.spectrum.records import Spectrum
 
 from . import canvas, readings
+from .canvas import Axes
 
 
 class SpectralDisplay(canvas.Display, ABC):
     """A display of the singular values of a fit, on an axis that may be logarithmic."""
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, log: bool | str = "auto", ax: Any = None) -> Self:
+    def from_estimator(
+        cls, estimator: AnyEstimator, *, log: bool | str = "auto", ax: Axes = None
+    ) -> Self:
         """Read the spectrum of a fitted estimator, and draw it."""
         return cls._read(estimator, readings.spectrum_of(estimator)).plot(ax=ax, log=log)
 
     @classmethod
     @abstractmethod
-    def _read(cls, estimator: Any, spectrum: Spectrum) -> Self:
+    def _read(cls, estimator: AnyEstimator, spectrum: Spectrum) -> Self:
         """The record of a fitted estimator."""
 
     @abstractmethod
-    def plot(self, *, log: bool | str = "auto", ax: Any = None) -> Self:
+    def plot(self, *, log: bool | str = "auto", ax: Axes = None) -> Self:
         """Draw on `ax`, or on a new figure."""

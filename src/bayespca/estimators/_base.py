@@ -10,7 +10,17 @@ from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter
 from types import SimpleNamespace
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast, dataclass_transform, get_origin
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    Self,
+    TypeAlias,
+    TypeVar,
+    cast,
+    dataclass_transform,
+    get_origin,
+)
 
 from sklearn.base import BaseEstimator
 
@@ -27,8 +37,10 @@ F = TypeVar("F")
 C = TypeVar("C", bound=Callable[..., Any])
 RECORD: Any = F
 
+# An estimator, whatever its record is.
+AnyEstimator: TypeAlias = "Estimator[Any]"
 # Estimators that can be saved, by name: each class that says what its record is.
-ESTIMATORS: dict[str, type[Estimator[Any]]] = {}
+ESTIMATORS: dict[str, type[AnyEstimator]] = {}
 WIDTH = 100
 # Kinds of attributes that many have.
 PER_COMPONENT = "array of shape (n_components_,)"
@@ -65,7 +77,7 @@ class Fitted:
         self.name, self.field = name, name.removesuffix("_")
         self._of = attrgetter(self.field) if self._read is None else self._read
 
-    def __get__(self, estimator: Any, owner: type | None = None) -> Any:
+    def __get__(self, estimator: AnyEstimator, owner: type | None = None) -> Any:
         if estimator is None:
             return self
         if "fit_" not in vars(estimator):
@@ -74,7 +86,7 @@ class Fitted:
             )
         return self._of(estimator.fit_)
 
-    def __set__(self, estimator: Any, value: Any) -> None:
+    def __set__(self, estimator: AnyEstimator, value: Any) -> None:
         raise AttributeError(f"{self.name} cannot be set: it is read from fit_.")
 
     def is_of(self, record: type) -> bool:
@@ -207,7 +219,7 @@ class Estimator(BaseEstimator, Generic[F]):
 
 
 @once
-def kept_by(cls: type[Estimator[Any]]) -> Mapping[str, Any]:
+def kept_by(cls: type[AnyEstimator]) -> Mapping[str, Any]:
     """What an estimator holds once it is fitted, and the annotation of each."""
     options = {"_", *inspect.signature(cls.__init__).parameters}
     found = {
@@ -220,7 +232,7 @@ def kept_by(cls: type[Estimator[Any]]) -> Mapping[str, Any]:
     return found | {"fit_": cls._record}
 
 
-def own_first(cls: type[Estimator[Any]]) -> inspect.Signature:
+def own_first(cls: type[AnyEstimator]) -> inspect.Signature:
     """The signature of a constructor, with options that are inherited at the end."""
     signature = inspect.signature(cls.__init__)
     own = {"self", *_annotated(cls)}
@@ -232,7 +244,7 @@ def own_first(cls: type[Estimator[Any]]) -> inspect.Signature:
     return signature.replace(parameters=order)
 
 
-def attributes_of(cls: type[Estimator[Any]]) -> list[Fitted]:
+def attributes_of(cls: type[AnyEstimator]) -> list[Fitted]:
     """Those that the record of an estimator has, its own first."""
     found: dict[str, Fitted] = {}
     for base in cls.__mro__:
@@ -242,7 +254,7 @@ def attributes_of(cls: type[Estimator[Any]]) -> list[Fitted]:
     return list(found.values())
 
 
-def documented(cls: type[Estimator[Any]]) -> str:
+def documented(cls: type[AnyEstimator]) -> str:
     """The docstring of a class with sections about its options and its attributes."""
     before, examples, after = (cls.__doc__ or "").partition(EXAMPLES)
     entries = [attribute.paragraph() for attribute in attributes_of(cls)]
@@ -251,7 +263,7 @@ def documented(cls: type[Estimator[Any]]) -> str:
     return f"{before.rstrip()}\n\n{options}{section}{examples}{after or '    '}"
 
 
-def _besides(cls: type[Estimator[Any]]) -> str:
+def _besides(cls: type[AnyEstimator]) -> str:
     """What is no `Fitted`."""
     features = "    n_features_in_, feature_names_in_ : int, array\n        As in scikit-learn.\n"
     record = (

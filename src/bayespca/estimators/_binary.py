@@ -7,16 +7,16 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import DType, FloatArray, Input, Numbers
 from bayespca.inference.result import Fit
 from bayespca.sources.binary import BinaryCells, BoolArray
 from bayespca.sources.data import Features
 
 from . import _input, _validation
-from ._base import F
+from ._base import AnyEstimator, F
 from ._iterating import Iterating
 from ._warnings import warn
 
@@ -26,23 +26,23 @@ class BinaryData(BinaryCells):
     """A table of zeros and ones, its columns, and the type that answers about it have."""
 
     features: Features = field(kw_only=True)
-    dtype: np.dtype[Any] = field(kw_only=True)
+    dtype: DType = field(kw_only=True)
 
 
 class BinaryReader(Iterating[F]):
     """An estimator for tables of zeros and ones, in which NaN are holes."""
 
-    def _read(self, X: Any) -> BinaryData:
+    def _read(self, X: Input) -> BinaryData:
         check_is_fitted(self)
         return read(self, X, reset=False)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
 
 
-def read(estimator: Any, X: Any, *, reset: bool) -> BinaryData:
+def read(estimator: AnyEstimator, X: Input, *, reset: bool) -> BinaryData:
     """A table of 0, 1 and NaN, or of any numbers with a threshold in `binarize`.
 
     Booleans, whole numbers and floats of any size; masked cells and NaN are holes.
@@ -62,12 +62,12 @@ def read(estimator: Any, X: Any, *, reset: bool) -> BinaryData:
     return BinaryData(ones, holes, dtype=_kept_type(X.dtype), features=features)
 
 
-def _kept_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def _kept_type(dtype: DType) -> DType:
     """float32 stays float32, all else becomes float64."""
     return np.dtype(np.float32 if dtype == np.float32 else np.float64)
 
 
-def _ones(X: NDArray[Any], seen: BoolArray | None, threshold: Any, features: Features) -> BoolArray:
+def _ones(X: Numbers, seen: BoolArray | None, threshold: Any, features: Features) -> BoolArray:
     if threshold is not None:
         if not isinstance(threshold, Real) or not np.isfinite(float(threshold)):
             raise ValueError(f"binarize must be None or a number, got {threshold!r}.")
@@ -81,7 +81,7 @@ def _ones(X: NDArray[Any], seen: BoolArray | None, threshold: Any, features: Fea
     return ones
 
 
-def _wrong_value(X: NDArray[Any], wrong: BoolArray, features: Features) -> str:
+def _wrong_value(X: Numbers, wrong: BoolArray, features: Features) -> str:
     row, column = (int(i) for i in np.argwhere(wrong)[0])
     names = features.names
     named = "" if names is None else f" ({str(names[column])!r})"
@@ -98,7 +98,7 @@ def check_any_value(data: BinaryCells) -> None:
         raise ValueError(f"Input X has no value at all: its {data.seen.size} cells are NaN.")
 
 
-def checked_weights(sample_weight: Any, data: BinaryCells) -> FloatArray | None:
+def checked_weights(sample_weight: Input, data: BinaryCells) -> FloatArray | None:
     """Weights of rows as numbers; None where there are none."""
     if sample_weight is None:
         return None
@@ -110,7 +110,9 @@ def checked_weights(sample_weight: Any, data: BinaryCells) -> FloatArray | None:
     return weights
 
 
-def report(estimator: Any, fitted: Fit[Any], data: BinaryCells, found: str, seconds: float) -> None:
+def report(
+    estimator: AnyEstimator, fitted: Fit[Any], data: BinaryCells, found: str, seconds: float
+) -> None:
     """Warn of sweeps that ended early, and print what was found if `verbose` asks for it."""
     warn(fitted)
     if estimator.verbose:
@@ -121,7 +123,7 @@ def report(estimator: Any, fitted: Fit[Any], data: BinaryCells, found: str, seco
         )
 
 
-def filled(X: BinaryData, probabilities: FloatArray, kind: str) -> NDArray[Any]:
+def filled(X: BinaryData, probabilities: FloatArray, kind: str) -> Numbers:
     """The table with its holes filled by probabilities of 1, or by the more probable value."""
     _validation.choose("kind", kind, ("probability", "value"))
     found = probabilities > 0.5 if kind == "value" else probabilities

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespca.arrays.types import Identifiers, Input
 from bayespca.missing.ratings.cells import RatingsSide
 from bayespca.missing.ratings.partitioned import DistantRatings, UserCells, scaled
 from bayespca.sources.cluster import computed, kept
@@ -17,6 +18,7 @@ from bayespca.sources.sums import total_over
 from bayespca.sources.tasks import array_of_parts, mapped_parts, reduced
 
 from . import _identifiers, _ratings
+from ._base import AnyEstimator
 
 Frame = Any
 
@@ -29,7 +31,7 @@ class DistantCells:
     many ratings were merged.
     """
 
-    items: NDArray[Any]
+    items: Identifiers
     blocks: tuple[Delayed, ...]
     bounds: tuple[float, float] | None
     n_duplicates: int
@@ -43,7 +45,7 @@ def is_distant(*columns: Any) -> bool:
     return any(map(is_dask, columns))
 
 
-def from_columns(users: Any, items: Any, ratings: Any, bounds: Any) -> DistantCells:
+def from_columns(users: Input, items: Input, ratings: Input, bounds: Any) -> DistantCells:
     """Ratings as three columns of a Dask DataFrame.
 
     They are read twice: to number the items, and to bring the ratings of each user together.
@@ -85,7 +87,7 @@ class _Look(NamedTuple):
     """
 
     n_ratings: int
-    items: NDArray[Any]
+    items: Identifiers
     values: NDArray[np.float64]
     low: float
     high: float
@@ -123,7 +125,7 @@ def _numbers(part: Any, where: str = "") -> NDArray[np.float64]:
     return _ratings.numbers(values, "ratings", lambda i: f"position {i} {where} (counting from 0)")
 
 
-def _ids(part: Any, name: str) -> NDArray[Any]:
+def _ids(part: Any, name: str) -> Identifiers:
     return _identifiers.column(part[name], f"{name}s")
 
 
@@ -137,7 +139,7 @@ class _Counts(NamedTuple):
     n_different: int
 
 
-def _cells(part: Any, items: NDArray[Any]) -> UserCells:
+def _cells(part: Any, items: Identifiers) -> UserCells:
     """The ratings of the users of a part, those of the same item averaged."""
     users, rows = _identifiers.numbered(_ids(part, "user"), "users")
     columns = _identifiers.places(_ids(part, "item"), items, "items").astype(np.int32)
@@ -154,12 +156,12 @@ def _counts(cells: UserCells) -> _Counts:
 # --- the model of it ---------------------------------------------------------------------------
 
 
-def in_order(users: NDArray[Any]) -> NDArray[np.intp]:
+def in_order(users: Identifiers) -> NDArray[np.intp]:
     """Numbers in their order; other ids as they have come."""
     return np.arange(users.size) if users.dtype == object else np.argsort(users, kind="stable")
 
 
-def predicted(estimator: Any, users: Any, items: Any, return_std: bool | str) -> Any:
+def predicted(estimator: AnyEstimator, users: Input, items: Input, return_std: bool | str) -> Any:
     """Predictions for the pairs of two columns, as Dask arrays with a block for each partition."""
     parts = framed(users, items).to_delayed()
     like = np.empty((0, 2)) if return_std else np.empty(0)
@@ -167,6 +169,6 @@ def predicted(estimator: Any, users: Any, items: Any, return_std: bool | str) ->
     return (found[:, 0], found[:, 1]) if return_std else found
 
 
-def _predicted(part: Any, estimator: Any, return_std: bool | str) -> NDArray[np.float64]:
+def _predicted(part: Any, estimator: AnyEstimator, return_std: bool | str) -> NDArray[np.float64]:
     found = estimator.predict(_ids(part, "user"), _ids(part, "item"), return_std=return_std)
     return np.column_stack(found) if return_std else np.asarray(found)

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bayespca.arrays.types import Counts, Identifiers
+from bayespca.arrays.types import Counts, Identifiers, Numbers
 from bayespca.inference.result import extended
 from bayespca.missing.ratings.fit import RatingsFit
 from bayespca.missing.ratings.posterior import RatingsFactor
@@ -41,14 +40,14 @@ class FactorizationFit(RatingsFit):
     def n_ratings(self) -> int:
         return int(self.seen_items.size)
 
-    def factors(self, side: RatingsFactor) -> NDArray[Any]:
+    def factors(self, side: RatingsFactor) -> Numbers:
         """Means of users or items."""
         return side.mean[:, : self.n_components] * self._root(side)
 
-    def factors_std(self, side: RatingsFactor) -> NDArray[Any]:
+    def factors_std(self, side: RatingsFactor) -> Numbers:
         return side.std()[:, : self.n_components] * self._root(side)
 
-    def biases(self, side: RatingsFactor) -> NDArray[Any]:
+    def biases(self, side: RatingsFactor) -> Numbers:
         """In units of ratings; AttributeError for models without."""
         if not self.posterior.biases:
             raise AttributeError("this model has no biases.")

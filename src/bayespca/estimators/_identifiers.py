@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Ids = NDArray[Any]
+from bayespca.arrays.types import Identifiers
+
+Ids = Identifiers
 Places = NDArray[np.intp]
 
 NUMBERS = "biuf"
 
 
-def column(values: Any, name: str) -> NDArray[Any]:
+def column(values: Any, name: str) -> Ids:
     """Values as an array: of numbers where all are, else of objects as they are.
 
     Lists, NumPy arrays, pandas and polars Series, Arrow columns.
@@ -37,14 +39,14 @@ def column(values: Any, name: str) -> NDArray[Any]:
     return _homogeneous(_objects(items)).reshape(values.shape)
 
 
-def numbered(values: NDArray[Any], name: str) -> tuple[Ids, NDArray[np.int32]]:
+def numbered(values: Ids, name: str) -> tuple[Ids, NDArray[np.int32]]:
     """The different ids, numbers sorted and others as they come, and the place of each value."""
     ids, places = _distinct(values, name)
     _check_ids(ids, places, name)
     return ids, places.astype(np.int32)
 
 
-def places(values: NDArray[Any], ids: Ids, name: str) -> Places:
+def places(values: Ids, ids: Ids, name: str) -> Places:
     """Where values are among the ids; −1 for those that are not."""
     distinct, inverse = _distinct(values.ravel(), name)
     is_sorted = ids.dtype != object and bool(np.all(ids[:-1] < ids[1:]))
@@ -72,12 +74,12 @@ def _as_numpy(values: Any) -> Any:
     return found if found.ndim == 1 else list(values)
 
 
-def _objects(values: Any) -> NDArray[Any]:
+def _objects(values: Any) -> Ids:
     # Not np.array, which would make a matrix of tuples.
     return np.fromiter(values, dtype=object, count=len(values))
 
 
-def _homogeneous(values: NDArray[Any]) -> NDArray[Any]:
+def _homogeneous(values: Ids) -> Ids:
     """Objects that are all whole numbers, or all floats, as an array of these."""
     kinds = set(map(type, values))
     for family, dtype in ((int, np.int64), (float, np.float64), (bool, np.bool_)):
@@ -94,7 +96,7 @@ def _homogeneous(values: NDArray[Any]) -> NDArray[Any]:
 # --- numbering ---------------------------------------------------------------------------------
 
 
-def _distinct(values: NDArray[Any], name: str) -> tuple[Ids, NDArray[Any]]:
+def _distinct(values: Ids, name: str) -> tuple[Ids, Ids]:
     if values.dtype == object:
         return _distinct_objects(values, name)
     if values.dtype.kind in "iu" and values.size:
@@ -105,7 +107,7 @@ def _distinct(values: NDArray[Any], name: str) -> tuple[Ids, NDArray[Any]]:
     return ids, places
 
 
-def _distinct_by_table(values: NDArray[Any], low: int, high: int) -> tuple[Ids, NDArray[Any]]:
+def _distinct_by_table(values: Ids, low: int, high: int) -> tuple[Ids, Ids]:
     """Whole numbers that lie close together, without sorting them."""
     is_there = np.zeros(high - low + 1, dtype=bool)
     shifted = (values - values.dtype.type(low)).astype(np.intp)
@@ -114,7 +116,7 @@ def _distinct_by_table(values: NDArray[Any], low: int, high: int) -> tuple[Ids, 
     return ids, (np.cumsum(is_there) - 1)[shifted]
 
 
-def _distinct_objects(values: NDArray[Any], name: str) -> tuple[Ids, NDArray[Any]]:
+def _distinct_objects(values: Ids, name: str) -> tuple[Ids, Ids]:
     items = values.tolist()
     try:
         known = {value: i for i, value in enumerate(dict.fromkeys(items))}
@@ -125,7 +127,7 @@ def _distinct_objects(values: NDArray[Any], name: str) -> tuple[Ids, NDArray[Any
     return _objects(list(known)), found
 
 
-def _searched(distinct: NDArray[Any], ids: Ids) -> Places:
+def _searched(distinct: Ids, ids: Ids) -> Places:
     if not ids.size:
         return np.full(distinct.size, -1)
     at = np.minimum(np.searchsorted(ids, distinct), ids.size - 1)
@@ -147,7 +149,7 @@ _KNOWN: dict[int, tuple[weakref.ref[Ids], dict[Any, int]]] = {}
 # --- what is no id -----------------------------------------------------------------------------
 
 
-def _check_ids(ids: Ids, places: NDArray[Any], name: str) -> None:
+def _check_ids(ids: Ids, places: Ids, name: str) -> None:
     if ids.dtype.kind == "f":
         wrong = np.flatnonzero(np.isnan(ids))
     elif ids.dtype == object:
@@ -172,7 +174,7 @@ def _is_nothing(value: Any) -> bool:
         return True
 
 
-def _refuse_unhashable(values: NDArray[Any], name: str) -> None:
+def _refuse_unhashable(values: Ids, name: str) -> None:
     for i, value in enumerate(values):
         try:
             hash(value)

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array
@@ -16,13 +16,17 @@ from sklearn.utils.validation import _get_feature_names, check_array, validate_d
 
 from bayespca import io
 from bayespca.arrays.namespaces import is_sparse, to_numpy
-from bayespca.arrays.types import Array
+from bayespca.arrays.types import Array, Input
 from bayespca.sources.blocks import columns_told, open_source
 from bayespca.sources.data import Data, Features, Names, Where, where_of
 from bayespca.sources.file_pieces import of_files
 from bayespca.sources.finite import NotFinite, first_not_finite, not_finite
 from bayespca.sources.partitions import is_dask, partitioned
 from bayespca.sources.records import Partitions, Source
+
+if TYPE_CHECKING:
+    from ._base import AnyEstimator
+
 
 FLOATS = [np.float64, np.float32]
 
@@ -31,8 +35,8 @@ FLOATS = [np.float64, np.float32]
 
 
 def read(
-    estimator: Any,
-    X: Any,
+    estimator: AnyEstimator,
+    X: Input,
     *,
     in_memory: bool = False,
     dense: bool = False,
@@ -61,7 +65,9 @@ def read(
     return data
 
 
-def _read(estimator: Any, X: Any, *, in_memory: bool, dense: bool, dask: bool, twice: bool) -> Data:
+def _read(
+    estimator: AnyEstimator, X: Input, *, in_memory: bool, dense: bool, dask: bool, twice: bool
+) -> Data:
     if dask and estimator.engine == "dask" and _is_path(X):
         file, X = of_files(X)
         _warn_about_columns(columns_told(file.layout))
@@ -98,7 +104,9 @@ def in_place(values: Array, names: Names | None = None, *, dense: bool = False) 
     return Data(values, where, Features(int(values.shape[1]), names), found.nan)
 
 
-def checked(estimator: Any, X: Any, *, reset: bool = True, **checks: Any) -> tuple[Any, Features]:
+def checked(
+    estimator: AnyEstimator, X: Input, *, reset: bool = True, **checks: Any
+) -> tuple[Any, Features]:
     """X after scikit-learn's checks, and its features: those of the fit, unless `reset`.
 
     The estimator is not changed: its name and the features to expect are read from it.
@@ -110,14 +118,14 @@ def checked(estimator: Any, X: Any, *, reset: bool = True, **checks: Any) -> tup
     return values, Features(int(values.shape[1]), names)
 
 
-def read_block(estimator: Any, X: Any, *, first: bool) -> Data:
+def read_block(estimator: AnyEstimator, X: Input, *, first: bool) -> Data:
     """A block of rows for `partial_fit`: dense, finite, with the features of the blocks before."""
     refuse_dask(X)
     values, features = checked(estimator, X, reset=first, dtype=FLOATS, ensure_min_samples=1)
     return Data(values, Where.DENSE, features, holes=0)
 
 
-def features_of(estimator: Any) -> Features:
+def features_of(estimator: AnyEstimator) -> Features:
     """The features that an estimator was fitted with."""
     return Features(estimator.n_features_in_, getattr(estimator, "feature_names_in_", None))
 
@@ -128,7 +136,7 @@ def attributes_of(features: Features) -> dict[str, Any]:
     return found if features.names is None else found | {"feature_names_in_": features.names}
 
 
-def _read_dask(estimator: Any, X: Any) -> Data:
+def _read_dask(estimator: AnyEstimator, X: Input) -> Data:
     if estimator.engine not in ("auto", "dask"):
         raise ValueError(
             f"engine={estimator.engine!r} cannot read Dask collections: leave it at 'auto'."
@@ -140,7 +148,7 @@ def _read_dask(estimator: Any, X: Any) -> Data:
     return Data(data, Where.PARTITIONS, Features(data.n_features, _as_names(data.names)), None)
 
 
-def _read_blocks(X: Any, *, in_memory: bool, twice: bool) -> Data:
+def _read_blocks(X: Input, *, in_memory: bool, twice: bool) -> Data:
     if in_memory:
         raise ValueError(
             "iterators are read a block at a time, which these options do not allow: "
@@ -166,7 +174,7 @@ def _read_whole(path: Any, *, always: bool) -> Any:
     return table
 
 
-def _of_table(estimator: Any, table: io.Table, *, dense: bool) -> Data:
+def _of_table(estimator: AnyEstimator, table: io.Table, *, dense: bool) -> Data:
     values, _ = checked(
         estimator, table.values, accept_sparse="csr", ensure_all_finite=False, ensure_min_samples=1
     )
@@ -183,11 +191,11 @@ def _warn_about_columns(notes: Sequence[str]) -> None:
         warnings.warn("; ".join(notes) + ".", UserWarning, stacklevel=5)
 
 
-def _is_path(X: Any) -> bool:
+def _is_path(X: Input) -> bool:
     return isinstance(X, str | os.PathLike)
 
 
-def _is_blocks(X: Any) -> bool:
+def _is_blocks(X: Input) -> bool:
     return isinstance(X, str | os.PathLike | np.memmap | Source | Iterator)
 
 
@@ -216,7 +224,7 @@ def check_every_column(data: Data) -> None:
         )
 
 
-def _not_finite_sentence(X: Any, found: NotFinite) -> str:
+def _not_finite_sentence(X: Input, found: NotFinite) -> str:
     if is_sparse(X):
         (cell,) = first_not_finite(X.data)
         place = f"column {int(X.indices[cell])}"
@@ -230,7 +238,7 @@ def _not_finite_sentence(X: Any, found: NotFinite) -> str:
 # --- for methods of a fitted estimator ---------------------------------------------------------
 
 
-def read_new(estimator: Any, X: Any, method: str) -> Any:
+def read_new(estimator: AnyEstimator, X: Input, method: str) -> Any:
     """Rows for a method of a fitted estimator: dense, with the features of the fit, and finite but
     for holes where the estimator takes them.
     """
@@ -248,7 +256,7 @@ def read_new(estimator: Any, X: Any, method: str) -> Any:
     return X.toarray() if is_sparse(X) else X
 
 
-def _read_new_foreign(estimator: Any, X: Any, method: str) -> Any:
+def _read_new_foreign(estimator: AnyEstimator, X: Input, method: str) -> Any:
     X = _checked_foreign(X)
     if X.shape[1] != estimator.n_features_in_:
         raise ValueError(
@@ -262,7 +270,7 @@ def _read_new_foreign(estimator: Any, X: Any, method: str) -> Any:
     return X
 
 
-def _arranged(estimator: Any, table: io.Table) -> Any:
+def _arranged(estimator: AnyEstimator, table: io.Table) -> Any:
     """The features of the fit from a table, by name where both have names."""
     wanted = getattr(estimator, "feature_names_in_", None)
     p = estimator.n_features_in_
@@ -286,7 +294,7 @@ def _arranged(estimator: Any, table: io.Table) -> Any:
     return values.toarray() if is_sparse(values) else values
 
 
-def read_scores(X: Any, n_components: int, like: Array) -> Any:
+def read_scores(X: Input, n_components: int, like: Array) -> Any:
     """An array of scores with one column per component, in the type of the components."""
     if not is_foreign_array(X):
         X = np.asarray(X, dtype=like.dtype if is_numpy_array(like) else None)
@@ -298,7 +306,7 @@ def read_scores(X: Any, n_components: int, like: Array) -> Any:
     return X
 
 
-def check_same_place(estimator: Any, X: Array, method: str) -> None:
+def check_same_place(estimator: AnyEstimator, X: Array, method: str) -> None:
     """Raise unless X is of the library, and on the device, that the estimator was fitted with."""
     fitted = estimator.core_ if hasattr(estimator, "core_") else estimator.components_
     here, there = (array_namespace(a).__name__.rpartition(".")[2] for a in (X, fitted))
@@ -313,7 +321,7 @@ def check_same_place(estimator: Any, X: Array, method: str) -> None:
 # --- arrays of any library ---------------------------------------------------------------------
 
 
-def read_matrix(Y: Any) -> Any:
+def read_matrix(Y: Input) -> Any:
     """A matrix to factorize: two-dimensional, finite, of floats."""
     refuse_dask(Y)
     if is_foreign_array(Y):
@@ -323,7 +331,7 @@ def read_matrix(Y: Any) -> Any:
     return check_array(Y, dtype=FLOATS, input_name="Y")
 
 
-def unmasked(X: Any) -> Any:
+def unmasked(X: Input) -> Any:
     """A masked array as one with NaN in the masked cells; the rest as it is, but for Dask's."""
     refuse_dask(X)
     if not isinstance(X, np.ma.MaskedArray):
@@ -333,7 +341,7 @@ def unmasked(X: Any) -> Any:
     return np.where(np.ma.getmaskarray(X), np.asarray(np.nan, kind), values)
 
 
-def as_numpy(X: Any) -> Any:
+def as_numpy(X: Input) -> Any:
     """Arrays of other libraries as NumPy's; the rest as it is, but for Dask's."""
     refuse_dask(X)
     return to_numpy(X) if is_foreign_array(X) else X
@@ -344,7 +352,7 @@ def in_numpy(data: Data) -> Data:
     return replace(data, values=as_numpy(data.values))
 
 
-def refuse_dask(X: Any) -> None:
+def refuse_dask(X: Input) -> None:
     """Raise for a Dask collection where data must be in memory."""
     if is_dask(X):
         raise TypeError(
@@ -354,12 +362,12 @@ def refuse_dask(X: Any) -> None:
         )
 
 
-def is_foreign_array(X: Any) -> bool:
+def is_foreign_array(X: Input) -> bool:
     """An array that is not NumPy's: torch, CuPy, array-api-strict."""
     return is_array_api_obj(X) and not is_numpy_array(X) and not is_sparse(X)
 
 
-def _checked_foreign(X: Any) -> Any:
+def _checked_foreign(X: Input) -> Any:
     xp = array_namespace(X)
     if X.ndim != 2:
         raise ValueError(f"Expected 2D array, got an array of {X.ndim} dimensions instead.")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _check_feature_names
 
+from bayespca.arrays.types import Input
 from bayespca.lowrank import holes_posterior
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.sources.partitions import is_dask_table, partitioned
@@ -17,16 +18,17 @@ from bayespca.sources.records import Partitions
 from bayespca.sources.tasks import array_of_rows, stacked
 
 from . import _input
+from ._base import AnyEstimator
 
 DaskArray = Any
 
 
-def rows(estimator: Any, X: Any, method: str, **options: Any) -> Any:
+def rows(estimator: AnyEstimator, X: Input, method: str, **options: Any) -> Any:
     """What a method returns for all rows of X, as Dask arrays with a block for each block of X."""
     return _applied(estimator, _checked(estimator, X), method, options)
 
 
-def _checked(estimator: Any, X: Any) -> Partitions:
+def _checked(estimator: AnyEstimator, X: Input) -> Partitions:
     """The blocks of a collection that has the features of the fit."""
     data = partitioned(X, wide=False)
     _check_width(estimator, data)
@@ -35,7 +37,7 @@ def _checked(estimator: Any, X: Any) -> Partitions:
     return data
 
 
-def imputations(estimator: Any, X: Any, n: int, rng: np.random.Generator) -> DaskArray:
+def imputations(estimator: AnyEstimator, X: Input, n: int, rng: np.random.Generator) -> DaskArray:
     """n copies of X with draws in their holes, (n, rows, p): a block for each block of each copy.
 
     Loadings and means are drawn once for a copy, scores and noise for each block.
@@ -60,7 +62,7 @@ def _drawn(block: np.ndarray, i: int, seed: int, posterior: HolesPosterior) -> n
     )
 
 
-def scores(estimator: Any, X: Any, method: str) -> DaskArray:
+def scores(estimator: AnyEstimator, X: Input, method: str) -> DaskArray:
     """As `rows`, for a method whose argument has one column per component."""
     data = partitioned(X, wide=False)
     if data.n_features != estimator.n_components_:
@@ -71,7 +73,7 @@ def scores(estimator: Any, X: Any, method: str) -> DaskArray:
     return _applied(estimator, data, method, {})
 
 
-def _check_width(estimator: Any, data: Partitions) -> None:
+def _check_width(estimator: AnyEstimator, data: Partitions) -> None:
     if data.n_features != estimator.n_features_in_:
         raise ValueError(
             f"X has {data.n_features} features, but {type(estimator).__name__} is expecting "
@@ -79,13 +81,15 @@ def _check_width(estimator: Any, data: Partitions) -> None:
         )
 
 
-def _applied(estimator: Any, data: Partitions, method: str, options: dict[str, Any]) -> Any:
+def _applied(
+    estimator: AnyEstimator, data: Partitions, method: str, options: dict[str, Any]
+) -> Any:
     """One Dask array for each array that the method returns; shapes and types from a row of 0."""
     _input.check_same_place(estimator, np.empty(0), method)
     model = copy.copy(estimator)
     # Names have been compared; the blocks have none.
     for name in ("feature_names_in_", "_seen"):
-        vars(model).pop(name, None)
+        model.__dict__.pop(name, None)
     apply = Apply(method, options)
     answers = apply.answers(np.zeros((1, data.n_features), data.dtype), model)
     joined = apply(np.zeros((1, data.n_features), data.dtype), model)

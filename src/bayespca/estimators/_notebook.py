@@ -13,7 +13,8 @@ import numpy as np
 
 from bayespca.spectrum.records import Advice
 
-from .summary import Summary, convergence, summarize
+from ._base import AnyEstimator
+from .summary import FittedPCA, Summary, convergence, summarize
 from .wording import headline, likelihood, percent, plural, significant
 
 # As many singular values as fit side by side.
@@ -43,7 +44,7 @@ STYLE = """
 """
 
 
-def fragment(model: Any) -> str:
+def fragment(model: AnyEstimator) -> str:
     """The HTML of a fitted estimator: all of a PCA, and of others what their records tell."""
     if hasattr(model, "spectrum_"):
         summary = summarize(model)
@@ -60,7 +61,7 @@ def _card(title: str, numbers: str, notes: Iterable[Advice], picture: str = "") 
     )
 
 
-def _generic(model: Any) -> tuple[str, str, list[Advice]]:
+def _generic(model: AnyEstimator) -> tuple[str, str, list[Advice]]:
     """What is known of any estimator: its name, and its numbers as far as there are any."""
     title, parts = type(model).__name__, []
     if hasattr(model, "n_components_"):
@@ -91,7 +92,7 @@ def _numbers(summary: Summary) -> str:
     return " · ".join(parts)
 
 
-def _scree(model: Any) -> str:
+def _scree(model: FittedPCA) -> str:
     """Singular values as stems: those above the dashed threshold are kept."""
     spectrum, k = model.spectrum_, model.n_components_
     gamma = spectrum.singular_values[:SHOWN]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca.arrays.namespaces import array_namespace, to_namespace
+from bayespca.arrays.types import Input, RandomState
 from bayespca.lowrank import holes_posterior
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.sources.cluster import computed
@@ -33,7 +35,7 @@ def line(fit: Any, method: str, found: str, seconds: float) -> str:
     )
 
 
-def _denoised(read: Any, posterior: Any, X: Any) -> Any:
+def _denoised(read: Any, posterior: Any, X: Input) -> Any:
     return read.reconstruct(posterior, read.scores(posterior, X))
 
 
@@ -93,7 +95,7 @@ class PosteriorReader(Transforming, Iterating[F]):
 
     # --- scores --------------------------------------------------------------------------------
 
-    def transform(self, X: Any, return_std: bool = False) -> Any:
+    def transform(self, X: Input, return_std: bool = False) -> Any:
         """Posterior mean of the scores of rows, and their standard deviation if asked for.
 
         In the coordinates of the orthonormal components, so that on the training data
@@ -106,14 +108,14 @@ class PosteriorReader(Transforming, Iterating[F]):
         found = self._scores_and_std if return_std else self._scores
         return self._of_rows(X, "transform", found, return_std=return_std)
 
-    def _scores(self, read: Any, posterior: Any, X: Any) -> Any:
+    def _scores(self, read: Any, posterior: Any, X: Input) -> Any:
         return read.scores(posterior, X) / self._unit()
 
-    def _scores_and_std(self, read: Any, posterior: Any, X: Any) -> tuple[Any, Any]:
+    def _scores_and_std(self, read: Any, posterior: Any, X: Input) -> tuple[Any, Any]:
         T, std = read.scores_and_std(posterior, X)
         return T / self._unit(), std / self._unit()
 
-    def inverse_transform(self, X: Any) -> Any:
+    def inverse_transform(self, X: Input) -> Any:
         """Rows of data from scores: what `transform` returned goes to the denoised data."""
         check_is_fitted(self)
         if is_dask(X):
@@ -122,16 +124,16 @@ class PosteriorReader(Transforming, Iterating[F]):
         read, posterior = functions(self.posterior_)
         return read.reconstruct(posterior, T * self._unit())
 
-    def project(self, X: Any) -> Any:
+    def project(self, X: Input) -> Any:
         """Coordinates of rows along the components, without shrinkage, as in ordinary PCA."""
         return self._of_rows(X, "project", lambda read, *known: read.project(*known))
 
-    def denoise(self, X: Any) -> Any:
+    def denoise(self, X: Input) -> Any:
         """Posterior mean of rows without their noise."""
         return self._of_rows(X, "denoise", _denoised)
 
     def _of_rows(
-        self, X: Any, method: str, found: Callable[[Any, Any, Any], Any], **options: Any
+        self, X: Input, method: str, found: Callable[[Any, Any, Any], Any], **options: Any
     ) -> Any:
         """What is found from checked rows, by the functions of a posterior and that posterior.
 
@@ -146,7 +148,7 @@ class PosteriorReader(Transforming, Iterating[F]):
 
     # --- holes ---------------------------------------------------------------------------------
 
-    def impute(self, X: Any, return_std: bool | str = False) -> Any:
+    def impute(self, X: Input, return_std: bool | str = False) -> Any:
         """Rows with their holes (NaN) filled by the posterior mean; other cells stay as they are.
 
         With ``return_std=True`` also the standard deviation of what would be measured in each hole,
@@ -163,7 +165,7 @@ class PosteriorReader(Transforming, Iterating[F]):
         )
         return (filled, std) if return_std else filled
 
-    def sample_imputations(self, X: Any, n: int, random_state: Any = None) -> Any:
+    def sample_imputations(self, X: Input, n: int, random_state: RandomState = None) -> Any:
         """n copies of X with their holes filled by draws, for multiple imputation: (n, rows, p).
 
         Each is drawn with scores, loadings, means and noise of its own. Lazy on Dask collections,
@@ -192,18 +194,18 @@ class PosteriorReader(Transforming, Iterating[F]):
 
     # --- the distribution of a new row ---------------------------------------------------------
 
-    def score_samples(self, X: Any) -> Any:
+    def score_samples(self, X: Input) -> Any:
         """Log density of each row under the posterior predictive distribution."""
         return self._of_rows(X, "score_samples", lambda read, *known: read.log_density(*known))
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Input, y: object = None) -> float:
         """Mean of `score_samples`; computed at once, on Dask collections too."""
         densities = self.score_samples(X)
         if is_dask(densities):
             return float(computed(densities.mean())[0])
         return float(array_namespace(densities).mean(densities))
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Any:
         """New rows from the posterior predictive distribution."""
         check_is_fitted(self)
         seed = self.random_state if random_state is None else random_state
@@ -232,7 +234,7 @@ class PosteriorReader(Transforming, Iterating[F]):
         """Whether scores are divided by their standard deviations."""
         return False
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self._reads_holes()

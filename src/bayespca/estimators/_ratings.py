@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from bayespca.arrays.namespaces import is_sparse
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import FloatArray, Identifiers, Input, Numbers
 
 from . import _identifiers, _input
 
@@ -31,8 +31,8 @@ class Cells:
     `values` are None where ratings are elsewhere.
     """
 
-    users: NDArray[Any]
-    items: NDArray[Any]
+    users: Identifiers
+    items: Identifiers
     starts: NDArray[np.int64]
     columns: Indices
     values: FloatArray | None
@@ -54,7 +54,7 @@ class Cells:
         return int(np.sum(np.diff(self.starts) == 0)), int(np.sum(per_item == 0))
 
 
-def from_columns(users: Any, items: Any, ratings: Any, bounds: Any) -> Cells:
+def from_columns(users: Input, items: Input, ratings: Input, bounds: Any) -> Cells:
     """Ratings as three columns of one length."""
     named = {"users": users, "items": items, "ratings": ratings}
     columns = {name: _flat(_identifiers.column(given, name), name) for name, given in named.items()}
@@ -68,14 +68,14 @@ def from_columns(users: Any, items: Any, ratings: Any, bounds: Any) -> Cells:
     return _merged(rows, places, values, user_ids, item_ids, bounds)
 
 
-def from_matrix(X: Any, bounds: Any) -> Cells:
+def from_matrix(X: Input, bounds: Any) -> Cells:
     """Ratings as a matrix of users × items: the stored cells, or those that are not NaN."""
     rows, columns, values, shape = cells_of(X)
     users, items = _labels(X, shape)
     return _merged(rows, columns, values, users, items, bounds)
 
 
-def cells_of(X: Any) -> tuple[Indices, Indices, FloatArray, tuple[int, int]]:
+def cells_of(X: Input) -> tuple[Indices, Indices, FloatArray, tuple[int, int]]:
     """Rows, columns and values of the cells of a matrix that are there, and its shape."""
     if is_sparse(X):
         cells = X.tocoo()
@@ -93,7 +93,7 @@ def cells_of(X: Any) -> tuple[Indices, Indices, FloatArray, tuple[int, int]]:
     return rows, columns, found, shape
 
 
-def numbers(values: NDArray[Any], name: str, where: Callable[[int], str]) -> FloatArray:
+def numbers(values: Numbers, name: str, where: Callable[[int], str]) -> FloatArray:
     """Finite numbers, or an error with the first place that has none."""
     if values.dtype.kind not in "biuf":
         wrong = [i for i, value in enumerate(values) if not isinstance(value, Real)]
@@ -131,13 +131,13 @@ def as_bounds(bounds: Any) -> Any:
     return bounds if bounds is None or isinstance(bounds, str) else tuple(map(float, bounds))
 
 
-def _flat(values: NDArray[Any], name: str) -> NDArray[Any]:
+def _flat(values: Numbers, name: str) -> Numbers:
     if values.ndim != 1:
         raise ValueError(f"{name} must be one column, got an array of shape {values.shape}.")
     return values
 
 
-def _labels(X: Any, shape: tuple[int, int]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _labels(X: Input, shape: tuple[int, int]) -> tuple[Identifiers, Identifiers]:
     """Ids of a matrix: the labels of a DataFrame, else the numbers of its rows and columns."""
     found = []
     for axis, name, size in zip(("index", "columns"), ("users", "items"), shape, strict=True):
@@ -158,8 +158,8 @@ def _merged(
     rows: Indices,
     columns: Indices,
     values: FloatArray,
-    users: NDArray[Any],
-    items: NDArray[Any],
+    users: Identifiers,
+    items: Identifiers,
     bounds: Any,
 ) -> Cells:
     if not values.size:

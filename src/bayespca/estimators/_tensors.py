@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 
 from bayespca.arrays.namespaces import array_namespace, cast, to_namespace, to_numpy
-from bayespca.arrays.types import Array
+from bayespca.arrays.types import Array, Input
 from bayespca.sources.data import Features
 
 from . import _input
+from ._base import AnyEstimator
 
 Shape = tuple[int, ...]
 
 
 def read_tensor(
-    estimator: Any, T: Any, mask: Any = None, *, reset: bool = True
+    estimator: AnyEstimator, T: Input, mask: Input = None, *, reset: bool = True
 ) -> tuple[Array, Features]:
     """A tensor of floats, NaN in its holes: two modes or more, of any library; its columns."""
     T = _input.unmasked(T)
@@ -51,7 +52,7 @@ def _checked_foreign(T: Array) -> Array:
     return T if T.dtype in (xp.float32, xp.float64) else cast(T, xp.float64)
 
 
-def with_holes(T: Array, mask: Any) -> Array:
+def with_holes(T: Array, mask: Input) -> Array:
     """NaN where a mask is 0, as in TensorLy; what stands there does not matter."""
     if mask is None:
         return T
@@ -121,7 +122,7 @@ def check_complete(T: Array) -> None:
         raise ValueError("tensor_ranks takes tensors without holes: use BayesianTucker.")
 
 
-def check_model(estimator: Any, T: Array, shape: Shape) -> None:
+def check_model(estimator: AnyEstimator, T: Array, shape: Shape) -> None:
     """Raise for what a tensor of this shape, or one with holes, cannot have."""
     if estimator.center and shape[0] < 2:
         raise ValueError(
@@ -158,7 +159,7 @@ def common_rank(ranks: tuple[int | None, ...]) -> int | None:
     return asked.pop() if asked else None
 
 
-def fitted_tensor(estimator: Any) -> Array:
+def fitted_tensor(estimator: AnyEstimator) -> Array:
     """The tensor of the fit, unless the model came from a file or a copy."""
     if not hasattr(estimator, "_tensor"):
         raise ValueError("this model does not carry the tensor it was fitted to: pass it as X.")

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespca.arrays.types import RandomState
 from bayespca.inference.loop import Callback
 from bayespca.inference.looping import Looping
 from bayespca.lowrank.variational import Hyper
 
+from ._base import AnyEstimator
 from ._constraints import one_of
 
 ITERATED = ("evb", "epb", "emap", "vb", "pb", "pb-a", "pb-b", "map", "ml")
@@ -29,7 +31,7 @@ def largest_rank(n_components: Any, method: str = "") -> int | None:
     return None
 
 
-def check_per_feature(estimator: Any) -> None:
+def check_per_feature(estimator: AnyEstimator) -> None:
     """Noise of its own for each feature needs a free energy that is bounded and comparable."""
     method = estimator.method
     if method not in ("evb", "vb", "ml") or (method == "vb" and estimator.prior_variance is None):
@@ -46,7 +48,7 @@ def check_per_feature(estimator: Any) -> None:
             )
 
 
-def check_iterative(estimator: Any) -> None:
+def check_iterative(estimator: AnyEstimator) -> None:
     """Iteration needs a bounded free energy, and a scale that it does not have to find itself."""
     method = estimator.method
     if method not in ITERATED:
@@ -62,7 +64,7 @@ def check_iterative(estimator: Any) -> None:
         raise ValueError("noise='per-feature' has an iteration of its own: leave solver at 'auto'.")
 
 
-def check_engine_for_holes(estimator: Any) -> None:
+def check_engine_for_holes(estimator: AnyEstimator) -> None:
     """Raise for an engine that a fit with holes would ignore."""
     if estimator.engine != "auto":
         raise ValueError(
@@ -71,7 +73,7 @@ def check_engine_for_holes(estimator: Any) -> None:
         )
 
 
-def check_for_holes(estimator: Any) -> None:
+def check_for_holes(estimator: AnyEstimator) -> None:
     """Raise for options that say nothing about holes."""
     if estimator.solver == "closed":
         raise ValueError(
@@ -92,7 +94,7 @@ def check_for_holes(estimator: Any) -> None:
         )
 
 
-def looping(estimator: Any, callback: Callback | None) -> Looping:
+def looping(estimator: AnyEstimator, callback: Callback | None) -> Looping:
     """How the iterations of a fit are run, from the parameters that estimators share."""
     return Looping(
         max_iter=estimator.max_iter,
@@ -104,7 +106,7 @@ def looping(estimator: Any, callback: Callback | None) -> Looping:
     )
 
 
-def hyperparameters(estimator: Any) -> Hyper:
+def hyperparameters(estimator: AnyEstimator) -> Hyper:
     """The constants of the priors of Bishop's model."""
     names = ("a_alpha", "b_alpha", "a_tau", "b_tau", "beta")
     found: dict[str, Any] = {name: float(getattr(estimator, name)) for name in names}
@@ -153,14 +155,14 @@ def check_some_weight(weights: NDArray[np.float64]) -> None:
         raise ValueError("sample_weight is 0 for all rows: at least one must be positive.")
 
 
-def seed(random_state: Any) -> Any:
+def seed(random_state: RandomState) -> int | np.random.Generator | None:
     """What NumPy's generators are seeded with, from what scikit-learn's users pass."""
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
     return random_state
 
 
-def generator(random_state: Any) -> np.random.Generator:
+def generator(random_state: RandomState) -> np.random.Generator:
     return np.random.default_rng(seed(random_state))
 
 

@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import FloatArray, Input, Numbers, RandomState
 from bayespca.inference.result import extended
 from bayespca.mixtures.bernoulli import posterior as read
 from bayespca.mixtures.bernoulli.data import bernoulli_rows
@@ -145,9 +145,9 @@ class BernoulliMixture(DensityMixin, _binary.BinaryReader[BernoulliFit]):
 
     def fit(
         self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
+        X: Input,
+        y: object = None,
+        sample_weight: Input = None,
         *,
         callback: inference.Callback | None = None,
     ) -> Self:
@@ -167,22 +167,24 @@ class BernoulliMixture(DensityMixin, _binary.BinaryReader[BernoulliFit]):
         _binary.report(self, fitted, data, found, seconds)
         return self
 
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> NDArray[np.intp]:
+    def fit_predict(
+        self, X: Input, y: object = None, sample_weight: Input = None
+    ) -> NDArray[np.intp]:
         """Fit the mixture, and give the most probable cluster of each row."""
         return self.fit(X, y, sample_weight).predict(X)
 
     # --- clusters ------------------------------------------------------------------------------
 
-    def predict_proba(self, X: Any) -> FloatArray:
+    def predict_proba(self, X: Input) -> FloatArray:
         """Probability of each cluster for each row, from the cells that are there."""
         data = self._read(X)
         return read.responsibilities(self.posterior_, data)
 
-    def predict(self, X: Any) -> NDArray[np.intp]:
+    def predict(self, X: Input) -> NDArray[np.intp]:
         """The most probable cluster of each row."""
         return np.asarray(self.predict_proba(X).argmax(axis=1))
 
-    def impute(self, X: Any, kind: str = "probability") -> NDArray[Any]:
+    def impute(self, X: Input, kind: str = "probability") -> Numbers:
         """Rows with their holes (NaN) filled by the probability of 1; other cells stay.
 
         With ``kind="value"`` holes are filled by 0 or 1, whichever is more probable.
@@ -193,7 +195,7 @@ class BernoulliMixture(DensityMixin, _binary.BinaryReader[BernoulliFit]):
 
     # --- densities -----------------------------------------------------------------------------
 
-    def score_samples(self, X: Any) -> FloatArray:
+    def score_samples(self, X: Input) -> FloatArray:
         """Log probability of each row, of the cells that are there.
 
         With ``method="vb"`` under the posterior predictive distribution.
@@ -201,12 +203,12 @@ class BernoulliMixture(DensityMixin, _binary.BinaryReader[BernoulliFit]):
         data = self._read(X)
         return read.log_density(self.posterior_, data)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Input, y: object = None) -> float:
         """Mean of `score_samples`."""
         return float(self.score_samples(X).mean())
 
     def sample(
-        self, n_samples: int = 1, random_state: Any = None
+        self, n_samples: int = 1, random_state: RandomState = None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """New rows, and their clusters."""
         check_is_fitted(self)
@@ -216,13 +218,13 @@ class BernoulliMixture(DensityMixin, _binary.BinaryReader[BernoulliFit]):
         return read.sample(self.posterior_, int(n_samples), _validation.generator(seed))
 
     @available_if(_has_likelihood)  # type: ignore[untyped-decorator]
-    def bic(self, X: Any) -> float:
+    def bic(self, X: Input) -> float:
         """Bayesian information criterion on X, smaller is better; with ``method="ml"``."""
         densities = self.score_samples(X)
         return float(-2 * densities.sum() + self._n_parameters() * np.log(densities.size))
 
     @available_if(_has_likelihood)  # type: ignore[untyped-decorator]
-    def aic(self, X: Any) -> float:
+    def aic(self, X: Input) -> float:
         """Akaike's information criterion on X, smaller is better; with ``method="ml"``."""
         return float(-2 * self.score_samples(X).sum() + 2 * self._n_parameters())
 

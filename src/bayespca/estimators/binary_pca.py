@@ -7,10 +7,10 @@ from dataclasses import KW_ONLY
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
+from bayespca.arrays.types import Input, Numbers
 from bayespca.discrete import posterior as read
 from bayespca.discrete.data import binary_table
 from bayespca.discrete.fit import BinaryFit, binary_model
@@ -91,7 +91,9 @@ class BinaryPCA(Transforming, _binary.BinaryReader[BinaryFit]):
 
     # --- fitting -------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, *, callback: inference.Callback | None = None) -> Self:
+    def fit(
+        self, X: Input, y: object = None, *, callback: inference.Callback | None = None
+    ) -> Self:
         """Fit the model; `callback` is as in `BayesianPCA`.
 
         If anything goes wrong the estimator is left as it was.
@@ -119,7 +121,7 @@ class BinaryPCA(Transforming, _binary.BinaryReader[BinaryFit]):
 
     # --- scores --------------------------------------------------------------------------------
 
-    def transform(self, X: Any, return_std: bool = False) -> Any:
+    def transform(self, X: Input, return_std: bool = False) -> Any:
         """Posterior mean of the scores of rows, and their standard deviation if asked for.
 
         In the coordinates of the orthonormal components, from the cells that are there.
@@ -129,7 +131,7 @@ class BinaryPCA(Transforming, _binary.BinaryReader[BinaryFit]):
         T, std = T.astype(data.dtype), std.astype(data.dtype)
         return (T, std) if return_std else T
 
-    def inverse_transform(self, X: Any) -> NDArray[Any]:
+    def inverse_transform(self, X: Input) -> Numbers:
         """Probabilities of 1 in the cells of rows with given scores."""
         check_is_fitted(self)
         T = _input.read_scores(X, self.n_components_, self.components_)
@@ -137,7 +139,7 @@ class BinaryPCA(Transforming, _binary.BinaryReader[BinaryFit]):
 
     # --- cells ---------------------------------------------------------------------------------
 
-    def predict_proba(self, X: Any) -> NDArray[Any]:
+    def predict_proba(self, X: Input) -> Numbers:
         """Probability of 1 in each cell, from the cells of its row that are there: (n, p).
 
         Scores, loadings and means are averaged over.
@@ -145,7 +147,7 @@ class BinaryPCA(Transforming, _binary.BinaryReader[BinaryFit]):
         data = self._read(X)
         return read.probabilities(self.posterior_, data).astype(data.dtype)
 
-    def impute(self, X: Any, kind: str = "probability") -> NDArray[Any]:
+    def impute(self, X: Input, kind: str = "probability") -> Numbers:
         """Rows with their holes (NaN) filled by the probability of 1; other cells stay.
 
         With ``kind="value"`` holes are filled by 0 or 1, whichever is more probable.
@@ -155,11 +157,11 @@ class BinaryPCA(Transforming, _binary.BinaryReader[BinaryFit]):
 
     # --- densities -----------------------------------------------------------------------------
 
-    def score_samples(self, X: Any) -> NDArray[Any]:
+    def score_samples(self, X: Input) -> Numbers:
         """The bound on the log probability of each row, of the cells that are there."""
         data = self._read(X)
         return read.log_density(self.posterior_, data)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Input, y: object = None) -> float:
         """Mean of `score_samples`."""
         return float(self.score_samples(X).mean())

@@ -11,10 +11,11 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import FloatArray, Identifiers, Input, Numbers
 from bayespca.missing.ratings import posterior as read
 from bayespca.missing.ratings.cells import RatingsSide
 from bayespca.missing.ratings.data import RatingsCells, sorted_both_ways
@@ -124,7 +125,9 @@ class MatrixFactorization(Iterating[FactorizationFit]):
 
     # --- fitting -------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, *, callback: inference.Callback | None = None) -> Self:
+    def fit(
+        self, X: Input, y: object = None, *, callback: inference.Callback | None = None
+    ) -> Self:
         """Fit a matrix of users × items.
 
         A sparse matrix, whose stored entries are ratings, zeros among them too, and whose other
@@ -144,9 +147,9 @@ class MatrixFactorization(Iterating[FactorizationFit]):
 
     def fit_ratings(
         self,
-        users: Any,
-        items: Any,
-        ratings: Any,
+        users: Input,
+        items: Input,
+        ratings: Input,
         *,
         callback: inference.Callback | None = None,
     ) -> Self:
@@ -227,7 +230,7 @@ class MatrixFactorization(Iterating[FactorizationFit]):
 
     # --- predictions ---------------------------------------------------------------------------
 
-    def predict(self, users: Any, items: Any, return_std: bool | str = False) -> Any:
+    def predict(self, users: Input, items: Input, return_std: bool | str = False) -> Any:
         """Ratings of items by users, clipped to `bounds_`: one of each, or arrays that broadcast.
 
         With ``return_std=True`` also the standard deviation of a rating, with ``"mean"`` that of
@@ -251,7 +254,7 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         return self._predicted(self.posterior_, rows, columns, return_std)
 
     def recommend(
-        self, user: Any, n: int = 10, exclude_seen: bool = True, return_std: bool | str = False
+        self, user: Input, n: int = 10, exclude_seen: bool = True, return_std: bool | str = False
     ) -> Any:
         """The n items with the highest predictions for a user, best first, and these predictions.
 
@@ -271,7 +274,7 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         found = self._predicted(self.posterior_, np.full(best.size, row), best, return_std)
         return (self.items_[best], *found) if return_std else (self.items_[best], found)
 
-    def similar_items(self, item: Any, n: int = 10) -> tuple[Any, Any]:
+    def similar_items(self, item: Input, n: int = 10) -> tuple[Any, Any]:
         """The n items most like one, and how alike they are: cosines of their factors.
 
         In the metric of the prior of users: the correlation, over users, of what the factors say
@@ -292,7 +295,7 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         return self.items_[order], cosines[order]
 
     def predict_new(
-        self, items: Any, ratings: Any, targets: Any = None, return_std: bool | str = False
+        self, items: Input, ratings: Input, targets: Input = None, return_std: bool | str = False
     ) -> Any:
         """What a user who was not there would give to `targets`, from a few ratings of theirs.
 
@@ -316,7 +319,7 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         )
         return self._predicted(new, np.zeros_like(wanted), wanted, return_std)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Input, y: object = None) -> float:
         """Minus the root mean square error of predictions: higher is better.
 
         X is a matrix as in `fit`, its rows and columns in the order of `users_` and `items_`; or an
@@ -351,7 +354,7 @@ class MatrixFactorization(Iterating[FactorizationFit]):
             check_storable(self.fit_)
         super().save(path)
 
-    def _places(self, ids: Any, known: NDArray[Any], name: str) -> Places:
+    def _places(self, ids: Input, known: Identifiers, name: str) -> Places:
         """Places of one id, as an array without dimensions, or of several."""
         is_one = not hasattr(ids, "__len__") or isinstance(ids, str | bytes)
         if isinstance(ids, tuple):
@@ -363,8 +366,8 @@ class MatrixFactorization(Iterating[FactorizationFit]):
     def _predicted(
         self,
         posterior: RatingsPosterior,
-        rows: NDArray[Any],
-        columns: NDArray[Any],
+        rows: Numbers,
+        columns: Numbers,
         return_std: bool | str,
     ) -> Any:
         shape = rows.shape
@@ -379,7 +382,7 @@ class MatrixFactorization(Iterating[FactorizationFit]):
             mean = np.clip(mean, *self.bounds_)
         return mean.reshape(shape)[()]
 
-    def _new_cells(self, items: Any, ratings: Any) -> tuple[NDArray[np.int32], FloatArray]:
+    def _new_cells(self, items: Input, ratings: Input) -> tuple[NDArray[np.int32], FloatArray]:
         """Places of the known items among those rated, each once, and their ratings."""
         given = _identifiers.column(ratings, "ratings")
         values = _ratings.numbers(given, "ratings", lambda i: f"position {i} (counting from 0)")
@@ -401,7 +404,7 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         means, _ = _ratings.averaged(np.zeros_like(there), there, values[known], shape)
         return means.indices.astype(np.int32), means.data
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
@@ -415,7 +418,7 @@ def _one(value: Any) -> Any:
     return [value]
 
 
-def _pairs(X: Any) -> tuple[Any, Any]:
+def _pairs(X: Input) -> tuple[Any, Any]:
     """Users and items of an array of pairs."""
     if hasattr(X, "iloc"):
         return X.iloc[:, 0], X.iloc[:, 1]

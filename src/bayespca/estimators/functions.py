@@ -10,7 +10,7 @@ import numpy as np
 from bayespca import arrays, engines, sources
 from bayespca.arrays.namespaces import array_namespace
 from bayespca.arrays.signs import fixed_signs
-from bayespca.arrays.types import Array
+from bayespca.arrays.types import Array, Input, RandomState
 from bayespca.spectrum.forms import EVERYTHING, ClosedForm
 from bayespca.spectrum.methods import METHODS
 from bayespca.spectrum.rank_rules import gavish_donoho, marchenko_pastur, minka, parallel_analysis
@@ -23,7 +23,7 @@ from .pca import BayesianPCA
 Factors = tuple[Array, Array, Array, dict[str, Any]]
 
 
-def evbmf(Y: Any, sigma2: float | None = None, H: int | None = None) -> Factors:
+def evbmf(Y: Input, sigma2: float | None = None, H: int | None = None) -> Factors:
     """Empirical variational Bayes matrix factorization: Y ≈ U S Vᵀ, with the rank found.
 
     Parameters
@@ -47,7 +47,7 @@ def evbmf(Y: Any, sigma2: float | None = None, H: int | None = None) -> Factors:
     return _factorize(Y, ClosedForm(METHODS["evb"], H, _noise(sigma2)))
 
 
-def vbmf(Y: Any, cacb: float, sigma2: float | None = None, H: int | None = None) -> Factors:
+def vbmf(Y: Input, cacb: float, sigma2: float | None = None, H: int | None = None) -> Factors:
     """Variational Bayes matrix factorization with given prior scales `cacb` = cₐc_b.
 
     Otherwise as `evbmf` (icml2011 Theorem 3).
@@ -61,7 +61,7 @@ def _noise(sigma2: float | None) -> float | str:
     return "auto" if sigma2 is None else sigma2
 
 
-def _factorize(Y: Any, form: ClosedForm) -> Factors:
+def _factorize(Y: Input, form: ClosedForm) -> Factors:
     Y = _input.read_matrix(Y)
     xp = array_namespace(Y)
     found = engines.decompose(Y.T, plan=form, center=False, n_needed=form.n_needed)
@@ -89,7 +89,7 @@ def _post(solution: Solution) -> dict[str, Any]:
     }
 
 
-def denoise(X: Any, **options: Any) -> Any:
+def denoise(X: Input, **options: Any) -> Any:
     """The data without their noise: the posterior mean of the low-rank matrix, plus the mean.
 
     Options are those of `BayesianPCA`.
@@ -128,7 +128,7 @@ class RankReport:
 
 
 def rank_report(
-    X: Any, *, center: bool = True, scale: bool = False, random_state: Any = 0
+    X: Input, *, center: bool = True, scale: bool = False, random_state: RandomState = 0
 ) -> RankReport:
     """How many components: EVB beside four other rules, from one decomposition of X.
 
@@ -137,7 +137,7 @@ def rank_report(
     return rank_rules(_whole_spectrum(X, center=center, scale=scale), random_state=random_state)
 
 
-def rank_rules(spectrum: Spectrum, *, random_state: Any = 0) -> RankReport:
+def rank_rules(spectrum: Spectrum, *, random_state: RandomState = 0) -> RankReport:
     """`rank_report` of data that have been decomposed already, with every singular value."""
     solution = solve(spectrum)
     return RankReport(
@@ -154,7 +154,7 @@ def rank_rules(spectrum: Spectrum, *, random_state: Any = 0) -> RankReport:
     )
 
 
-def _whole_spectrum(X: Any, *, center: bool, scale: bool) -> Spectrum:
+def _whole_spectrum(X: Input, *, center: bool, scale: bool) -> Spectrum:
     data = _input.read(BayesianPCA(), X, dask=True, twice=scale)
     if data.holes:
         raise ValueError(

@@ -10,10 +10,12 @@ from typing import Any, Self
 import numpy as np
 from array_api_compat import is_array_api_obj
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
 from bayespca.arrays.namespaces import is_sparse, to_numpy
+from bayespca.arrays.types import Input, RandomState
 from bayespca.engines.decomposing import available_memory
 from bayespca.linear.gibbs import posterior as reading
 from bayespca.linear.gibbs.data import GibbsData, compress
@@ -108,7 +110,9 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
 
     # --- fitting -------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, *, callback: inference.Callback | None = None) -> Self:
+    def fit(
+        self, X: Input, y: object = None, *, callback: inference.Callback | None = None
+    ) -> Self:
         """Draw from the posterior.
 
         X is an array, a DataFrame, a sparse matrix (made dense), or the path of a file, without
@@ -184,7 +188,7 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
 
     # --- scores --------------------------------------------------------------------------------
 
-    def transform(self, X: Any, return_std: bool = False) -> Any:
+    def transform(self, X: Input, return_std: bool = False) -> Any:
         """Posterior mean of the scores of rows, and their standard deviation if asked for.
 
         A score is a coordinate of the row without its noise, μ + Wx, along the components, the mean
@@ -200,7 +204,7 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
             return scores
         return scores, reading.score_std(found, centred).astype(X.dtype)
 
-    def inverse_transform(self, X: Any) -> Any:
+    def inverse_transform(self, X: Input) -> Any:
         """Rows of data from scores: what `transform` returned goes to the denoised data."""
         check_is_fitted(self)
         T = _input.read_scores(X, self.n_components_, self.components_)
@@ -208,17 +212,17 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
 
     # --- the distribution of a new row ---------------------------------------------------------
 
-    def score_samples(self, X: Any) -> Any:
+    def score_samples(self, X: Input) -> Any:
         """Log of the posterior predictive density of each row, averaged over all draws."""
         check_is_fitted(self)
         X = self._read(X, "score_samples")
         return reading.log_density(self.draws_, np.asarray(X, np.float64)).astype(X.dtype)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Input, y: object = None) -> float:
         """Mean of `score_samples`."""
         return float(np.mean(self.score_samples(X)))
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Any:
         """New rows from the posterior predictive distribution, each from a draw of its own."""
         check_is_fitted(self)
         seed = self.random_state if random_state is None else random_state
@@ -279,7 +283,7 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
 
     # --- scikit-learn --------------------------------------------------------------------------
 
-    def _read(self, X: Any, method: str) -> Any:
+    def _read(self, X: Input, method: str) -> Any:
         """Rows for a method; arrays of other libraries become NumPy's, as in `fit`."""
         if is_array_api_obj(X) and not is_sparse(X):
             X = to_numpy(X)
@@ -288,7 +292,7 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
     def _double(self, name: str) -> Any:
         return getattr(self, name).astype(np.float64)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags

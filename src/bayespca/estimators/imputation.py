@@ -10,9 +10,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
+from bayespca.arrays.types import Input, Numbers, RandomState
 from bayespca.lowrank import holes_posterior
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.records import OfComponents
@@ -60,7 +62,9 @@ class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, Estimator[Imput
     random_state: Any = None
     verbose: bool = False
 
-    def fit(self, X: Any, y: Any = None, *, callback: inference.Callback | None = None) -> Self:
+    def fit(
+        self, X: Input, y: object = None, *, callback: inference.Callback | None = None
+    ) -> Self:
         """Fit the model to the cells that are there; `callback` is as in `BayesianPCA`."""
         asked = self._chosen()
         values, features = self._read(X, reset=True)
@@ -68,12 +72,12 @@ class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, Estimator[Imput
         self._keep(ImputerFit(model.general_posterior(), model.n_iter_), features)
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Input) -> Any:
         """X with its holes filled; other cells stay as they are."""
         check_is_fitted(self)
         return holes_posterior.impute(self.posterior_, self._read(X, reset=False)[0])[0]
 
-    def _read(self, X: Any, *, reset: bool) -> tuple[Any, Features]:
+    def _read(self, X: Input, *, reset: bool) -> tuple[Any, Features]:
         return _input.checked(
             self,
             _input.unmasked(X),
@@ -82,14 +86,14 @@ class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, Estimator[Imput
             ensure_all_finite="allow-nan",
         )
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
-def impute(X: Any, return_std: bool | str = False, **options: Any) -> Any:
+def impute(X: Input, return_std: bool | str = False, **options: Any) -> Any:
     """The data with their holes (NaN) filled, and the standard deviations of the filled cells.
 
     `return_std` and what is returned are as in `BayesianPCA.impute`, options as in `BayesianPCA`.
@@ -123,7 +127,7 @@ class EntryScores:
 
 
 def cross_validate_entries(
-    imputers: Any, X: Any, *, n_folds: int = 5, random_state: Any = 0
+    imputers: Any, X: Input, *, n_folds: int = 5, random_state: RandomState = 0
 ) -> EntryScores:
     """Hide cells that are there, a fold of them at a time, and see how well they are filled.
 
@@ -160,7 +164,7 @@ def cross_validate_entries(
     )
 
 
-def _mean(values: NDArray[Any]) -> float:
+def _mean(values: Numbers) -> float:
     """NaN where there is nothing to average."""
     return float(values.mean()) if values.size else float("nan")
 
@@ -194,7 +198,7 @@ def _folds(
     return found
 
 
-def _filled(imputer: Any, X: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any] | None]:
+def _filled(imputer: Any, X: NDArray[np.float64]) -> tuple[Numbers, Numbers | None]:
     if hasattr(imputer, "impute"):
         filled, std = imputer.fit(X).impute(X, return_std=True)
         return np.asarray(filled), np.asarray(std)

@@ -11,9 +11,11 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import DensityMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from bayespca import inference
+from bayespca.arrays.types import Input, Numbers, RandomState
 from bayespca.inference.result import extended
 from bayespca.mixtures.pca import posterior as read
 from bayespca.mixtures.pca.data import MixtureData, prepared
@@ -23,7 +25,7 @@ from bayespca.mixtures.weights import Dirichlet, PointWeights
 from bayespca.sources.data import Data
 
 from . import _input, _validation
-from ._base import PER_COMPONENT, PER_ENTRY, Fitted, typed
+from ._base import PER_COMPONENT, PER_ENTRY, AnyEstimator, Fitted, typed
 from ._constraints import AUTO, several, whole
 from ._iterating import Iterating
 from ._options import Auto, Noise, Option, table
@@ -32,7 +34,7 @@ from ._transforming import Transforming
 from ._warnings import warn
 from .pca import RankWarning
 
-Array = NDArray[Any]
+Array = Numbers
 
 
 class PCAMixture(Transforming, DensityMixin, Iterating[MixtureFit]):
@@ -145,9 +147,9 @@ class PCAMixture(Transforming, DensityMixin, Iterating[MixtureFit]):
 
     def fit(
         self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
+        X: Input,
+        y: object = None,
+        sample_weight: Input = None,
         *,
         callback: inference.Callback | None = None,
     ) -> Self:
@@ -176,7 +178,7 @@ class PCAMixture(Transforming, DensityMixin, Iterating[MixtureFit]):
         self._report(fitted, values, time.perf_counter() - start)
         return self
 
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
+    def fit_predict(self, X: Input, y: object = None, sample_weight: Input = None) -> Array:
         """Fit, and the most probable cluster of each row."""
         return self.fit(X, y, sample_weight).predict(X)
 
@@ -215,29 +217,29 @@ class PCAMixture(Transforming, DensityMixin, Iterating[MixtureFit]):
 
     # --- clusters ------------------------------------------------------------------------------
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Input) -> Array:
         """The most probable cluster of each row."""
         return np.asarray(np.argmax(self.predict_proba(X), axis=1))
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Input) -> Array:
         """The probability of each cluster for each row; a row without any value has `weights_`."""
         values = self._read(X)
         return read.probabilities(self.posterior_, _wide(values)).astype(values.dtype)
 
     # --- densities -----------------------------------------------------------------------------
 
-    def score_samples(self, X: Any) -> Array:
+    def score_samples(self, X: Input) -> Array:
         """Log density of each row, of the cells that are there, under the posterior predictive
         distribution.
         """
         values = self._read(X)
         return read.log_density(self.posterior_, _wide(values)).astype(values.dtype)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Input, y: object = None) -> float:
         """Mean of `score_samples`."""
         return float(np.mean(self.score_samples(X), dtype=np.float64))
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Array, Array]:
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Array, Array]:
         """New rows from the posterior predictive distribution, and their clusters, in order."""
         check_is_fitted(self)
         if n_samples < 1:
@@ -249,7 +251,7 @@ class PCAMixture(Transforming, DensityMixin, Iterating[MixtureFit]):
 
     # --- rows ----------------------------------------------------------------------------------
 
-    def transform(self, X: Any, cluster: int | None = None) -> Array:
+    def transform(self, X: Input, cluster: int | None = None) -> Array:
         """Scores of each row in its most probable cluster, with zeros beyond that cluster's rank.
 
         As many columns as the largest rank; the posterior mean, in the coordinates of the
@@ -264,7 +266,7 @@ class PCAMixture(Transforming, DensityMixin, Iterating[MixtureFit]):
         _validation.choose("cluster", cluster, tuple(range(self.n_components_)))
         return read.scores(self.posterior_, wide, int(cluster)).astype(values.dtype)
 
-    def denoise(self, X: Any) -> Array:
+    def denoise(self, X: Input) -> Array:
         """Posterior mean of rows without their noise, in their most probable cluster."""
         values = self._read(X)
         wide = _wide(values)
@@ -272,7 +274,7 @@ class PCAMixture(Transforming, DensityMixin, Iterating[MixtureFit]):
         T = read.local_scores(self.posterior_, wide, labels)
         return read.reconstruct(self.posterior_, T, labels).astype(values.dtype)
 
-    def impute(self, X: Any) -> Array:
+    def impute(self, X: Input) -> Array:
         """Rows with their holes (NaN) filled by their posterior mean over all clusters."""
         values = self._read(X)
         filled = read.impute(self.posterior_, _wide(values)).astype(values.dtype)
@@ -280,7 +282,7 @@ class PCAMixture(Transforming, DensityMixin, Iterating[MixtureFit]):
 
     # --- files ---------------------------------------------------------------------------------
 
-    def _read(self, X: Any) -> Array:
+    def _read(self, X: Input) -> Array:
         check_is_fitted(self)
         return _read(self, X, reset=False).values
 
@@ -288,13 +290,13 @@ class PCAMixture(Transforming, DensityMixin, Iterating[MixtureFit]):
     def _n_features_out(self) -> int:
         return int(self.ranks_.max())
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
 
 
-def _read(estimator: Any, X: Any, *, reset: bool) -> Data:
+def _read(estimator: AnyEstimator, X: Input, *, reset: bool) -> Data:
     X, features = _input.checked(
         estimator,
         _input.unmasked(_input.as_numpy(X)),
@@ -305,7 +307,7 @@ def _read(estimator: Any, X: Any, *, reset: bool) -> Data:
     return _input.in_place(np.asarray(X), features.names)
 
 
-def _weights(sample_weight: Any, X: Array) -> NDArray[np.float64]:
+def _weights(sample_weight: Input, X: Array) -> NDArray[np.float64]:
     """How much each row counts, in float64."""
     weights = _check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True

@@ -23,12 +23,12 @@ from bayespca.io.kinds import kind_of, option_kind, records_of
 from bayespca.io.tree import Decoder, Encoder, Json, Kind, check_kinds, members
 
 from . import upgrading
-from ._base import ESTIMATORS, Estimator, kept_by, once
+from ._base import ESTIMATORS, AnyEstimator, kept_by, once
 
 __all__ = ["ModelFileError", "load", "save"]
 
 
-def save(estimator: Estimator[Any], path: str | os.PathLike[str]) -> None:
+def save(estimator: AnyEstimator, path: str | os.PathLike[str]) -> None:
     """Write an estimator, fitted or not, to a model file; see `load`.
 
     Raises TypeError for what has no place in a file, and OSError where the file cannot be written.
@@ -78,20 +78,20 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 @once
-def _records(cls: type[Estimator[Any]]) -> Mapping[str, Any]:
+def _records(cls: type[AnyEstimator]) -> Mapping[str, Any]:
     """The records that can be in a file of such an estimator, by name."""
     return records_of(*kept_by(cls).values())
 
 
 @once
-def parameter_kinds(cls: type[Estimator[Any]]) -> Mapping[str, Kind]:
+def parameter_kinds(cls: type[AnyEstimator]) -> Mapping[str, Kind]:
     """What the parameters of an estimator may be, from the annotations of its constructor."""
     hints, names = get_type_hints(cls.__init__), sorted(inspect.signature(cls).parameters)
     return {name: option_kind(hints.get(name, Any)) for name in names}
 
 
 @once
-def _kept_kinds(cls: type[Estimator[Any]]) -> Mapping[str, Kind]:
+def _kept_kinds(cls: type[AnyEstimator]) -> Mapping[str, Kind]:
     """What an estimator may hold once it is fitted."""
     return {name: kind_of(annotation) for name, annotation in kept_by(cls).items()}
 
@@ -110,7 +110,7 @@ def _is_output_setting(value: Any) -> bool:
 SETTINGS = {"_sklearn_output_config": Kind("a setting of set_output", _is_output_setting)}
 
 
-def _check_known(state: Mapping[str, Any], cls: type[Estimator[Any]]) -> None:
+def _check_known(state: Mapping[str, Any], cls: type[AnyEstimator]) -> None:
     known = parameter_kinds(cls).keys() | kept_by(cls).keys() | SETTINGS.keys()
     strange = sorted(state.keys() - known)
     if strange:
@@ -123,7 +123,7 @@ def _check_known(state: Mapping[str, Any], cls: type[Estimator[Any]]) -> None:
 # --- from a tree -------------------------------------------------------------------------------
 
 
-def _named(meta: Json) -> type[Estimator[Any]]:
+def _named(meta: Json) -> type[AnyEstimator]:
     """The class of the estimator in a file."""
     name, written_by = meta.get("class"), meta.get("bayespca")
     # All estimators of this package register themselves when they are imported.
@@ -134,7 +134,7 @@ def _named(meta: Json) -> type[Estimator[Any]]:
     return cls
 
 
-def _estimator(meta: Json, arrays: Mapping[str, np.ndarray]) -> Any:
+def _estimator(meta: Json, arrays: Mapping[str, np.ndarray]) -> AnyEstimator:
     """The estimator that the tree and the arrays of a file describe."""
     *_, parameters, attributes = members(meta, "bayespca", "class", "parameters", "attributes")
     cls = _named(meta)
@@ -144,14 +144,14 @@ def _estimator(meta: Json, arrays: Mapping[str, np.ndarray]) -> Any:
     values = {key: decoder.decode(tree) for key, tree in trees.items()}
     check_kinds(f"a {cls.__name__}", values, {**kinds, **SETTINGS, **_kept_kinds(cls)})
     estimator = cls()
-    vars(estimator).update(values)
+    estimator.__dict__.update(values)
     _check_kept(estimator)
     if decoder.used != arrays.keys():
         raise FlawError("it holds an array that nothing refers to")
     return estimator
 
 
-def _checked_attributes(trees: Json, cls: type[Estimator[Any]]) -> dict[str, Json]:
+def _checked_attributes(trees: Json, cls: type[AnyEstimator]) -> dict[str, Json]:
     """The attributes, if there are only known ones, and a fit if there is any that needs it."""
     if not isinstance(trees, dict):
         raise FlawError("it holds something else where attributes should be")
@@ -164,7 +164,7 @@ def _checked_attributes(trees: Json, cls: type[Estimator[Any]]) -> dict[str, Jso
     return trees
 
 
-def _check_kept(estimator: Estimator[Any]) -> None:
+def _check_kept(estimator: AnyEstimator) -> None:
     if "fit_" in vars(estimator):
         try:
             estimator._check_kept()

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import KFold, check_cv, cross_val_score
 
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import FloatArray, Input, RandomState
 
 from . import _validation
 
@@ -64,13 +64,13 @@ class ComponentSelection:
 
 
 def select_components(
-    estimator: Any,
-    X: Any,
+    estimator: BaseEstimator,
+    X: Input,
     n_components: Iterable[int],
     cv: Any = 5,
     *,
     n_jobs: int | None = None,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> ComponentSelection:
     """Cross-validate the number of components of a model of densities.
 
@@ -122,13 +122,13 @@ def select_components(
     return ComponentSelection(np.array(counts, dtype=np.int64), np.array(scores))
 
 
-def _mean_log_likelihood(fitted: Any, X: Any, y: Any = None) -> float:
+def _mean_log_likelihood(fitted: Any, X: Input, y: object = None) -> float:
     if hasattr(fitted, "score_samples"):
         return float(np.mean(fitted.score_samples(X)))
     return float(fitted.score(X))
 
 
-def _seed(random_state: Any) -> int:
+def _seed(random_state: RandomState) -> int:
     """A number, so that the folds are the same for all numbers of components."""
     return int(_validation.generator(random_state).integers(2**31))
 
@@ -144,7 +144,7 @@ def _checked_counts(n_components: Iterable[int]) -> list[int]:
     return sorted({int(k) for k in counts})
 
 
-def _check_estimator(estimator: Any) -> None:
+def _check_estimator(estimator: BaseEstimator) -> None:
     name = type(estimator).__name__
     if "n_components" not in estimator.get_params(deep=False):
         raise ValueError(f"{name} has no parameter n_components to choose.")

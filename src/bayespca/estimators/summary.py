@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
+from bayespca.lowrank.records import PCAFit, VariationalFit
 from bayespca.spectrum.methods import METHODS
 from bayespca.spectrum.records import Advice
 
+from ._base import AnyEstimator
+from ._posterior import PosteriorReader
 from .wording import feature_names, ordinal, percent
+
+# What is summarised, drawn and reported.
+FittedPCA: TypeAlias = PosteriorReader[PCAFit] | PosteriorReader[VariationalFit]
 
 # A singular value this near to the threshold, relatively, could have fallen on its other side.
 NEAR = 0.05
@@ -54,7 +60,7 @@ class Summary:
         return asdict(self) | {"notes": [note.text for note in self.notes]}
 
 
-def summarize(model: Any) -> Summary:
+def summarize(model: FittedPCA) -> Summary:
     """The summary of a fitted `BayesianPCA` or `VariationalPCA`."""
     method = getattr(model, "method", type(model).__name__)
     told = rank_was_given(model)
@@ -83,13 +89,13 @@ def summarize(model: Any) -> Summary:
     )
 
 
-def rank_was_given(model: Any) -> bool:
+def rank_was_given(model: AnyEstimator) -> bool:
     """Whether the user gave the rank, so that the data say nothing of it."""
     method = METHODS.get(getattr(model, "method", ""))
     return method is not None and method.needs_rank
 
 
-def _notes(model: Any, likely: dict[int, float]) -> tuple[Advice, ...]:
+def _notes(model: FittedPCA, likely: dict[int, float]) -> tuple[Advice, ...]:
     return (
         *_capped(model),
         *_near_threshold(model),
@@ -100,7 +106,7 @@ def _notes(model: Any, likely: dict[int, float]) -> tuple[Advice, ...]:
     )
 
 
-def _capped(model: Any) -> Iterator[Advice]:
+def _capped(model: FittedPCA) -> Iterator[Advice]:
     """More components than were allowed: probabilities are among the ranks up to the cap."""
     k, threshold = model.n_components_, float(model.threshold_)
     gamma = model.spectrum_.singular_values * model.spectrum_.scale
@@ -116,7 +122,7 @@ def _capped(model: Any) -> Iterator[Advice]:
     )
 
 
-def _near_threshold(model: Any) -> Iterator[Advice]:
+def _near_threshold(model: FittedPCA) -> Iterator[Advice]:
     """The last kept and the first dropped component, where they lie next to the threshold."""
     k, threshold = model.n_components_, float(model.threshold_)
     if not (np.isfinite(threshold) and threshold > 0):
@@ -135,7 +141,7 @@ def _near_threshold(model: Any) -> Iterator[Advice]:
             )
 
 
-def _uncertain_rank(model: Any, likely: dict[int, float]) -> Iterator[Advice]:
+def _uncertain_rank(model: FittedPCA, likely: dict[int, float]) -> Iterator[Advice]:
     k = model.n_components_
     if not likely or likely.get(k, 0.0) >= SURE:
         return
@@ -150,7 +156,7 @@ def _uncertain_rank(model: Any, likely: dict[int, float]) -> Iterator[Advice]:
     )
 
 
-def _single_features(model: Any) -> Iterator[Advice]:
+def _single_features(model: FittedPCA) -> Iterator[Advice]:
     """A component that is one feature: of data in different units, most often the largest one."""
     share = to_numpy(model.components_) ** 2
     if (
@@ -170,7 +176,7 @@ def _single_features(model: Any) -> Iterator[Advice]:
     )
 
 
-def convergence(model: Any) -> list[Advice]:
+def convergence(model: AnyEstimator) -> list[Advice]:
     """What to say of an iteration that was ended early."""
     if getattr(model, "converged_", True):
         return []

@@ -10,11 +10,12 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
 from bayespca.arrays.namespaces import array_namespace, to_namespace, to_numpy
-from bayespca.arrays.types import Array, FloatArray
+from bayespca.arrays.types import Array, FloatArray, Input
 from bayespca.io.packages import need
 from bayespca.spectrum.methods import METHODS
 from bayespca.tensors import posterior as read
@@ -132,10 +133,10 @@ class BayesianTucker(Transforming, Iterating[TuckerFit]):
 
     def fit(
         self,
-        X: Any,
-        y: Any = None,
+        X: Input,
+        y: object = None,
         *,
-        mask: Any = None,
+        mask: Input = None,
         callback: inference.Callback | None = None,
     ) -> Self:
         """Fit a tensor of two modes or more: NumPy, torch or CuPy, of any real dtype.
@@ -236,7 +237,7 @@ class BayesianTucker(Transforming, Iterating[TuckerFit]):
         check_is_fitted(self)
         return times(self.core_, self.factors_) + self.mean_
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Input) -> Array:
         """Rows of the first factor for slices along the first mode, which may have holes.
 
         Posterior means, so that those of the tensor that was fitted are `factors_[0]`.
@@ -245,13 +246,13 @@ class BayesianTucker(Transforming, Iterating[TuckerFit]):
         T = self._read_slices(X, "transform")
         return to_namespace(self._scores(T), T)
 
-    def inverse_transform(self, X: Any) -> Array:
+    def inverse_transform(self, X: Input) -> Array:
         """Slices along the first mode from rows of the first factor."""
         check_is_fitted(self)
         rows = _input.read_scores(X, self.ranks_[0], self.core_)
         return times(self.core_, [rows, *self.factors_[1:]]) + self.mean_
 
-    def impute(self, X: Any = None, return_std: bool | str = False) -> Any:
+    def impute(self, X: Input = None, return_std: bool | str = False) -> Any:
         """Slices with their holes (NaN) filled by the posterior mean; other cells stay.
 
         Without X, the tensor that was fitted. With ``return_std=True`` also the standard deviation
@@ -302,7 +303,7 @@ class BayesianTucker(Transforming, Iterating[TuckerFit]):
         sizes = tuple(U.shape[0] for U in self.factors_)
         return _tensors.squeezed_shape(sizes)
 
-    def _read_slices(self, X: Any, method: str) -> Array:
+    def _read_slices(self, X: Input, method: str) -> Array:
         T, _ = _tensors.read_tensor(self, X, reset=False)
         _input.check_same_place(self, T, method)
         _tensors.check_slices(T, tuple(U.shape[0] for U in self.factors_[1:]), type(self).__name__)
@@ -329,7 +330,7 @@ class BayesianTucker(Transforming, Iterating[TuckerFit]):
     def _n_features_out(self) -> int:
         return int(self.ranks_[0])
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.array_api_support = True
         tags.input_tags.three_d_array = True
@@ -338,7 +339,7 @@ class BayesianTucker(Transforming, Iterating[TuckerFit]):
 
 
 def tensor_ranks(
-    T: Any, method: str = "evb", *, noise_variance: float | str = "auto"
+    T: Input, method: str = "evb", *, noise_variance: float | str = "auto"
 ) -> tuple[int, ...]:
     """The rank of each mode of a complete tensor, from its unfoldings alone.
 

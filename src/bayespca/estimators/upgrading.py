@@ -12,7 +12,7 @@ from bayespca.io.archive import FlawError
 from bayespca.io.kinds import records_of
 from bayespca.io.tree import Encoder, Json
 
-from ._base import Estimator, Fitted
+from ._base import AnyEstimator, Fitted
 from ._renaming import renamed_in
 
 Arrays = Mapping[str, np.ndarray]
@@ -20,7 +20,7 @@ Trees = dict[str, Json]
 
 
 def from_version_1(
-    meta: dict[str, Json], arrays: Arrays, cls: type[Estimator[Any]]
+    meta: dict[str, Json], arrays: Arrays, cls: type[AnyEstimator]
 ) -> tuple[dict[str, Json], dict[str, np.ndarray]]:
     """Version 1 had each attribute `x_` by itself; since version 2 it is the field `x` of `fit_`.
 
@@ -41,7 +41,7 @@ def from_version_1(
     return upgraded, left | encoder.arrays
 
 
-def _options_of_today(parameters: Json, cls: type[Estimator[Any]]) -> Json:
+def _options_of_today(parameters: Json, cls: type[AnyEstimator]) -> Json:
     """Options by their names and values of today; those that came later have their defaults."""
     if not isinstance(parameters, dict):
         return parameters
@@ -58,13 +58,13 @@ def _pairs(found: Json) -> list[tuple[str, Json]]:
     return list(found.items()) if isinstance(found, dict) else []
 
 
-def _is_fitted(cls: type[Estimator[Any]], name: str) -> bool:
+def _is_fitted(cls: type[AnyEstimator], name: str) -> bool:
     """Whether a name was an attribute, and is now read from the record."""
     return isinstance(getattr(cls, name, None), Fitted)
 
 
 def _field(
-    part: Field[Any], cls: type[Estimator[Any]], fitted: Trees, arrays: Arrays, encoder: Encoder
+    part: Field[Any], cls: type[AnyEstimator], fitted: Trees, arrays: Arrays, encoder: Encoder
 ) -> Json:
     name = f"{part.name}_"
     if part.name in NEW:

@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, replace
 from typing import Any, Literal, Self
 
 from bayespca import inference
+from bayespca.arrays.types import Input
 from bayespca.linear.variational import fit as variational
 from bayespca.lowrank.records import VariationalFit
 from bayespca.lowrank.variational import Hyper
@@ -68,7 +69,9 @@ class VariationalPCA(PosteriorReader[VariationalFit]):
     engine: Engine = "auto"
     max_iter: int = 2000
 
-    def fit(self, X: Any, y: Any = None, *, callback: inference.Callback | None = None) -> Self:
+    def fit(
+        self, X: Input, y: object = None, *, callback: inference.Callback | None = None
+    ) -> Self:
         """Fit the model; X and `callback` as in `BayesianPCA`, holes in data in memory included.
 
         Arrays of other libraries are taken over into NumPy.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ._base import AnyEstimator
     from .summary import Summary
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -74,7 +75,7 @@ def significant(value: float, digits: int = 3) -> str:
     return text.replace("-", MINUS)
 
 
-def feature_names(model: Any) -> list[str]:
+def feature_names(model: AnyEstimator) -> list[str]:
     """Names of the features; by number, counting from 0, where they came without."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:

@@ -71,7 +71,7 @@ class Model(ABC, Generic[D, S, F]):
         """The model and the data as the iteration wants them."""
         return self, data
 
-    def digests(self, data: D) -> Sequence[Any]:
+    def digests(self, data: D) -> Sequence[object]:
         """Arrays and texts that differ where data do: they tell checkpoints of two fits apart.
 
         By default the fields of the record that the data are.

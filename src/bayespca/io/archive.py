@@ -24,6 +24,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .records import DType
 from .writing import replacing
 
 FORMAT = "bayespca-model"
@@ -351,7 +352,7 @@ def _empty(member: IO[bytes], info: zipfile.ZipInfo) -> tuple[AnyArray, Any]:
     return np.empty(shape, dtype, order=order), order
 
 
-def _dtype(name: str, where: str) -> np.dtype[Any]:
+def _dtype(name: str, where: str) -> DType:
     try:
         dtype = np.dtype(name)
     except TypeError:

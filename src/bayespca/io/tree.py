@@ -16,6 +16,7 @@ import numpy as np
 from array_api_compat import is_array_api_obj, is_numpy_array
 
 from .archive import DEEPEST_JSON, KINDS, LARGEST_INT, FlawError
+from .records import DType
 
 Json = Any
 
@@ -168,7 +169,7 @@ class Encoder:
         return name
 
 
-def _is_numeric(dtype: np.dtype[Any]) -> bool:
+def _is_numeric(dtype: DType) -> bool:
     """Whether every machine has such a type."""
     return dtype.kind in KINDS and dtype.itemsize <= 8
 
@@ -336,7 +337,7 @@ def _special_float(payload: Json) -> float:
     return FLOATS[payload]
 
 
-def _numeric_dtype(payload: Json) -> np.dtype[Any]:
+def _numeric_dtype(payload: Json) -> DType:
     if isinstance(payload, str) and re.fullmatch(r"[<>|][biuf][1248]", payload):
         try:
             return np.dtype(payload)

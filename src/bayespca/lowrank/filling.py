@@ -11,7 +11,7 @@ import numpy as np
 from bayespca.arrays.namespaces import array_namespace, row_blocks, to_numpy
 from bayespca.arrays.places import at, taken
 from bayespca.arrays.signs import fixed_signs
-from bayespca.arrays.types import Array, FloatArray
+from bayespca.arrays.types import Array, FloatArray, Input
 from bayespca.engines.decomposing import decompose
 from bayespca.engines.records import Decomposition, Plan
 from bayespca.spectrum.solving import solve
@@ -100,7 +100,7 @@ def _refill(filled: Array, data: Holes, low: Low) -> _Refilled:
     return _Refilled(squares, total)
 
 
-def _low(X: Any, most: int, exactly: bool, centred: bool, engine: str) -> Low:
+def _low(X: Input, most: int, exactly: bool, centred: bool, engine: str) -> Low:
     """The low-rank part of a complete matrix, with the rank to start with."""
     needed = most if exactly else 0
     found = decompose(X, plan=solve, center=centred, engine=engine, n_needed=needed, random_state=0)

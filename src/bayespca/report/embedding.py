@@ -7,12 +7,15 @@ import gzip
 import json
 from functools import lru_cache
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from array_api_compat import is_array_api_obj
 
 from bayespca.arrays.namespaces import to_numpy
+
+# What scripts in the page read, by name.
+JsonObject: TypeAlias = dict[str, Any]
 
 MISSING = 'the report needs jinja2 and plotly: install them with pip install "bayespca[report]".'
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
-from bayespca.estimators.summary import rank_was_given
+from bayespca.estimators.summary import FittedPCA, rank_was_given
 from bayespca.estimators.wording import counted, likelihood, percent, plural, significant
 from bayespca.spectrum.noise_law import density_of_nonzero, largest_singular_value, support
 
-from .embedding import numbers, plain, shortened
+from .embedding import JsonObject, numbers, plain, shortened
 
 # Bars and stems that can still be told apart.
 MAX_STEMS = 60
@@ -31,11 +31,11 @@ class Figure:
     id: str
     title: str
     caption: str
-    data: list[dict[str, Any]]
-    layout: dict[str, Any]
+    data: list[JsonObject]
+    layout: JsonObject
     height: int = 340
 
-    def drawing(self) -> dict[str, Any]:
+    def drawing(self) -> JsonObject:
         """What the script needs of it."""
         return {"data": self.data, "layout": self.layout, "height": self.height}
 
@@ -43,7 +43,7 @@ class Figure:
 # --- how many dimensions -----------------------------------------------------------------------
 
 
-def scree(model: Any) -> Figure | None:
+def scree(model: FittedPCA) -> Figure | None:
     """Singular values with the threshold, the noise level, and what shrinkage makes of them."""
     spectrum, k = model.spectrum_, model.n_components_
     gamma = spectrum.singular_values * spectrum.scale
@@ -65,7 +65,7 @@ def scree(model: Any) -> Figure | None:
     ]
     shown = [level for level in levels if np.isfinite(level[0]) and level[0] > 0]
     data += [_level(*level, n) for level in shown]
-    layout: dict[str, Any] = {
+    layout: JsonObject = {
         "xaxis": {
             "title": {"text": "component"},
             "range": [0.3, n + 0.7],
@@ -86,7 +86,7 @@ def _tick(n: int) -> int:
     return next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, n) if n / step <= 15)
 
 
-def _scree_caption(model: Any, n: int) -> str:
+def _scree_caption(model: FittedPCA, n: int) -> str:
     k, known = model.n_components_, model.spectrum_.singular_values.size
     if rank_was_given(model):
         text = "Each dot is the strength of one component; the filled ones were asked for."
@@ -106,13 +106,13 @@ def _scree_caption(model: Any, n: int) -> str:
     return text
 
 
-def noise_edge(model: Any) -> float:
+def noise_edge(model: FittedPCA) -> float:
     """σ(√L + √M), the largest singular value of pure noise."""
     L, M = model.spectrum_.shape
     return largest_singular_value(model.posterior_.noise_variance, (L, M))
 
 
-def _stems(index: list[int], gamma: Any, name: str, color: str, *, filled: bool) -> dict[str, Any]:
+def _stems(index: list[int], gamma: Any, name: str, color: str, *, filled: bool) -> JsonObject:
     return {
         "type": "scatter",
         "mode": "markers",
@@ -128,7 +128,7 @@ def _stems(index: list[int], gamma: Any, name: str, color: str, *, filled: bool)
     }
 
 
-def _shrunk(index: list[int], values: Any) -> dict[str, Any]:
+def _shrunk(index: list[int], values: Any) -> JsonObject:
     return {
         "type": "scatter",
         "mode": "markers",
@@ -140,7 +140,7 @@ def _shrunk(index: list[int], values: Any) -> dict[str, Any]:
     }
 
 
-def _level(value: float, name: str, color: str, dash: str, n: int) -> dict[str, Any]:
+def _level(value: float, name: str, color: str, dash: str, n: int) -> JsonObject:
     return {
         "type": "scatter",
         "mode": "lines",
@@ -152,7 +152,7 @@ def _level(value: float, name: str, color: str, dash: str, n: int) -> dict[str, 
     }
 
 
-def rank_posterior(model: Any) -> Figure | None:
+def rank_posterior(model: FittedPCA) -> Figure | None:
     """Probability of each rank, near the rank that was found."""
     if rank_was_given(model) or not hasattr(model, "rank_posterior_"):
         return None
@@ -162,7 +162,7 @@ def rank_posterior(model: Any) -> Figure | None:
     first, last = min(first, *likely, k), max(last, *likely, k)
     ranks = list(range(first, last + 1))
     values = probability[first : last + 1]
-    data: list[dict[str, Any]] = [
+    data: list[JsonObject] = [
         {
             "type": "bar",
             "x": ranks,
@@ -203,7 +203,7 @@ def _rank_caption(probability: Any, k: int) -> str:
     )
 
 
-def eigenvalues(model: Any) -> Figure | None:
+def eigenvalues(model: FittedPCA) -> Figure | None:
     """Histogram of the variances against the Marchenko–Pastur law of pure noise."""
     spectrum, k = model.spectrum_, model.n_components_
     s2 = float(model.posterior_.noise_variance)
@@ -268,7 +268,7 @@ def _mp_caption(beyond: int) -> str:
     return text
 
 
-def _upright(x: float, top: float) -> dict[str, Any]:
+def _upright(x: float, top: float) -> JsonObject:
     return {
         "type": "scatter",
         "mode": "lines",
@@ -283,7 +283,7 @@ def _upright(x: float, top: float) -> dict[str, Any]:
 # --- noise of features, and the iteration ------------------------------------------------------
 
 
-def feature_noise(model: Any, names: Sequence[str]) -> Figure | None:
+def feature_noise(model: FittedPCA, names: Sequence[str]) -> Figure | None:
     """Noise of each feature, noisiest first, where each has its own."""
     if isinstance(model.noise_variance_, float):
         return None
@@ -317,7 +317,7 @@ def feature_noise(model: Any, names: Sequence[str]) -> Figure | None:
     return Figure("noise", "Noise of each feature", caption, data, layout, height)
 
 
-def feature_axis(names: Sequence[str]) -> dict[str, Any]:
+def feature_axis(names: Sequence[str]) -> JsonObject:
     """An axis of names from the top down. By position: names may repeat, or look like numbers."""
     return {
         "tickvals": list(range(len(names))),
@@ -331,7 +331,7 @@ def feature_axis(names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def trace(model: Any) -> Figure | None:
+def trace(model: FittedPCA) -> Figure | None:
     """Free energy of each step, where there were steps."""
     steps = model.trace_
     if steps is None or len(steps) < 2:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
+from bayespca.estimators.summary import FittedPCA
 from bayespca.estimators.wording import MINUS
 
-from .embedding import numbers, plain
+from .embedding import JsonObject, numbers, plain
 from .figures import feature_axis
 
 # Enough to recognise a component by, few enough to read.
@@ -108,7 +109,7 @@ def _bar(name: str, value: float, std: float, longest: float) -> Bar:
     )
 
 
-def cards(model: Any, names: Sequence[str]) -> list[Card]:
+def cards(model: FittedPCA, names: Sequence[str]) -> list[Card]:
     """The first components, each with the features that weigh most in it."""
     W, std = to_numpy(model.components_), to_numpy(model.components_std_)
     shares = to_numpy(model.explained_variance_ratio_)
@@ -121,7 +122,7 @@ def cards(model: Any, names: Sequence[str]) -> list[Card]:
     return found
 
 
-def bars(model: Any, names: Sequence[str]) -> list[dict[str, Any]]:
+def bars(model: FittedPCA, names: Sequence[str]) -> list[JsonObject]:
     """For each component the features that weigh most, as the script draws them."""
     W, std = to_numpy(model.components_), to_numpy(model.components_std_)
     found = []
@@ -138,7 +139,7 @@ def bars(model: Any, names: Sequence[str]) -> list[dict[str, Any]]:
     return found
 
 
-def table(model: Any, names: Sequence[str]) -> LoadingsTable | None:
+def table(model: FittedPCA, names: Sequence[str]) -> LoadingsTable | None:
     """Loadings of all features, or of those that weigh most in the components shown."""
     W, std = to_numpy(model.components_), to_numpy(model.components_std_)
     k, p = W.shape

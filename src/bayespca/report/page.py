@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.estimators.functions import RankReport
-from bayespca.estimators.summary import Summary, summarize
+from bayespca.estimators.summary import FittedPCA, Summary, summarize
 from bayespca.estimators.wording import (
     feature_names,
     headline,
@@ -24,14 +24,14 @@ from bayespca.io.writing import replacing
 from bayespca.version import __version__
 
 from . import figures, loadings, sentences
-from .embedding import needed, packed_plotly, to_json
+from .embedding import JsonObject, needed, packed_plotly, to_json
 from .scores import Samples, Scores, read_scores
 
 # Segments of the strip of variances that are still wide enough to see.
 SEGMENTS = 12
 
 
-def write(path: str | PathLike[str], model: Any, **options: Any) -> None:
+def write(path: str | PathLike[str], model: FittedPCA, **options: Any) -> None:
     """Write the report of a fitted model to an HTML file; options are those of `render`."""
     page = render(model, **options).encode("utf-8")
     with replacing(path) as file:
@@ -39,7 +39,7 @@ def write(path: str | PathLike[str], model: Any, **options: Any) -> None:
 
 
 def render(
-    model: Any,
+    model: FittedPCA,
     *,
     ranks: RankReport | None = None,
     title: str | None = None,
@@ -103,7 +103,7 @@ def render(
     return page.encode("utf-8", "replace").decode("utf-8")
 
 
-def _figures(model: Any) -> dict[str, figures.Figure]:
+def _figures(model: FittedPCA) -> dict[str, figures.Figure]:
     """The figures that there is something to draw in."""
     drawn = [
         figures.scree(model),
@@ -128,7 +128,7 @@ def _asset(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def _tiles(summary: Summary, model: Any) -> list[tuple[str, str, str]]:
+def _tiles(summary: Summary, model: FittedPCA) -> list[tuple[str, str, str]]:
     """Name, value and remark of the numbers at the top."""
     if summary.probability is None:
         rank = ("dimensions", str(summary.rank), "as asked for")
@@ -146,7 +146,7 @@ def _tiles(summary: Summary, model: Any) -> list[tuple[str, str, str]]:
     ]
 
 
-def _strip(summary: Summary, model: Any) -> list[tuple[str, float]]:
+def _strip(summary: Summary, model: FittedPCA) -> list[tuple[str, float]]:
     """Name and share of each part of the variance, for the strip under the headline."""
     shares = [float(s) for s in to_numpy(model.explained_variance_ratio_)]
     parts = [(str(h + 1), share) for h, share in enumerate(shares[:SEGMENTS])]
@@ -155,7 +155,7 @@ def _strip(summary: Summary, model: Any) -> list[tuple[str, float]]:
     return [*parts, ("noise", max(0.0, 1 - summary.explained))] if parts else []
 
 
-def _rules(ranks: RankReport | None, summary: Summary) -> list[dict[str, Any]]:
+def _rules(ranks: RankReport | None, summary: Summary) -> list[JsonObject]:
     if ranks is None:
         return []
     found = ranks.ranks()

@@ -9,7 +9,9 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from .embedding import as_numpy, numbers, plain
+from bayespca.arrays.types import Input
+
+from .embedding import JsonObject, as_numpy, numbers, plain
 
 MAX_POINTS = 10_000
 # Numbers in the file: so many points times components.
@@ -27,7 +29,7 @@ class Scores:
     `drawing` is for the script; the counts are for the sentence that says what is left out.
     """
 
-    drawing: dict[str, Any]
+    drawing: JsonObject
     n_samples: int
     n_points: int
     n_components: int
@@ -91,7 +93,7 @@ def _chosen(n: int) -> Any:
     return np.sort(np.random.default_rng(0).choice(n, MAX_POINTS, replace=False))
 
 
-def _labels(labels: Sequence[Any], chosen: Any) -> dict[str, Any]:
+def _labels(labels: Sequence[Any], chosen: Any) -> JsonObject:
     """Groups with a colour each, or numbers on a scale of colours."""
     items = as_numpy(labels)
     if items.dtype.kind in "iufb" and np.unique(items).size > MAX_GROUPS:
@@ -111,7 +113,7 @@ def _labels(labels: Sequence[Any], chosen: Any) -> dict[str, Any]:
     }
 
 
-def _label(item: Any) -> str:
+def _label(item: Input) -> str:
     if item is None or (isinstance(item, float) and np.isnan(item)):
         return MISSING
     if isinstance(item, float) and item.is_integer():

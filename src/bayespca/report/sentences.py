@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.estimators.functions import RankReport
-from bayespca.estimators.summary import Summary
+from bayespca.estimators.summary import FittedPCA, Summary
 from bayespca.estimators.wording import counted, likelihood, percent, plural, significant
 
 METHODS = {
@@ -43,7 +42,7 @@ RULES = {
 }
 
 
-def lead(summary: Summary, model: Any) -> str:
+def lead(summary: Summary, model: FittedPCA) -> str:
     """Two or three sentences under the headline."""
     k, noise = summary.rank, noise_range(model)
     if k == 0:
@@ -69,7 +68,7 @@ def _sure(summary: Summary) -> str:
     )
 
 
-def noise_range(model: Any) -> str:
+def noise_range(model: FittedPCA) -> str:
     """The noise's standard deviation, or the smallest and largest of the features."""
     if isinstance(model.noise_variance_, float):
         return significant(model.noise_variance_**0.5)
@@ -77,7 +76,7 @@ def noise_range(model: Any) -> str:
     return f"{significant(float(std.min()), 2)} to {significant(float(std.max()), 2)}"
 
 
-def noise_unit(model: Any) -> str:
+def noise_unit(model: FittedPCA) -> str:
     """What the noise is measured in."""
     if not isinstance(model.noise_variance_, float):
         return "standard deviation, quietest to noisiest feature"
@@ -99,7 +98,7 @@ def agreement(ranks: RankReport) -> str:
     return f"{of} find {rank}; together they range {spread}."
 
 
-def loadings_unit(model: Any) -> str:
+def loadings_unit(model: FittedPCA) -> str:
     """What a loading of the model refers to."""
     if not isinstance(model.noise_variance_, float):
         return ", each in units of its own noise"
@@ -107,7 +106,7 @@ def loadings_unit(model: Any) -> str:
 
 
 def computed(
-    model: Any, summary: Summary, version: str, details: Mapping[str, str] | None
+    model: FittedPCA, summary: Summary, version: str, details: Mapping[str, str] | None
 ) -> dict[str, str]:
     """How it was computed, as names and values."""
     facts = {
@@ -127,7 +126,7 @@ def computed(
     return facts | {str(key): str(value) for key, value in (details or {}).items()}
 
 
-def _preparation(model: Any) -> str:
+def _preparation(model: FittedPCA) -> str:
     scaled = getattr(model, "scale", False)
     choices = (("means removed", model.center), ("features scaled", scaled))
     done = [word for word, used in choices if used]

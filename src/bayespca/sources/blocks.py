@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.lib import array_utils
 
-from bayespca.arrays.types import Numbers
+from bayespca.arrays.types import Input, Numbers
 from bayespca.io.array_files import mapped
 from bayespca.io.endings import PARQUET
 from bayespca.io.files import open_file
@@ -31,7 +31,7 @@ Slice = Callable[[int, int], Any]
 BLOCK_BYTES = 32 * 2**20
 
 
-def open_source(X: Any, *, block_bytes: int = BLOCK_BYTES) -> Source:
+def open_source(X: Input, *, block_bytes: int = BLOCK_BYTES) -> Source:
     """Open anything that can be read in blocks of rows.
 
     Parameters
@@ -50,7 +50,7 @@ def open_source(X: Any, *, block_bytes: int = BLOCK_BYTES) -> Source:
     return replace(source, blocks=lambda: _not_empty(source.blocks(), _described(X)))
 
 
-def _opened(X: Any, block_bytes: int) -> Source:
+def _opened(X: Input, block_bytes: int) -> Source:
     if isinstance(X, str | Path):
         return _open_path(Path(X), block_bytes)
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
@@ -69,7 +69,7 @@ def _opened(X: Any, block_bytes: int) -> Source:
     return _open_iterable(X)
 
 
-def _described(X: Any) -> str:
+def _described(X: Input) -> str:
     return str(X) if isinstance(X, str | Path) else f"the {type(X).__name__}"
 
 
@@ -167,7 +167,7 @@ def _is_real(item: Any) -> bool:
         return False
 
 
-def _is_table(X: Any) -> bool:
+def _is_table(X: Input) -> bool:
     return hasattr(X, "iloc") or hasattr(X, "column_names") or hasattr(X, "columns")
 
 
@@ -181,7 +181,7 @@ def _names_of(table: Any) -> list[str] | None:
 # --- arrays and tables in memory ---------------------------------------------------------------
 
 
-def _open_array(X: Any, where: str, block_bytes: int) -> Source:
+def _open_array(X: Input, where: str, block_bytes: int) -> Source:
     if len(X.shape) != 2:
         raise ValueError(
             f"{where} has shape {tuple(X.shape)}, but must have two dimensions: rows are samples, "
@@ -192,7 +192,7 @@ def _open_array(X: Any, where: str, block_bytes: int) -> Source:
     return _sliced(lambda i, j: X[i:j], X.shape, where, block_bytes)
 
 
-def _open_table(X: Any, block_bytes: int) -> Source:
+def _open_table(X: Input, block_bytes: int) -> Source:
     names = _names_of(X)
     if hasattr(X, "iloc"):
         if names is None:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from bayespca.arrays.namespaces import array_namespace, row_blocks
-from bayespca.arrays.types import Array
+from bayespca.arrays.types import Array, DType, Input
 from bayespca.spectrum.records import samples
 
 from .data import Where, where_of
@@ -18,7 +18,7 @@ from .deviations import column_deviations, divided
 from .records import Partitions, Source
 
 
-def column_scales(X: Any, *, center: bool) -> Array:
+def column_scales(X: Input, *, center: bool) -> Array:
     """Standard deviations of the columns in float64, 1 for those that do not vary.
 
     Over as many samples as the model counts, so that scaled columns have mean square 1. Without
@@ -27,7 +27,7 @@ def column_scales(X: Any, *, center: bool) -> Array:
     return _SCALES[where_of(X)](X, center=center)
 
 
-def rescaled_columns(X: Any, scale: Array) -> Any:
+def rescaled_columns(X: Input, scale: Array) -> Any:
     """X with its columns divided by `scale`, of the same kind and type."""
     return _RESCALED[where_of(X)](X, scale)
 
@@ -55,7 +55,7 @@ def _dense_scales(X: Array, *, center: bool) -> Array:
     return xp.where(std > 8 * xp.finfo(X.dtype).eps, std * peak, xp.ones_like(std))
 
 
-def _sparse_scales(X: Any, *, center: bool) -> np.ndarray:
+def _sparse_scales(X: Input, *, center: bool) -> np.ndarray:
     n = X.shape[0]
     columns = sp.csc_array(X, dtype=np.float64)
     mean = np.asarray(columns.mean(axis=0)).ravel() if center else np.zeros(X.shape[1])
@@ -86,7 +86,7 @@ def _partitions_scales(partitions: Partitions, *, center: bool) -> np.ndarray:
 
 
 def _deviation_scales(
-    n: int, mean: np.ndarray, sums: np.ndarray, dtype: np.dtype[Any], *, center: bool
+    n: int, mean: np.ndarray, sums: np.ndarray, dtype: DType, *, center: bool
 ) -> np.ndarray:
     std = np.sqrt(sums / samples(n, center))
     return np.where(std > 8 * np.finfo(dtype).eps * np.abs(mean), std, 1.0)
@@ -107,7 +107,7 @@ def _rescaled_array(X: Array, scale: Array) -> Array:
     return X / array_namespace(X).astype(scale, X.dtype)
 
 
-def _rescaled_sparse(X: Any, scale: np.ndarray) -> Any:
+def _rescaled_sparse(X: Input, scale: np.ndarray) -> Any:
     return sp.csr_array(X @ sp.diags_array(1 / scale), dtype=X.dtype)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bayespca.arrays.types import Numbers
+from bayespca.arrays.types import Input, Numbers
 from bayespca.io.records import float_type
 
 from .checks import is_number
@@ -18,18 +18,18 @@ from .records import Partitions
 JOINED_BYTES = 128 * 2**20
 
 
-def is_dask(X: Any) -> bool:
+def is_dask(X: Input) -> bool:
     """Whether X is one of Dask's collections, without importing Dask."""
     return any(base.__module__.partition(".")[0] == "dask" for base in type(X).__mro__)
 
 
-def is_dask_table(X: Any) -> bool:
+def is_dask_table(X: Input) -> bool:
     """Whether X is a Dask DataFrame."""
     # Of the type: a Delayed claims to have every attribute.
     return is_dask(X) and hasattr(type(X), "map_partitions") and hasattr(type(X), "columns")
 
 
-def partitioned(X: Any, *, wide: bool = True) -> Partitions:
+def partitioned(X: Input, *, wide: bool = True) -> Partitions:
     """A two-dimensional Dask array or a Dask DataFrame of numbers as blocks of whole rows.
 
     Arrays with more columns than rows come as blocks of whole columns as well, unless not `wide`.
@@ -49,7 +49,7 @@ def as_partitions(X: Numbers) -> Partitions:
     return partitioned(dask_module("array").from_array(X))
 
 
-def _of_array(X: Any, *, wide: bool) -> Partitions:
+def _of_array(X: Input, *, wide: bool) -> Partitions:
     _check_array(X)
     rows = _rows_of(X)
     n, p = X.shape
@@ -57,7 +57,7 @@ def _of_array(X: Any, *, wide: bool) -> Partitions:
     return replace(rows, columns=_rows_of(X.T)) if is_wide else rows
 
 
-def _check_array(X: Any) -> None:
+def _check_array(X: Input) -> None:
     if X.ndim != 2:
         raise ValueError(
             f"the Dask array has {X.ndim} dimension{'s' * (X.ndim != 1)}, but must have two: rows "
@@ -72,7 +72,7 @@ def _check_array(X: Any) -> None:
         )
 
 
-def rows_joined(X: Any) -> Any:
+def rows_joined(X: Input) -> Any:
     """A Dask array with whole rows in every chunk; pieces are joined to chunks of modest size."""
     if X.numblocks[1] == 1:
         return X
@@ -90,7 +90,7 @@ def _split(height: int, most: int) -> list[int]:
     return [height * (i + 1) // n - height * i // n for i in range(n)]
 
 
-def _rows_of(X: Any) -> Partitions:
+def _rows_of(X: Input) -> Partitions:
     X = rows_joined(X)
     heights = X.chunks[0]
     return Partitions(
@@ -102,7 +102,7 @@ def _rows_of(X: Any) -> Partitions:
     )
 
 
-def _of_table(X: Any) -> Partitions:
+def _of_table(X: Input) -> Partitions:
     names = [str(name) for name in X.columns]
     for name, dtype in zip(names, X.dtypes, strict=True):
         if not is_number(dtype):

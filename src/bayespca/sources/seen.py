@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.namespaces import array_namespace, to_numpy
 from bayespca.arrays.places import taken
-from bayespca.arrays.types import Array
+from bayespca.arrays.types import Array, Numbers
 from bayespca.spectrum.records import Status
 
 from .errors import UnusableData
@@ -92,7 +91,7 @@ def emptiness(rows: Few, columns: Few) -> Status:
     return status
 
 
-def little_known(empty_rows: Few, in_columns: NDArray[Any], n: int) -> Status:
+def little_known(empty_rows: Few, in_columns: Numbers, n: int) -> Status:
     """The same, and on columns with a single value, of n rows."""
     status = emptiness(empty_rows, few(in_columns == 0))
     single = few(in_columns == 1)

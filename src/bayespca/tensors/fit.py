@@ -131,7 +131,7 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
             return gradient.step(state, data, self)
         return step(state, data, self)
 
-    def digests(self, data: TuckerCells) -> Sequence[Any]:
+    def digests(self, data: TuckerCells) -> Sequence[object]:
         arrays = [data.values] if data.seen is None else [data.values, data.seen]
         return [to_numpy(a) for a in arrays]
 

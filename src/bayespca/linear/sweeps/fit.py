@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from bayespca import inference
+from bayespca.arrays.types import Input
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.model import Model
 from bayespca.inference.result import Fit
@@ -29,7 +29,7 @@ from .step import SweepProblem, SweepState, step
 
 
 def fit(
-    X: Any,
+    X: Input,
     form: ClosedForm,
     looping: inference.Looping,
     *,
@@ -86,7 +86,7 @@ class SweepModel(SweepProblem, Model[Decomposed, SweepState, PCAFit]):
     def step(self, state: SweepState, data: Decomposed) -> tuple[SweepState, Info]:
         return step(state, data, self)
 
-    def digests(self, data: Decomposed) -> Sequence[Any]:
+    def digests(self, data: Decomposed) -> Sequence[object]:
         return [data.gamma, data.unit, data.sum_of_squares, data.log_scale]
 
     # --- what was found ------------------------------------------------------------------------

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.namespaces import to_numpy
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import FloatArray, Input
 from bayespca.engines.decomposing import decompose
 from bayespca.engines.records import Decomposition
 from bayespca.lowrank.variational import Counts
@@ -58,7 +57,7 @@ class VariationalData(Scatter):
         return np.asarray(np.any(self.basis != 0, axis=0))
 
 
-def variational_data(X: Any, *, center: bool, engine: str = "auto") -> VariationalData:
+def variational_data(X: Input, *, center: bool, engine: str = "auto") -> VariationalData:
     """Decompose an array, a sparse matrix or a source of blocks."""
     found = decompose(X, plan=solve, center=center, engine=engine, n_needed=EVERYTHING)
     spectrum = found.spectrum

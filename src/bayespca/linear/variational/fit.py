@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from bayespca import inference
+from bayespca.arrays.types import Input
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.result import Fit, extended
 from bayespca.lowrank.holes_posterior import HolesPosterior
@@ -22,7 +22,7 @@ from .step import VariationalState, relevance, step
 
 
 def fit(
-    X: Any,
+    X: Input,
     hyper: Hyper,
     looping: inference.Looping,
     *,
@@ -47,7 +47,7 @@ class VariationalModel(BishopModel[VariationalData, VariationalState]):
     def step(self, state: VariationalState, data: VariationalData) -> tuple[VariationalState, Info]:
         return step(state, data, self.hyper)
 
-    def digests(self, data: VariationalData) -> Sequence[Any]:
+    def digests(self, data: VariationalData) -> Sequence[object]:
         return [data.scatter, data.mean, data.N]
 
     def posterior(self, state: VariationalState, data: VariationalData) -> HolesPosterior:

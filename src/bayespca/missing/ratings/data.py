@@ -10,9 +10,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import scipy.sparse
 import scipy.sparse.linalg
-from numpy.typing import NDArray
 
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import FloatArray, Numbers
 
 from .cells import Indices, RatingsSide, sorted_side
 from .kernels import RatingsRegressors, RatingsRows, RowsTask, quadratic, regressors, updated
@@ -111,17 +110,17 @@ class RatingsCells(Protocol):
     @property
     def unit(self) -> float: ...
     @property
-    def column_counts(self) -> NDArray[Any]: ...
+    def column_counts(self) -> Numbers: ...
     @property
     def column_totals(self) -> FloatArray: ...
 
-    def digests(self) -> Sequence[Any]:
+    def digests(self) -> Sequence[object]:
         """Arrays or short texts that differ where cells do."""
 
     def swept(self, task: SweepTask) -> Sweep:
         """Rows, then columns."""
 
-    def rows(self, task: SweepTask, dtype: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    def rows(self, task: SweepTask, dtype: Any) -> tuple[Numbers, Numbers]:
         """Means and packed covariances of all rows, here."""
 
     def without_biases(self, v: FloatArray, shrinkage: float | None) -> tuple[float, LeftOver]:
@@ -152,7 +151,7 @@ class Ratings:
         return int(self.by_rows.values.size)
 
     @property
-    def column_counts(self) -> NDArray[Any]:
+    def column_counts(self) -> Numbers:
         return self.by_columns.counts
 
     @property
@@ -163,7 +162,7 @@ class Ratings:
     def squares(self) -> float:
         return float(np.sum(self.by_rows.values**2))
 
-    def digests(self) -> Sequence[Any]:
+    def digests(self) -> Sequence[object]:
         return [self.by_rows.starts, self.by_rows.other, self.by_rows.values]
 
     def swept(self, task: SweepTask) -> Sweep:
@@ -179,7 +178,7 @@ class Ratings:
             squares=self.squares + task.squares_of_biases(self.by_rows, found),
         )
 
-    def rows(self, task: SweepTask, dtype: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    def rows(self, task: SweepTask, dtype: Any) -> tuple[Numbers, Numbers]:
         found = task.rows(self.by_rows)
         return found.mean.astype(dtype), found.cov.astype(dtype)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class RatingsModel(RatingsProblem, Model[RatingsCells, RatingsState, RatingsFit]
     def step(self, state: RatingsState, data: RatingsCells) -> tuple[RatingsState, Info]:
         return step(state, data, self)
 
-    def digests(self, data: RatingsCells) -> Sequence[Any]:
+    def digests(self, data: RatingsCells) -> Sequence[object]:
         return data.digests()
 
     # --- noise of another model ----------------------------------------------------------------

@@ -16,7 +16,7 @@ import scipy.sparse.linalg
 from numpy.typing import NDArray
 
 from bayespca.arrays.packing import unpacked
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import FloatArray, Identifiers, Numbers
 from bayespca.inference.checkpoint import fingerprint
 from bayespca.sources.cluster import computed, kept
 from bayespca.sources.records import Delayed
@@ -32,7 +32,7 @@ from .kernels import given_sums, quadratic
 class UserCells:
     """All ratings of some users, whose ids are `users`."""
 
-    users: NDArray[Any]
+    users: Identifiers
     side: RatingsSide
 
     def __sizeof__(self) -> int:
@@ -76,7 +76,7 @@ class DistantRatings:
             squares=self.squares + sums.squares,
         )
 
-    def rows(self, task: SweepTask, dtype: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    def rows(self, task: SweepTask, dtype: Any) -> tuple[Numbers, Numbers]:
         found = computed(*mapped_parts(_posterior, self.blocks, broadcast=(task, dtype)))
         mean, cov = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return mean, cov
@@ -94,7 +94,7 @@ class DistantRatings:
         blocks = tuple(mapped_parts(rest, self.blocks, broadcast=given))
         return _MatrixElsewhere(blocks, self.shape[1])
 
-    def who(self) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int32]]:
+    def who(self) -> tuple[Identifiers, NDArray[np.int64], NDArray[np.int32]]:
         """Ids of the users, where their cells begin, and the items of these: all of it, here."""
         found = computed(*mapped_parts(_who, self.blocks))
         users, counts, items = (np.concatenate(parts) for parts in zip(*found, strict=True))
@@ -235,11 +235,11 @@ def _digests(cells: UserCells) -> list[str]:
     return [fingerprint(side.starts, side.other, side.values)]
 
 
-def _who(cells: UserCells) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int32]]:
+def _who(cells: UserCells) -> tuple[Identifiers, NDArray[np.int64], NDArray[np.int32]]:
     return cells.users, cells.side.counts, cells.side.other
 
 
-def _posterior(cells: UserCells, task: SweepTask, dtype: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+def _posterior(cells: UserCells, task: SweepTask, dtype: Any) -> tuple[Numbers, Numbers]:
     found = task.rows(cells.side)
     return found.mean.astype(dtype), found.cov.astype(dtype)
 

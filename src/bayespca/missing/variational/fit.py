@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -55,7 +54,7 @@ class VariationalHolesModel(BishopModel[VariationalTable, VariationalHolesState]
     ) -> tuple[VariationalHolesState, Info]:
         return step(state, data.rows, self.hyper.in_units(data.unit))
 
-    def digests(self, data: VariationalTable) -> Sequence[Any]:
+    def digests(self, data: VariationalTable) -> Sequence[object]:
         return [data.X]
 
     def posterior(self, state: VariationalHolesState, data: VariationalTable) -> HolesPosterior:

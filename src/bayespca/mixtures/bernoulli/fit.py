@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -55,7 +54,7 @@ class BernoulliModel(Model[BernoulliRows, BernoulliState, Fit[BernoulliClusters]
     def step(self, state: BernoulliState, data: BernoulliRows) -> tuple[BernoulliState, Info]:
         return step(state, data, self.family)
 
-    def digests(self, data: BernoulliRows) -> Sequence[Any]:
+    def digests(self, data: BernoulliRows) -> Sequence[object]:
         return [data.ones, data.seen, data.weights, self.weights_init, self.means_init]
 
     def moves(self, data: BernoulliRows) -> Sequence[Move[BernoulliState]]:

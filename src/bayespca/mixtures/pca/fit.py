@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.arrays.types import DOUBLE, FloatArray, Vector
+from bayespca.arrays.types import DOUBLE, DType, FloatArray, Vector
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
@@ -41,7 +40,7 @@ class MixtureFit(Fit[MixturePosterior]):
 
     counts: Vector = field(default_factory=lambda: np.empty(0))
     per_feature: bool = False
-    dtype: np.dtype[Any] = DOUBLE
+    dtype: DType = DOUBLE
 
     @property
     def n_components(self) -> int:
@@ -91,7 +90,7 @@ class MixtureModel(MixtureProblem, Model[MixtureData, MixtureState, MixtureFit])
     def step(self, state: MixtureState, data: MixtureData) -> tuple[MixtureState, Info]:
         return step(state, data, self)
 
-    def digests(self, data: MixtureData) -> Sequence[Any]:
+    def digests(self, data: MixtureData) -> Sequence[object]:
         rows = data.rows
         return [rows.values, rows.seen, rows.pattern, rows.weights, self.least_noise]
 
