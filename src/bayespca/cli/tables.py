@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
@@ -40,7 +38,7 @@ def loadings_table(model: FittedPCA) -> Table:
     return Table(both, names, feature_names(model), "feature")
 
 
-def described_components(model: FittedPCA) -> list[dict[str, Any]]:
+def described_components(model: FittedPCA) -> list[dict[str, object]]:
     """The first components, with the features that they are made of."""
     W, names = to_numpy(model.components_), feature_names(model)
     described = []

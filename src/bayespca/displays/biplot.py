@@ -14,7 +14,7 @@ from bayespca.lowrank import posterior as read
 
 from . import canvas, readings
 from .canvas import Axes
-from .scores import ScoresDisplay, checked_components
+from .scores import Components, ScoresDisplay, checked_components
 
 # The longest arrow reaches this far towards the farthest row.
 REACH = 0.85
@@ -55,7 +55,7 @@ class BiplotDisplay(canvas.Display):
         estimator: AnyEstimator,
         X: Input,
         *,
-        components: Sequence[int] | None = None,
+        components: Components = None,
         n_features: int = 10,
         labels: Input = None,
         confidence: float = 0.0,

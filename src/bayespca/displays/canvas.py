@@ -26,7 +26,7 @@ FIGURE_SIZE = (5.0, 3.5)
 class Display:
     """A display: a frozen record whose `plot` leaves `ax_` and `figure_` behind."""
 
-    ax_: Any
+    ax_: Axes
     figure_: Any
 
     def _keep(self, **drawn: Any) -> None:
@@ -45,7 +45,7 @@ def matplotlib(module: str) -> Any:
         ) from error
 
 
-def axes(ax: Axes = None, size: tuple[float, float] = FIGURE_SIZE) -> Any:
+def axes(ax: Axes = None, size: tuple[float, float] = FIGURE_SIZE) -> Axes:
     """The axes given, or those of a new figure, without the frame's upper and right sides."""
     if ax is None:
         _, ax = matplotlib("pyplot").subplots(figsize=size, layout="constrained")

@@ -103,7 +103,7 @@ def _distinct(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return names, index
 
 
-def _class_name(value: Any) -> str:
+def _class_name(value: object) -> str:
     """A class as text: 2.0 is "2"."""
     return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
 

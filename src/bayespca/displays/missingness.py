@@ -54,7 +54,7 @@ class MissingnessDisplay(canvas.Display):
     shape: tuple[int, int]
     names: Sequence[str] | None = None
 
-    column_ax_: Any = field(default=None, init=False, repr=False)
+    column_ax_: Axes = field(default=None, init=False, repr=False)
 
     @classmethod
     def from_data(cls, X: Input, *, ax: Axes = None) -> Self:
@@ -104,7 +104,7 @@ class MissingnessDisplay(canvas.Display):
         names = [readings.shortened(name, LONGEST_NAME) for name in self.names]
         ax.set_xticks(np.arange(p), names, fontsize="x-small", rotation=90)
 
-    def _draw_columns(self, ax: Axes) -> Any:
+    def _draw_columns(self, ax: Axes) -> Axes:
         strip = ax.inset_axes((0, 1 - 0.8 * STRIP, 1, 0.8 * STRIP), sharex=ax)
         strip.spines[["top", "right"]].set_visible(False)
         edges = np.arange(self.shape[1] + 1) - 0.5

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.types import Input
 from bayespca.estimators._base import AnyEstimator
 from bayespca.estimators.wording import feature_names, percent
 from bayespca.sources.partitions import is_dask
@@ -18,7 +17,7 @@ from bayespca.spectrum.records import Spectrum
 LONGEST_NAME = 24
 
 
-def array(values: Any) -> np.ndarray:
+def array(values: Input) -> np.ndarray:
     """Values of any library, frames included, as a NumPy array; not Dask's, which may be large."""
     if is_dask(values):
         raise TypeError(
@@ -41,7 +40,7 @@ def is_missing(values: np.ndarray) -> NDArray[np.bool_]:
     return np.zeros(values.shape, dtype=np.bool_)
 
 
-def _is_nothing(value: Any) -> bool:
+def _is_nothing(value: object) -> bool:
     # NaN is the one value that differs from itself; pandas' NA will not say whether it does.
     return value is None or type(value).__name__ == "NAType" or bool(value != value)  # noqa: PLR0124
 

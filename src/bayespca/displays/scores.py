@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from scipy.stats import chi2
@@ -15,6 +15,9 @@ from bayespca.estimators._base import AnyEstimator
 from . import canvas, readings
 from .canvas import Axes
 from .colouring import checked_labels, draw_points
+
+# Two components, counted from 1, or one; None for the first two, or the only one.
+Components: TypeAlias = Sequence[int] | None
 
 MOST_POINTS = 10_000
 MOST_ELLIPSES = 2_000
@@ -57,7 +60,7 @@ class ScoresDisplay(canvas.Display):
         estimator: AnyEstimator,
         X: Input,
         *,
-        components: Sequence[int] | None = None,
+        components: Components = None,
         labels: Input = None,
         confidence: float = 0.95,
         random_state: int | None = 0,
@@ -82,11 +85,7 @@ class ScoresDisplay(canvas.Display):
 
     @classmethod
     def compute(
-        cls,
-        estimator: AnyEstimator,
-        X: Input,
-        components: Sequence[int] | None = None,
-        labels: Input = None,
+        cls, estimator: AnyEstimator, X: Input, components: Components = None, labels: Input = None
     ) -> Self:
         """As `from_estimator`, without drawing."""
         k = readings.n_components(estimator, what="scores")
@@ -200,7 +199,7 @@ def sample(rows: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
     return rows if rows.size <= most else np.sort(rng.choice(rows, most, replace=False))
 
 
-def checked_components(components: Sequence[int] | None, k: int) -> tuple[int, ...]:
+def checked_components(components: Components, k: int) -> tuple[int, ...]:
     """One or two of k components, counted from 1."""
     if components is None:
         return (1, 2) if k > 1 else (1,)

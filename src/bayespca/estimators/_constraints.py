@@ -42,7 +42,7 @@ class Constraint:
     def kind(self) -> str:
         return _listed(self.kinds)
 
-    def check(self, name: str, value: Any) -> None:
+    def check(self, name: str, value: object) -> None:
         """Raise ValueError with the name of the option, what it may be, and what it is."""
         if not self.fits(value):
             words = _listed(self.words)
@@ -57,11 +57,11 @@ def _listed(items: Sequence[str]) -> str:
 # --- words -------------------------------------------------------------------------------------
 
 
-def _is_one_of(value: Any, options: Sequence[Any]) -> bool:
+def _is_one_of(value: Any, options: Sequence[object]) -> bool:
     return any(value is one or (np.ndim(value) == 0 and value == one) for one in options)
 
 
-def one_of(*options: Any) -> Constraint:
+def one_of(*options: object) -> Constraint:
     """Nothing but these."""
     listed = ", ".join(repr(option) for option in options)
     braces = ", ".join(map(quoted, options))
@@ -69,12 +69,12 @@ def one_of(*options: Any) -> Constraint:
     return Constraint((f"one of {listed}",), (kind,), lambda value: _is_one_of(value, options))
 
 
-def word(option: Any) -> Constraint:
+def word(option: object) -> Constraint:
     """This one, beside others."""
     return Constraint((repr(option),), (quoted(option),), lambda value: _is_one_of(value, [option]))
 
 
-def quoted(value: Any) -> str:
+def quoted(value: object) -> str:
     """As it is written in a docstring."""
     return f'"{value}"' if isinstance(value, str) else f"{value!r}".replace("e-0", "e-")
 
@@ -82,11 +82,11 @@ def quoted(value: Any) -> str:
 # --- numbers -----------------------------------------------------------------------------------
 
 
-def _is_whole(value: Any, least: int) -> bool:
+def _is_whole(value: object, least: int) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
 
 
-def _is_finite(value: Any) -> bool:
+def _is_finite(value: object) -> bool:
     return isinstance(value, Real) and bool(np.isfinite(float(value)))
 
 

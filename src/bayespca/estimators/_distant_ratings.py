@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +13,15 @@ from bayespca.missing.ratings.cells import RatingsSide
 from bayespca.missing.ratings.partitioned import DistantRatings, UserCells, scaled
 from bayespca.sources.cluster import computed, kept
 from bayespca.sources.partitions import is_dask
-from bayespca.sources.records import Delayed
+from bayespca.sources.records import DaskArray, Delayed
 from bayespca.sources.sums import total_over
 from bayespca.sources.tasks import array_of_parts, mapped_parts, reduced
 
 from . import _identifiers, _ratings
 from ._base import AnyEstimator
 
-Frame = Any
+# A table of pandas, or of Dask.
+Frame: TypeAlias = Any
 
 NAMES = ("user", "item", "rating")
 
@@ -40,7 +41,7 @@ class DistantCells:
         return scaled(self.blocks, self.items.size, center=center)
 
 
-def is_distant(*columns: Any) -> bool:
+def is_distant(*columns: Input) -> bool:
     """Whether any of the columns is one of Dask's."""
     return any(map(is_dask, columns))
 
@@ -66,7 +67,7 @@ def from_columns(users: Input, items: Input, ratings: Input, bounds: Any) -> Dis
     return DistantCells(look.items, tuple(blocks), bounds, look.n_ratings - counts.n_different)
 
 
-def framed(*columns: Any) -> Frame:
+def framed(*columns: Input) -> Frame:
     """Columns of one Dask DataFrame as one of their own, under the names that are used here."""
     for name, column in zip(NAMES, columns, strict=False):
         if not (is_dask(column) and hasattr(column, "to_frame")):
@@ -93,7 +94,7 @@ class _Look(NamedTuple):
     high: float
 
 
-def _look(part: Any, i: int) -> _Look:
+def _look(part: Frame, i: int) -> _Look:
     where = f"of partition {i}"
     values = _numbers(part, where)
     items, _ = _identifiers.numbered(_ids(part, "item"), f"items {where}")
@@ -120,12 +121,12 @@ def _merged(first: _Look, second: _Look) -> _Look:
     )
 
 
-def _numbers(part: Any, where: str = "") -> NDArray[np.float64]:
+def _numbers(part: Frame, where: str = "") -> NDArray[np.float64]:
     values = _identifiers.column(part["rating"].to_numpy(), "ratings")
     return _ratings.numbers(values, "ratings", lambda i: f"position {i} {where} (counting from 0)")
 
 
-def _ids(part: Any, name: str) -> Identifiers:
+def _ids(part: Frame, name: str) -> Identifiers:
     return _identifiers.column(part[name], f"{name}s")
 
 
@@ -139,7 +140,7 @@ class _Counts(NamedTuple):
     n_different: int
 
 
-def _cells(part: Any, items: Identifiers) -> UserCells:
+def _cells(part: Frame, items: Identifiers) -> UserCells:
     """The ratings of the users of a part, those of the same item averaged."""
     users, rows = _identifiers.numbered(_ids(part, "user"), "users")
     columns = _identifiers.places(_ids(part, "item"), items, "items").astype(np.int32)
@@ -161,7 +162,9 @@ def in_order(users: Identifiers) -> NDArray[np.intp]:
     return np.arange(users.size) if users.dtype == object else np.argsort(users, kind="stable")
 
 
-def predicted(estimator: AnyEstimator, users: Input, items: Input, return_std: bool | str) -> Any:
+def predicted(
+    estimator: AnyEstimator, users: Input, items: Input, return_std: bool | str
+) -> DaskArray:
     """Predictions for the pairs of two columns, as Dask arrays with a block for each partition."""
     parts = framed(users, items).to_delayed()
     like = np.empty((0, 2)) if return_std else np.empty(0)
@@ -169,6 +172,6 @@ def predicted(estimator: AnyEstimator, users: Input, items: Input, return_std: b
     return (found[:, 0], found[:, 1]) if return_std else found
 
 
-def _predicted(part: Any, estimator: AnyEstimator, return_std: bool | str) -> NDArray[np.float64]:
+def _predicted(part: Frame, estimator: AnyEstimator, return_std: bool | str) -> NDArray[np.float64]:
     found = estimator.predict(_ids(part, "user"), _ids(part, "item"), return_std=return_std)
     return np.column_stack(found) if return_std else np.asarray(found)

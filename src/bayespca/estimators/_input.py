@@ -106,7 +106,7 @@ def in_place(values: Array, names: Names | None = None, *, dense: bool = False) 
 
 def checked(
     estimator: AnyEstimator, X: Input, *, reset: bool = True, **checks: Any
-) -> tuple[Any, Features]:
+) -> tuple[Array, Features]:
     """X after scikit-learn's checks, and its features: those of the fit, unless `reset`.
 
     The estimator is not changed: its name and the features to expect are read from it.
@@ -164,7 +164,7 @@ def _read_blocks(X: Input, *, in_memory: bool, twice: bool) -> Data:
     return Data(source, Where.BLOCKS, Features(source.n_features, _as_names(source.names)), None)
 
 
-def _read_whole(path: Any, *, always: bool) -> Any:
+def _read_whole(path: str | os.PathLike[str], *, always: bool) -> Input:
     """The table in a file that cannot be read in blocks, or need not; else the path."""
     file = io.open_file(path)
     if file.blocks is not None and not always:
@@ -238,7 +238,7 @@ def _not_finite_sentence(X: Input, found: NotFinite) -> str:
 # --- for methods of a fitted estimator ---------------------------------------------------------
 
 
-def read_new(estimator: AnyEstimator, X: Input, method: str) -> Any:
+def read_new(estimator: AnyEstimator, X: Input, method: str) -> Array:
     """Rows for a method of a fitted estimator: dense, with the features of the fit, and finite but
     for holes where the estimator takes them.
     """
@@ -256,7 +256,7 @@ def read_new(estimator: AnyEstimator, X: Input, method: str) -> Any:
     return X.toarray() if is_sparse(X) else X
 
 
-def _read_new_foreign(estimator: AnyEstimator, X: Input, method: str) -> Any:
+def _read_new_foreign(estimator: AnyEstimator, X: Input, method: str) -> Array:
     X = _checked_foreign(X)
     if X.shape[1] != estimator.n_features_in_:
         raise ValueError(
@@ -270,7 +270,7 @@ def _read_new_foreign(estimator: AnyEstimator, X: Input, method: str) -> Any:
     return X
 
 
-def _arranged(estimator: AnyEstimator, table: io.Table) -> Any:
+def _arranged(estimator: AnyEstimator, table: io.Table) -> Array:
     """The features of the fit from a table, by name where both have names."""
     wanted = getattr(estimator, "feature_names_in_", None)
     p = estimator.n_features_in_
@@ -294,7 +294,7 @@ def _arranged(estimator: AnyEstimator, table: io.Table) -> Any:
     return values.toarray() if is_sparse(values) else values
 
 
-def read_scores(X: Input, n_components: int, like: Array) -> Any:
+def read_scores(X: Input, n_components: int, like: Array) -> Array:
     """An array of scores with one column per component, in the type of the components."""
     if not is_foreign_array(X):
         X = np.asarray(X, dtype=like.dtype if is_numpy_array(like) else None)
@@ -321,7 +321,7 @@ def check_same_place(estimator: AnyEstimator, X: Array, method: str) -> None:
 # --- arrays of any library ---------------------------------------------------------------------
 
 
-def read_matrix(Y: Input) -> Any:
+def read_matrix(Y: Input) -> Array:
     """A matrix to factorize: two-dimensional, finite, of floats."""
     refuse_dask(Y)
     if is_foreign_array(Y):
@@ -331,7 +331,7 @@ def read_matrix(Y: Input) -> Any:
     return check_array(Y, dtype=FLOATS, input_name="Y")
 
 
-def unmasked(X: Input) -> Any:
+def unmasked(X: Input) -> Input:
     """A masked array as one with NaN in the masked cells; the rest as it is, but for Dask's."""
     refuse_dask(X)
     if not isinstance(X, np.ma.MaskedArray):
@@ -341,7 +341,7 @@ def unmasked(X: Input) -> Any:
     return np.where(np.ma.getmaskarray(X), np.asarray(np.nan, kind), values)
 
 
-def as_numpy(X: Input) -> Any:
+def as_numpy(X: Input) -> Input:
     """Arrays of other libraries as NumPy's; the rest as it is, but for Dask's."""
     refuse_dask(X)
     return to_numpy(X) if is_foreign_array(X) else X
@@ -367,7 +367,7 @@ def is_foreign_array(X: Input) -> bool:
     return is_array_api_obj(X) and not is_numpy_array(X) and not is_sparse(X)
 
 
-def _checked_foreign(X: Input) -> Any:
+def _checked_foreign(X: Input) -> Array:
     xp = array_namespace(X)
     if X.ndim != 2:
         raise ValueError(f"Expected 2D array, got an array of {X.ndim} dimensions instead.")

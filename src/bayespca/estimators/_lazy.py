@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import _check_feature_names
@@ -14,16 +13,14 @@ from bayespca.arrays.types import Input
 from bayespca.lowrank import holes_posterior
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.sources.partitions import is_dask_table, partitioned
-from bayespca.sources.records import Partitions
+from bayespca.sources.records import DaskArray, Partitions
 from bayespca.sources.tasks import array_of_rows, stacked
 
 from . import _input
 from ._base import AnyEstimator
 
-DaskArray = Any
 
-
-def rows(estimator: AnyEstimator, X: Input, method: str, **options: Any) -> Any:
+def rows(estimator: AnyEstimator, X: Input, method: str, **options: object) -> DaskArray:
     """What a method returns for all rows of X, as Dask arrays with a block for each block of X."""
     return _applied(estimator, _checked(estimator, X), method, options)
 
@@ -82,8 +79,8 @@ def _check_width(estimator: AnyEstimator, data: Partitions) -> None:
 
 
 def _applied(
-    estimator: AnyEstimator, data: Partitions, method: str, options: dict[str, Any]
-) -> Any:
+    estimator: AnyEstimator, data: Partitions, method: str, options: dict[str, object]
+) -> DaskArray:
     """One Dask array for each array that the method returns; shapes and types from a row of 0."""
     _input.check_same_place(estimator, np.empty(0), method)
     model = copy.copy(estimator)
@@ -105,17 +102,17 @@ class Apply:
     """A method of a model as a function of a block of rows; several answers side by side."""
 
     method: str
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, object] = field(default_factory=dict)
 
     @property
     def __name__(self) -> str:
         return self.method
 
-    def answers(self, block: np.ndarray, model: Any) -> tuple[np.ndarray, ...]:
+    def answers(self, block: np.ndarray, model: AnyEstimator) -> tuple[np.ndarray, ...]:
         found = getattr(model, self.method)(block, **self.options)
         return found if isinstance(found, tuple) else (found,)
 
-    def __call__(self, block: np.ndarray, model: Any) -> np.ndarray:
+    def __call__(self, block: np.ndarray, model: AnyEstimator) -> np.ndarray:
         if not len(block):
             return self(np.zeros((1, block.shape[1]), block.dtype), model)[:0]
         found = self.answers(block, model)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
@@ -11,6 +9,7 @@ from bayespca.arrays.signs import fixed_signs
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.lowrank import holes_posterior
 from bayespca.lowrank.holes_posterior import HolesPosterior
+from bayespca.lowrank.records import PCAPosterior
 from bayespca.tensors.fit import TuckerFit
 from bayespca.tensors.posterior import completed
 
@@ -41,7 +40,7 @@ def of_matrix(model: BayesianPCA, X: Array, rank: int | None) -> TuckerFit:
     )
 
 
-def scores(posterior: Any, X: Array, core: FloatArray, right: FloatArray) -> FloatArray:
+def scores(posterior: PCAPosterior, X: Array, core: FloatArray, right: FloatArray) -> FloatArray:
     """Rows of the first factor that belong to rows of a matrix."""
     read, posterior = functions(posterior, X)
     along = to_numpy(read.scores(posterior, X)).astype(np.float64)
@@ -52,7 +51,7 @@ def scores(posterior: Any, X: Array, core: FloatArray, right: FloatArray) -> Flo
     return out
 
 
-def imputed(posterior: Any, X: Array, *, noise: bool) -> tuple[Array, Array]:
+def imputed(posterior: PCAPosterior, X: Array, *, noise: bool) -> tuple[Array, Array]:
     """Holes filled, and the standard deviation of what is in them."""
     found = posterior if isinstance(posterior, HolesPosterior) else general(posterior)
     return holes_posterior.impute(found, X, noise=noise)

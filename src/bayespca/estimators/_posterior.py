@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeAlias
 
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca.arrays.namespaces import array_namespace, to_namespace
-from bayespca.arrays.types import Input, RandomState
+from bayespca.arrays.types import Array, ArrayOrPair, Input, RandomState
 from bayespca.lowrank import holes_posterior
 from bayespca.lowrank.holes_posterior import HolesPosterior
+from bayespca.lowrank.records import PCAPosterior
 from bayespca.sources.cluster import computed
 from bayespca.sources.partitions import is_dask
 
@@ -21,8 +23,11 @@ from ._iterating import Iterating
 from ._reading import functions, general
 from ._transforming import Transforming
 
+# A function of a posterior: the module that reads it, the posterior, rows.
+Reading: TypeAlias = Callable[[ModuleType, PCAPosterior, Array], ArrayOrPair]
 
-def placed(name: str) -> Callable[[Any], Any]:
+
+def placed(name: str) -> Callable[[Any], Array]:
     """Reads an array of a record, as one that lies where the components do, of their type."""
     return lambda fit: to_namespace(getattr(fit, name), fit.posterior.components)
 
@@ -35,11 +40,11 @@ def line(fit: Any, method: str, found: str, seconds: float) -> str:
     )
 
 
-def _denoised(read: Any, posterior: Any, X: Input) -> Any:
+def _denoised(read: ModuleType, posterior: PCAPosterior, X: Array) -> Array:
     return read.reconstruct(posterior, read.scores(posterior, X))
 
 
-def _noise(fit: Any) -> Any:
+def _noise(fit: Any) -> Array:
     found = fit.noise_variance
     return found if isinstance(found, float) else placed("noise_variance")(fit)
 
@@ -95,7 +100,7 @@ class PosteriorReader(Transforming, Iterating[F]):
 
     # --- scores --------------------------------------------------------------------------------
 
-    def transform(self, X: Input, return_std: bool = False) -> Any:
+    def transform(self, X: Input, return_std: bool = False) -> ArrayOrPair:
         """Posterior mean of the scores of rows, and their standard deviation if asked for.
 
         In the coordinates of the orthonormal components, so that on the training data
@@ -108,14 +113,16 @@ class PosteriorReader(Transforming, Iterating[F]):
         found = self._scores_and_std if return_std else self._scores
         return self._of_rows(X, "transform", found, return_std=return_std)
 
-    def _scores(self, read: Any, posterior: Any, X: Input) -> Any:
+    def _scores(self, read: ModuleType, posterior: PCAPosterior, X: Array) -> Array:
         return read.scores(posterior, X) / self._unit()
 
-    def _scores_and_std(self, read: Any, posterior: Any, X: Input) -> tuple[Any, Any]:
+    def _scores_and_std(
+        self, read: ModuleType, posterior: PCAPosterior, X: Array
+    ) -> tuple[Array, Array]:
         T, std = read.scores_and_std(posterior, X)
         return T / self._unit(), std / self._unit()
 
-    def inverse_transform(self, X: Input) -> Any:
+    def inverse_transform(self, X: Input) -> Array:
         """Rows of data from scores: what `transform` returned goes to the denoised data."""
         check_is_fitted(self)
         if is_dask(X):
@@ -124,17 +131,15 @@ class PosteriorReader(Transforming, Iterating[F]):
         read, posterior = functions(self.posterior_)
         return read.reconstruct(posterior, T * self._unit())
 
-    def project(self, X: Input) -> Any:
+    def project(self, X: Input) -> Array:
         """Coordinates of rows along the components, without shrinkage, as in ordinary PCA."""
         return self._of_rows(X, "project", lambda read, *known: read.project(*known))
 
-    def denoise(self, X: Input) -> Any:
+    def denoise(self, X: Input) -> Array:
         """Posterior mean of rows without their noise."""
         return self._of_rows(X, "denoise", _denoised)
 
-    def _of_rows(
-        self, X: Input, method: str, found: Callable[[Any, Any, Any], Any], **options: Any
-    ) -> Any:
+    def _of_rows(self, X: Input, method: str, found: Reading, **options: object) -> ArrayOrPair:
         """What is found from checked rows, by the functions of a posterior and that posterior.
 
         For `method`, which does the same with these options for each block of a Dask collection.
@@ -148,7 +153,7 @@ class PosteriorReader(Transforming, Iterating[F]):
 
     # --- holes ---------------------------------------------------------------------------------
 
-    def impute(self, X: Input, return_std: bool | str = False) -> Any:
+    def impute(self, X: Input, return_std: bool | str = False) -> ArrayOrPair:
         """Rows with their holes (NaN) filled by the posterior mean; other cells stay as they are.
 
         With ``return_std=True`` also the standard deviation of what would be measured in each hole,
@@ -165,7 +170,7 @@ class PosteriorReader(Transforming, Iterating[F]):
         )
         return (filled, std) if return_std else filled
 
-    def sample_imputations(self, X: Input, n: int, random_state: RandomState = None) -> Any:
+    def sample_imputations(self, X: Input, n: int, random_state: RandomState = None) -> Array:
         """n copies of X with their holes filled by draws, for multiple imputation: (n, rows, p).
 
         Each is drawn with scores, loadings, means and noise of its own. Lazy on Dask collections,
@@ -187,14 +192,14 @@ class PosteriorReader(Transforming, Iterating[F]):
         found = self.posterior_
         return found if isinstance(found, HolesPosterior) else general(found)
 
-    def _unit(self) -> Any:
+    def _unit(self) -> Array:
         """What scores are divided by: their standard deviations if whitened, else 1."""
         read, posterior = functions(self.posterior_)
         return read.latent_std(posterior) if self._is_whitened() else 1.0
 
     # --- the distribution of a new row ---------------------------------------------------------
 
-    def score_samples(self, X: Input) -> Any:
+    def score_samples(self, X: Input) -> Array:
         """Log density of each row under the posterior predictive distribution."""
         return self._of_rows(X, "score_samples", lambda read, *known: read.log_density(*known))
 
@@ -205,20 +210,20 @@ class PosteriorReader(Transforming, Iterating[F]):
             return float(computed(densities.mean())[0])
         return float(array_namespace(densities).mean(densities))
 
-    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Any:
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Array:
         """New rows from the posterior predictive distribution."""
         check_is_fitted(self)
         seed = self.random_state if random_state is None else random_state
         read, posterior = functions(self.posterior_)
         return read.sample(posterior, n_samples, _validation.generator(seed))
 
-    def get_covariance(self) -> Any:
+    def get_covariance(self) -> Array:
         """Covariance of a new row: components, noise, and the uncertainty of the directions."""
         check_is_fitted(self)
         read, posterior = functions(self.posterior_)
         return read.covariance(posterior)
 
-    def get_precision(self) -> Any:
+    def get_precision(self) -> Array:
         """Inverse of `get_covariance`, without inverting a matrix."""
         check_is_fitted(self)
         read, posterior = functions(self.posterior_)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 
@@ -12,9 +12,10 @@ from bayespca.lowrank import holes_posterior
 from bayespca.lowrank import posterior as complete
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.posterior import Posterior
+from bayespca.lowrank.records import PCAPosterior
 
 
-def functions(posterior: Any, X: Array = None) -> tuple[Any, Any]:
+def functions(posterior: PCAPosterior, X: Array = None) -> tuple[ModuleType, PCAPosterior]:
     """A module with `scores`, `log_density` and so on, and the posterior in the form it takes.
 
     Rows with holes under a posterior that was found on complete data need the more general form.

@@ -142,7 +142,7 @@ def checked_ranks(ranks: Any, method: str, n_clusters: int, choose: bool) -> tup
     return tuple(int(one) for one in given)
 
 
-def check_concentration(value: Any, method: str) -> None:
+def check_concentration(value: object, method: str) -> None:
     if value != "auto" and method == "ml":
         raise ValueError(
             "weight_concentration_prior is a prior of the weights, which method='ml' "
@@ -166,6 +166,6 @@ def generator(random_state: RandomState) -> np.random.Generator:
     return np.random.default_rng(seed(random_state))
 
 
-def choose(name: str, value: Any, options: tuple[Any, ...]) -> None:
+def choose(name: str, value: object, options: tuple[object, ...]) -> None:
     """Raise unless an option is one of those that exist."""
     one_of(*options).check(name, value)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import KW_ONLY
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
-from bayespca.arrays.types import Input, Numbers
+from bayespca.arrays.types import ArrayOrPair, Input, Numbers
 from bayespca.discrete import posterior as read
 from bayespca.discrete.data import binary_table
 from bayespca.discrete.fit import BinaryFit, binary_model
@@ -121,7 +121,7 @@ class BinaryPCA(Transforming, _binary.BinaryReader[BinaryFit]):
 
     # --- scores --------------------------------------------------------------------------------
 
-    def transform(self, X: Input, return_std: bool = False) -> Any:
+    def transform(self, X: Input, return_std: bool = False) -> ArrayOrPair:
         """Posterior mean of the scores of rows, and their standard deviation if asked for.
 
         In the coordinates of the orthonormal components, from the cells that are there.

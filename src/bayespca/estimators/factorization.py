@@ -15,7 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
-from bayespca.arrays.types import FloatArray, Identifiers, Input, Numbers
+from bayespca.arrays.types import Array, ArrayOrPair, FloatArray, Identifiers, Input, Numbers
 from bayespca.missing.ratings import posterior as read
 from bayespca.missing.ratings.cells import RatingsSide
 from bayespca.missing.ratings.data import RatingsCells, sorted_both_ways
@@ -37,7 +37,7 @@ IN_UNITS = "In units of ratings; only with `biases`."
 
 def _of_both(
     shape: str,
-    read: Callable[[FactorizationFit, RatingsFactor], Any],
+    read: Callable[[FactorizationFit, RatingsFactor], Array],
     of_users: str,
     of_items: str = "The same of items.",
 ) -> tuple[Fitted, Fitted]:
@@ -230,7 +230,7 @@ class MatrixFactorization(Iterating[FactorizationFit]):
 
     # --- predictions ---------------------------------------------------------------------------
 
-    def predict(self, users: Input, items: Input, return_std: bool | str = False) -> Any:
+    def predict(self, users: Input, items: Input, return_std: bool | str = False) -> ArrayOrPair:
         """Ratings of items by users, clipped to `bounds_`: one of each, or arrays that broadcast.
 
         With ``return_std=True`` also the standard deviation of a rating, with ``"mean"`` that of
@@ -255,7 +255,7 @@ class MatrixFactorization(Iterating[FactorizationFit]):
 
     def recommend(
         self, user: Input, n: int = 10, exclude_seen: bool = True, return_std: bool | str = False
-    ) -> Any:
+    ) -> ArrayOrPair:
         """The n items with the highest predictions for a user, best first, and these predictions.
 
         With `return_std` their standard deviations, too, as in `predict`. Without items that the
@@ -274,7 +274,7 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         found = self._predicted(self.posterior_, np.full(best.size, row), best, return_std)
         return (self.items_[best], *found) if return_std else (self.items_[best], found)
 
-    def similar_items(self, item: Input, n: int = 10) -> tuple[Any, Any]:
+    def similar_items(self, item: Input, n: int = 10) -> tuple[Identifiers, FloatArray]:
         """The n items most like one, and how alike they are: cosines of their factors.
 
         In the metric of the prior of users: the correlation, over users, of what the factors say
@@ -296,7 +296,7 @@ class MatrixFactorization(Iterating[FactorizationFit]):
 
     def predict_new(
         self, items: Input, ratings: Input, targets: Input = None, return_std: bool | str = False
-    ) -> Any:
+    ) -> ArrayOrPair:
         """What a user who was not there would give to `targets`, from a few ratings of theirs.
 
         Nothing is fitted again: the user's posterior follows from the items'. Targets are all
@@ -369,7 +369,7 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         rows: Numbers,
         columns: Numbers,
         return_std: bool | str,
-    ) -> Any:
+    ) -> ArrayOrPair:
         shape = rows.shape
         rows, columns = (np.ascontiguousarray(a.ravel(), dtype=np.intp) for a in (rows, columns))
         if not return_std:
@@ -411,14 +411,14 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         return tags
 
 
-def _one(value: Any) -> Any:
+def _one(value: Input) -> list[Input]:
     """One id in a list; a list or an array of them is refused."""
     if hasattr(value, "__len__") and not isinstance(value, str | bytes | tuple):
         raise ValueError(f"one id is expected here, got a {type(value).__name__}: call for each.")
     return [value]
 
 
-def _pairs(X: Input) -> tuple[Any, Any]:
+def _pairs(X: Input) -> tuple[Input, Input]:
     """Users and items of an array of pairs."""
     if hasattr(X, "iloc"):
         return X.iloc[:, 0], X.iloc[:, 1]
@@ -432,7 +432,7 @@ def _pairs(X: Input) -> tuple[Any, Any]:
     )
 
 
-def _checked_count(n: Any) -> int:
+def _checked_count(n: object) -> int:
     if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 0:
         raise ValueError(f"n must be a whole number of at least 0, got {n!r}.")
     return int(n)

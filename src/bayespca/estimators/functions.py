@@ -89,7 +89,7 @@ def _post(solution: Solution) -> dict[str, Any]:
     }
 
 
-def denoise(X: Input, **options: Any) -> Any:
+def denoise(X: Input, **options: Any) -> Array:
     """The data without their noise: the posterior mean of the low-rank matrix, plus the mean.
 
     Options are those of `BayesianPCA`.

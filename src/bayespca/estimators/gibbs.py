@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
 from bayespca.arrays.namespaces import is_sparse, to_numpy
-from bayespca.arrays.types import Input, RandomState
+from bayespca.arrays.types import Array, ArrayOrPair, DType, Input, RandomState
 from bayespca.engines.decomposing import available_memory
 from bayespca.linear.gibbs import posterior as reading
 from bayespca.linear.gibbs.data import GibbsData, compress
@@ -188,7 +188,7 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
 
     # --- scores --------------------------------------------------------------------------------
 
-    def transform(self, X: Input, return_std: bool = False) -> Any:
+    def transform(self, X: Input, return_std: bool = False) -> ArrayOrPair:
         """Posterior mean of the scores of rows, and their standard deviation if asked for.
 
         A score is a coordinate of the row without its noise, μ + Wx, along the components, the mean
@@ -204,7 +204,7 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
             return scores
         return scores, reading.score_std(found, centred).astype(X.dtype)
 
-    def inverse_transform(self, X: Input) -> Any:
+    def inverse_transform(self, X: Input) -> Array:
         """Rows of data from scores: what `transform` returned goes to the denoised data."""
         check_is_fitted(self)
         T = _input.read_scores(X, self.n_components_, self.components_)
@@ -212,7 +212,7 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
 
     # --- the distribution of a new row ---------------------------------------------------------
 
-    def score_samples(self, X: Input) -> Any:
+    def score_samples(self, X: Input) -> Array:
         """Log of the posterior predictive density of each row, averaged over all draws."""
         check_is_fitted(self)
         X = self._read(X, "score_samples")
@@ -222,21 +222,21 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
         """Mean of `score_samples`."""
         return float(np.mean(self.score_samples(X)))
 
-    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Any:
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Array:
         """New rows from the posterior predictive distribution, each from a draw of its own."""
         check_is_fitted(self)
         seed = self.random_state if random_state is None else random_state
         rows = reading.sample(self.draws_, n_samples, _validation.generator(seed))
         return rows.astype(self.components_.dtype)
 
-    def get_covariance(self) -> Any:
+    def get_covariance(self) -> Array:
         """Posterior mean of the covariance WWᵀ + τ⁻¹I of a row."""
         check_is_fitted(self)
         return reading.covariance(self.draws_).astype(self.components_.dtype)
 
     # --- draws ---------------------------------------------------------------------------------
 
-    def aligned_components(self) -> Any:
+    def aligned_components(self) -> Array:
         """Principal axes of each draw, order and signs matched to `components_`.
 
         An array of shape (n_chains, n_draws, n_components_, n_features).
@@ -244,7 +244,7 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
         check_is_fitted(self)
         return reading.aligned_axes(self.draws_, self._double("components_"))
 
-    def aligned_loadings(self) -> Any:
+    def aligned_loadings(self) -> Array:
         """W of each draw, rotated onto the components scaled by their standard deviations.
 
         An array of shape (n_chains, n_draws, n_features, n_components_).
@@ -283,13 +283,13 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
 
     # --- scikit-learn --------------------------------------------------------------------------
 
-    def _read(self, X: Input, method: str) -> Any:
+    def _read(self, X: Input, method: str) -> Array:
         """Rows for a method; arrays of other libraries become NumPy's, as in `fit`."""
         if is_array_api_obj(X) and not is_sparse(X):
             X = to_numpy(X)
         return _input.read_new(self, X, method)
 
-    def _double(self, name: str) -> Any:
+    def _double(self, name: str) -> Array:
         return getattr(self, name).astype(np.float64)
 
     def __sklearn_tags__(self) -> Tags:
@@ -298,7 +298,7 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
         return tags
 
 
-def _record(found: reading.Report, draws: GibbsDraws, dtype: Any, n: int) -> reading.GibbsFit:
+def _record(found: reading.Report, draws: GibbsDraws, dtype: DType, n: int) -> reading.GibbsFit:
     """What is kept, in the type of the data."""
     judged = _arviz.diagnostics(found.quantities)
     variance, total = found.sample_variance, found.total_variance
@@ -321,7 +321,7 @@ def _record(found: reading.Report, draws: GibbsDraws, dtype: Any, n: int) -> rea
     )
 
 
-def _columns(asked: Any, data: GibbsData) -> int:
+def _columns(asked: int | Auto, data: GibbsData) -> int:
     """The number of columns of W."""
     return min(data.d, data.n) - 1 if asked == "auto" else min(int(asked), data.d)
 

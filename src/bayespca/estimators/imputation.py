@@ -9,12 +9,12 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
-from bayespca.arrays.types import Input, Numbers, RandomState
+from bayespca.arrays.types import Array, ArrayOrPair, Input, Numbers, RandomState
 from bayespca.lowrank import holes_posterior
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.records import OfComponents
@@ -72,12 +72,12 @@ class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, Estimator[Imput
         self._keep(ImputerFit(model.general_posterior(), model.n_iter_), features)
         return self
 
-    def transform(self, X: Input) -> Any:
+    def transform(self, X: Input) -> Array:
         """X with its holes filled; other cells stay as they are."""
         check_is_fitted(self)
         return holes_posterior.impute(self.posterior_, self._read(X, reset=False)[0])[0]
 
-    def _read(self, X: Input, *, reset: bool) -> tuple[Any, Features]:
+    def _read(self, X: Input, *, reset: bool) -> tuple[Array, Features]:
         return _input.checked(
             self,
             _input.unmasked(X),
@@ -93,7 +93,7 @@ class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, Estimator[Imput
         return tags
 
 
-def impute(X: Input, return_std: bool | str = False, **options: Any) -> Any:
+def impute(X: Input, return_std: bool | str = False, **options: Any) -> ArrayOrPair:
     """The data with their holes (NaN) filled, and the standard deviations of the filled cells.
 
     `return_std` and what is returned are as in `BayesianPCA.impute`, options as in `BayesianPCA`.
@@ -198,7 +198,7 @@ def _folds(
     return found
 
 
-def _filled(imputer: Any, X: NDArray[np.float64]) -> tuple[Numbers, Numbers | None]:
+def _filled(imputer: BaseEstimator, X: NDArray[np.float64]) -> tuple[Numbers, Numbers | None]:
     if hasattr(imputer, "impute"):
         filled, std = imputer.fit(X).impute(X, return_std=True)
         return np.asarray(filled), np.asarray(std)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
 from bayespca.arrays.namespaces import array_namespace, to_namespace, to_numpy
-from bayespca.arrays.types import Array, FloatArray, Input
+from bayespca.arrays.types import Array, ArrayOrPair, FloatArray, Input
 from bayespca.io.packages import need
 from bayespca.spectrum.methods import METHODS
 from bayespca.tensors import posterior as read
@@ -165,7 +165,9 @@ class BayesianTucker(Transforming, Iterating[TuckerFit]):
                 f"prior_variance is for method='pb': method={self.method!r} learns its priors."
             )
 
-    def _found(self, T: Array, ranks: tuple[int | None, ...], callback: Any) -> TuckerFit:
+    def _found(
+        self, T: Array, ranks: tuple[int | None, ...], callback: inference.Callback | None
+    ) -> TuckerFit:
         shape = _tensors.squeezed_shape(tuple(T.shape))
         _tensors.check_model(self, T, shape)
         asked = _tensors.squeezed(ranks, tuple(T.shape), None)
@@ -181,7 +183,9 @@ class BayesianTucker(Transforming, Iterating[TuckerFit]):
             model.fit(small, callback=callback)
         return _matrices.of_matrix(model, small, rank)
 
-    def _fitted(self, T: Array, ranks: tuple[int | None, ...], callback: Any) -> TuckerFit:
+    def _fitted(
+        self, T: Array, ranks: tuple[int | None, ...], callback: inference.Callback | None
+    ) -> TuckerFit:
         data = tucker_cells(T, center=self.center)
         model = tucker_model(
             data,
@@ -252,7 +256,7 @@ class BayesianTucker(Transforming, Iterating[TuckerFit]):
         rows = _input.read_scores(X, self.ranks_[0], self.core_)
         return times(self.core_, [rows, *self.factors_[1:]]) + self.mean_
 
-    def impute(self, X: Input = None, return_std: bool | str = False) -> Any:
+    def impute(self, X: Input = None, return_std: bool | str = False) -> ArrayOrPair:
         """Slices with their holes (NaN) filled by the posterior mean; other cells stay.
 
         Without X, the tensor that was fitted. With ``return_std=True`` also the standard deviation

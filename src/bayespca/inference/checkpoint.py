@@ -7,7 +7,7 @@ import os
 import time
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -90,7 +90,7 @@ class Checkpoint(Generic[S]):
         self.path.unlink(missing_ok=True)
 
 
-def fingerprint(*parts: Any) -> str:
+def fingerprint(*parts: object) -> str:
     """A short text that differs where data or options do."""
     digest = hashlib.sha256()
     for part in parts:

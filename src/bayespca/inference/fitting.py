@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from .checkpoint import fingerprint
-from .loop import Run, run
+from .loop import Info, Run, run
 from .looping import Looping
 from .model import Model
 from .result import Fit
@@ -75,7 +75,7 @@ def _run(model: Model[D, S, F], data: D, looping: Looping) -> Run[S]:
     )
 
 
-def _step(model: Model[D, S, F], data: D, state: S) -> Any:
+def _step(model: Model[D, S, F], data: D, state: S) -> tuple[S, Info]:
     return model.step(state, data)
 
 

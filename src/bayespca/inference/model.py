@@ -53,7 +53,7 @@ class Model(ABC, Generic[D, S, F]):
         """A pure function that never raises the free energy."""
 
     @abstractmethod
-    def posterior(self, state: S, data: D) -> Any:
+    def posterior(self, state: S, data: D) -> object:
         """The frozen record from which everything is read that users ask for."""
 
     # --- what some models say ------------------------------------------------------------------

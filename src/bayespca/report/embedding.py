@@ -11,8 +11,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from array_api_compat import is_array_api_obj
+from numpy.typing import ArrayLike
 
 from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.types import Input
 
 # What scripts in the page read, by name.
 JsonObject: TypeAlias = dict[str, Any]
@@ -28,7 +30,7 @@ def needed(module: str) -> Any:
         raise ImportError(MISSING) from error
 
 
-def to_json(value: Any) -> str:
+def to_json(value: object) -> str:
     """JSON that may stand inside <script>: no tag can open, and numbers are numbers or null."""
     text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     # U+2028 and U+2029 end lines in older JavaScript.
@@ -38,7 +40,7 @@ def to_json(value: Any) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     """The same with None for what JSON has no number for."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
@@ -49,7 +51,7 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def numbers(values: Any, digits: int = 4) -> list[float]:
+def numbers(values: ArrayLike, digits: int = 4) -> list[float]:
     """Numbers to draw: to `digits` digits of the largest, which is all that a screen can show."""
     array = np.asarray(values, dtype=np.float64)
     finite = np.abs(array[np.isfinite(array)])
@@ -61,7 +63,7 @@ def numbers(values: Any, digits: int = 4) -> list[float]:
     return (np.round(array, places) if abs(places) < 300 else array).tolist()
 
 
-def as_numpy(values: Any) -> Any:
+def as_numpy(values: Input) -> np.ndarray:
     """An array of any library, a DataFrame or a list as a NumPy array."""
     return to_numpy(values) if is_array_api_obj(values) else np.asarray(values)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -112,7 +111,9 @@ def noise_edge(model: FittedPCA) -> float:
     return largest_singular_value(model.posterior_.noise_variance, (L, M))
 
 
-def _stems(index: list[int], gamma: Any, name: str, color: str, *, filled: bool) -> JsonObject:
+def _stems(
+    index: list[int], gamma: np.ndarray, name: str, color: str, *, filled: bool
+) -> JsonObject:
     return {
         "type": "scatter",
         "mode": "markers",
@@ -128,7 +129,7 @@ def _stems(index: list[int], gamma: Any, name: str, color: str, *, filled: bool)
     }
 
 
-def _shrunk(index: list[int], values: Any) -> JsonObject:
+def _shrunk(index: list[int], values: np.ndarray) -> JsonObject:
     return {
         "type": "scatter",
         "mode": "markers",
@@ -189,7 +190,7 @@ def rank_posterior(model: FittedPCA) -> Figure | None:
     return Figure("rank", "How sure the number is", _rank_caption(probability, k), data, layout)
 
 
-def _rank_caption(probability: Any, k: int) -> str:
+def _rank_caption(probability: np.ndarray, k: int) -> str:
     p = float(probability[k])
     if p > 0.99:
         return (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -166,6 +165,6 @@ def table(model: FittedPCA, names: Sequence[str]) -> LoadingsTable | None:
     return LoadingsTable(rows, list(range(1, W.shape[0] + 1)), p, k)
 
 
-def _largest(values: Any, count: int) -> Any:
+def _largest(values: np.ndarray, count: int) -> np.ndarray:
     """Indices of the largest magnitudes, largest first, ties in order."""
     return np.argsort(-np.abs(values), kind="stable")[:count]

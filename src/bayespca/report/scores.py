@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import numpy as np
 
@@ -38,18 +38,18 @@ class Scores:
 class Samples(TypedDict, total=False):
     """What a caller has of samples: `scores` and what belongs to their rows."""
 
-    scores: Any
-    scores_std: Any
-    sample_names: Sequence[Any] | None
-    labels: Sequence[Any] | None
+    scores: Input
+    scores_std: Input
+    sample_names: Sequence[object] | None
+    labels: Sequence[object] | None
     labels_name: str | None
 
 
 def read_scores(
-    scores: Any = None,
-    scores_std: Any = None,
-    sample_names: Sequence[Any] | None = None,
-    labels: Sequence[Any] | None = None,
+    scores: Input = None,
+    scores_std: Input = None,
+    sample_names: Sequence[object] | None = None,
+    labels: Sequence[object] | None = None,
     labels_name: str | None = None,
 ) -> Scores | None:
     """Scores, at most `MAX_POINTS` of them; None where there is nothing to draw."""
@@ -79,21 +79,21 @@ def read_scores(
     return Scores(drawing, n, int(chosen.size), shown)
 
 
-def _matrix(values: Any) -> Any:
+def _matrix(values: Input) -> np.ndarray:
     array = np.asarray(as_numpy(values), dtype=np.float64)
     if array.ndim != 2:
         raise ValueError(f"scores must be a table of samples and components, got {array.shape}.")
     return array
 
 
-def _chosen(n: int) -> Any:
+def _chosen(n: int) -> np.ndarray:
     """Rows to draw, in order; the same ones every time."""
     if n <= MAX_POINTS:
         return np.arange(n)
     return np.sort(np.random.default_rng(0).choice(n, MAX_POINTS, replace=False))
 
 
-def _labels(labels: Sequence[Any], chosen: Any) -> JsonObject:
+def _labels(labels: Sequence[object], chosen: np.ndarray) -> JsonObject:
     """Groups with a colour each, or numbers on a scale of colours."""
     items = as_numpy(labels)
     if items.dtype.kind in "iufb" and np.unique(items).size > MAX_GROUPS:
@@ -113,7 +113,7 @@ def _labels(labels: Sequence[Any], chosen: Any) -> JsonObject:
     }
 
 
-def _label(item: Input) -> str:
+def _label(item: object) -> str:
     if item is None or (isinstance(item, float) and np.isnan(item)):
         return MISSING
     if isinstance(item, float) and item.is_integer():

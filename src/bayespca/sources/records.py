@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeAlias
 
-from bayespca.arrays.types import DType, Floats
+from bayespca.arrays.types import DType, Floats, Numbers
 
 Block = Floats
 Blocks = Iterator[Block]
-Delayed = Any
+# What Dask will compute: a value, an array. Dask is imported only for those who have one.
+Delayed: TypeAlias = Any
+DaskArray: TypeAlias = Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +81,7 @@ class Partitions:
     stored: DType | None = None
     names: tuple[str, ...] | None = None
     lengths: tuple[int, ...] | None = None
-    divisors: tuple[Any, ...] | None = None
+    divisors: tuple[Numbers | Delayed, ...] | None = None
     columns: Partitions | None = None
 
     @property

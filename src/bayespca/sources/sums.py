@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from .cluster import computed
 from .records import Delayed
@@ -12,7 +12,7 @@ from .tasks import mapped_parts, reduced
 Total = TypeVar("Total")
 
 
-def total_over(blocks: tuple[Delayed, ...], sums: Callable[..., Total], *given: Any) -> Total:
+def total_over(blocks: tuple[Delayed, ...], sums: Callable[..., Total], *given: object) -> Total:
     """What a function sums up over a block, of all blocks."""
     found: Total = computed(reduced(mapped_parts(sums, blocks, broadcast=given), added))[0]
     return found

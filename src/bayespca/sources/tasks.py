@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 import numpy as np
 
-from bayespca.arrays.types import Numbers
+from bayespca.arrays.types import Input, Numbers
 
 from .checks import Expected, block_of
 from .cluster import dask_module
 from .errors import UnusableData
-from .records import Delayed, Partitions
+from .records import DaskArray, Delayed, Partitions
+
+# What workers call on a block, or on earlier results, and what merges two of its results; a task of
+# Dask's graph: such a function and its arguments.
+Function: TypeAlias = Callable[..., Any]
+Merging: TypeAlias = Callable[[Any, Any], Any]
+Task: TypeAlias = tuple[Any, ...]
 
 # Results that are merged by one task: few enough for a worker's memory.
 FAN_IN = 8
@@ -23,9 +29,9 @@ FAN_IN = 8
 
 def mapped(
     partitions: Partitions,
-    function: Callable[..., Any],
-    *broadcast: Any,
-    each: Iterable[Sequence[Any]] = (),
+    function: Function,
+    *broadcast: object,
+    each: Iterable[Sequence[object]] = (),
 ) -> list[Delayed]:
     """function(block, *what is given for this block, *broadcast) for every block.
 
@@ -36,18 +42,16 @@ def mapped(
 
 
 def mapped_parts(
-    function: Callable[..., Any],
-    *parts: Sequence[Any],
-    leading: Sequence[Any] = (),
-    broadcast: Sequence[Any] = (),
+    function: Function,
+    *parts: Sequence[object],
+    leading: Sequence[object] = (),
+    broadcast: Sequence[object] = (),
 ) -> list[Delayed]:
     """function(*leading, one of each of `parts`, *broadcast), block by block of earlier results."""
     return layer(_name(function), _tasks_of_parts(function, parts, leading, broadcast))
 
 
-def reduced(
-    parts: Sequence[Delayed], merge: Callable[[Any, Any], Any], *, fan_in: int = FAN_IN
-) -> Delayed:
+def reduced(parts: Sequence[Delayed], merge: Merging, *, fan_in: int = FAN_IN) -> Delayed:
     """The parts merged two by two, in a tree of tasks that take `fan_in` of them each."""
     if not parts:
         raise UnusableData("there is nothing to merge: the Dask collection has no blocks.")
@@ -60,11 +64,11 @@ def reduced(
 
 def array_of_rows(
     partitions: Partitions,
-    function: Callable[..., Any],
-    *broadcast: Any,
+    function: Function,
+    *broadcast: object,
     like: Numbers,
-    each: Iterable[Sequence[Any]] = (),
-) -> Any:
+    each: Iterable[Sequence[object]] = (),
+) -> DaskArray:
     """What `mapped` makes of the blocks, below each other, as a lazy Dask array.
 
     `like` is what the function makes of some rows: of its type and number of columns.
@@ -74,14 +78,14 @@ def array_of_rows(
 
 
 def array_of_parts(
-    parts: Sequence[Delayed], function: Callable[..., Any], *broadcast: Any, like: Numbers
-) -> Any:
+    parts: Sequence[Delayed], function: Function, *broadcast: object, like: Numbers
+) -> DaskArray:
     """The same for what `mapped_parts` makes of parts, whose numbers of rows are not known."""
     tasks = _tasks_of_parts(function, (parts,), (), broadcast)
     return _array(_name(function), tasks, None, like)
 
 
-def stacked(arrays: Sequence[Any]) -> Any:
+def stacked(arrays: Sequence[DaskArray]) -> DaskArray:
     """Dask arrays of one shape behind each other."""
     # Blocks of unknown length are those of the same collection.
     return dask_module("array").stack(arrays, allow_unknown_chunksizes=True)
@@ -94,10 +98,16 @@ class Step:
     One task, not four, so that no copy of the block waits in a worker's memory in between.
     """
 
-    function: Callable[..., Any]
+    function: Function
 
     def __call__(
-        self, chunk: Any, expected: Expected, i: int, length: int | None, divisor: Any, *rest: Any
+        self,
+        chunk: Input,
+        expected: Expected,
+        i: int,
+        length: int | None,
+        divisor: Numbers | None,
+        *rest: object,
     ) -> Any:
         block = block_of(chunk, expected, i, length)
         return self.function(block if divisor is None else block / divisor, *rest)
@@ -107,13 +117,13 @@ class Step:
 class Merge:
     """A function of two as one of several."""
 
-    function: Callable[[Any, Any], Any]
+    function: Merging
 
     def __call__(self, *parts: Any) -> Any:
         return reduce(self.function, parts)
 
 
-def sent(value: Any) -> Delayed:
+def sent(value: object) -> Delayed:
     """A value as one task that others depend on, so that it is not part of each of them.
 
     It goes with the graph, so that it can be had again when a worker is lost. Scattered to all
@@ -124,10 +134,10 @@ def sent(value: Any) -> Delayed:
 
 def _tasks(
     partitions: Partitions,
-    function: Callable[..., Any],
-    broadcast: Sequence[Any],
-    each: Iterable[Sequence[Any]] = (),
-) -> list[tuple[Any, ...]]:
+    function: Function,
+    broadcast: Sequence[object],
+    each: Iterable[Sequence[object]] = (),
+) -> list[Task]:
     n = len(partitions.chunks)
     expected = sent(
         Expected(partitions.n_features, partitions.dtype, partitions.stored, partitions.names)
@@ -144,21 +154,21 @@ def _tasks(
 
 
 def _tasks_of_parts(
-    function: Callable[..., Any],
-    parts: Sequence[Sequence[Any]],
-    leading: Sequence[Any],
-    broadcast: Sequence[Any],
-) -> list[tuple[Any, ...]]:
+    function: Function,
+    parts: Sequence[Sequence[object]],
+    leading: Sequence[object],
+    broadcast: Sequence[object],
+) -> list[Task]:
     shared = [sent(value) for value in broadcast]
     return [(function, *leading, *own, *shared) for own in zip(*parts, strict=True)]
 
 
 def _array(
     name: str,
-    tasks: Sequence[tuple[Any, ...]],
+    tasks: Sequence[Task],
     lengths: Sequence[int] | None,
     like: Numbers,
-) -> Any:
+) -> DaskArray:
     parts = layer(name, tasks, tail=(0,) * (like.ndim - 1))
     heights = tuple(lengths or [np.nan] * len(parts))
     return dask_module("array").Array(
@@ -169,16 +179,14 @@ def _array(
     )
 
 
-def layer(
-    name: str, tasks: Sequence[tuple[Any, ...]], *, tail: tuple[int, ...] = ()
-) -> list[Delayed]:
+def layer(name: str, tasks: Sequence[Task], *, tail: tuple[int, ...] = ()) -> list[Delayed]:
     """Tasks (function, *arguments) as one layer of Dask's graph, with keys (name, number, *tail).
 
     `dask.delayed` would make a layer for each of them, which takes minutes for some thousands.
     """
     delayed, graphs = dask_module("delayed"), dask_module("highlevelgraph")
     name = f"{name}-{uuid4().hex}"
-    found: dict[int, Any] = {}
+    found: dict[int, Delayed] = {}
     layer = {}
     for i, (function, *arguments) in enumerate(tasks):
         keys = []
@@ -196,6 +204,6 @@ def layer(
     return [delayed.Delayed(key, whole, layer=name) for key in layer]
 
 
-def _name(function: Callable[..., Any]) -> str:
+def _name(function: Function) -> str:
     """What Dask's displays call a task."""
     return str(getattr(function, "__name__", type(function).__name__)).strip("_")

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import scipy.sparse
 import scipy.sparse.linalg
+from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray, Numbers
 
@@ -110,7 +111,7 @@ class RatingsCells(Protocol):
     @property
     def unit(self) -> float: ...
     @property
-    def column_counts(self) -> Numbers: ...
+    def column_counts(self) -> NDArray[np.int64] | FloatArray: ...
     @property
     def column_totals(self) -> FloatArray: ...
 
@@ -151,7 +152,7 @@ class Ratings:
         return int(self.by_rows.values.size)
 
     @property
-    def column_counts(self) -> Numbers:
+    def column_counts(self) -> NDArray[np.int64]:
         return self.by_columns.counts
 
     @property

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.arrays.types import DOUBLE, DType, FloatArray, Vector
+from bayespca.arrays.types import DOUBLE, FloatArray, Vector
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
@@ -40,7 +41,7 @@ class MixtureFit(Fit[MixturePosterior]):
 
     counts: Vector = field(default_factory=lambda: np.empty(0))
     per_feature: bool = False
-    dtype: DType = DOUBLE
+    dtype: np.dtype[Any] = DOUBLE
 
     @property
     def n_components(self) -> int:
