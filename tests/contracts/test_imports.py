@@ -34,11 +34,12 @@ LAYERS = {
     "discrete": 4,
     "nonlinear": 4,
     "datasets": 4,
-    "estimators": 5,
-    "displays": 6,
-    "report": 6,
-    "cli": 7,
-    "__main__": 8,
+    "noise": 5,
+    "estimators": 6,
+    "displays": 7,
+    "report": 7,
+    "cli": 8,
+    "__main__": 9,
 }
 NAMES_THAT_SAY_NOTHING = {"utils", "misc", "helpers", "common"}
 HEAVY = {"arviz", "cupy", "dask", "matplotlib", "numba", "pandas", "plotly", "polars", "torch"}

@@ -44,11 +44,6 @@ def _denoised(read: ModuleType, posterior: PCAPosterior, X: Array) -> Array:
     return read.reconstruct(posterior, read.scores(posterior, X))
 
 
-def _noise(fit: Any) -> Array:
-    found = fit.noise_variance
-    return found if isinstance(found, float) else placed("noise_variance")(fit)
-
-
 class PosteriorReader(Transforming, Iterating[F]):
     """Scores, densities and filled holes, all read from `posterior_`.
 
@@ -68,9 +63,9 @@ class PosteriorReader(Transforming, Iterating[F]):
     n_components_ = Fitted("int", "Number of components found.")
     mean_ = Fitted(PER_FEATURE, "Posterior mean of each feature.", lambda fit: fit.posterior.mean)
     noise_variance_ = Fitted(
-        'float, or array of shape (n_features,) for ``noise="per-feature"``',
-        "Estimated or given noise variance of the (scaled) data.",
-        _noise,
+        "float",
+        "Estimated or given noise variance of the (scaled) data; the mean over features where each "
+        "has its own.",
     )
     singular_values_ = Fitted(
         PER_COMPONENT,

@@ -10,6 +10,7 @@ from bayespca.arrays.namespaces import array_namespace, to_numpy
 from bayespca.arrays.types import Array
 from bayespca.lowrank import holes_posterior
 from bayespca.lowrank import posterior as complete
+from bayespca.lowrank.filtering import unfiltered
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.posterior import Posterior
 from bayespca.lowrank.records import PCAPosterior
@@ -30,8 +31,11 @@ def functions(posterior: PCAPosterior, X: Array = None) -> tuple[ModuleType, PCA
 def general(posterior: Posterior) -> HolesPosterior:
     """A posterior of complete data in the form that rows with holes need.
 
-    With the score's prior variance c², 1/shrinkage = 1 + L·(loading variance) + σ²/c².
+    With the score's prior variance c², 1/shrinkage = 1 + L·(loading variance) + σ²/c². Noise that
+    is alike in neighbours counts as independent there, with the variance that it has.
     """
+    phi = posterior.correlation
+    stationary = 1 / (1 - phi * phi)
     components = to_numpy(posterior.components).astype(np.float64)
     score_variance = to_numpy(posterior.score_variance)
     # Constant columns are no features, and their loadings are known to be 0.
@@ -41,11 +45,11 @@ def general(posterior: Posterior) -> HolesPosterior:
     return holes_posterior.from_directions(
         mean=posterior.mean,
         scale=posterior.scale,
-        components=posterior.components,
+        components=unfiltered(posterior.components, phi),
         ridge=1 / shrinkage - 1 - live.sum() * variance,
-        loading_variance=live[:, None] * variance,
+        loading_variance=live[:, None] * variance * stationary,
         latent_variance=to_numpy(posterior.latent_variance).astype(np.float64),
-        noise_variance=posterior.noise_variance,
+        noise_variance=posterior.noise_variance * stationary,
         integrated=bool((score_variance > 0).any()) or not score_variance.size,
     )
 

@@ -31,21 +31,21 @@ def largest_rank(n_components: Any, method: str = "") -> int | None:
     return None
 
 
-def check_per_feature(estimator: AnyEstimator) -> None:
-    """Noise of its own for each feature needs a free energy that is bounded and comparable."""
-    method = estimator.method
+def check_noise(estimator: AnyEstimator) -> None:
+    """Noise of several variances needs a free energy that is bounded and comparable."""
+    method, noise = estimator.method, estimator.noise
+    if noise in ("auto", "isotropic"):
+        return
     if method not in ("evb", "vb", "ml") or (method == "vb" and estimator.prior_variance is None):
         raise ValueError(
-            "noise='per-feature' works with method='evb', 'ml', and 'vb' with a prior_variance; "
-            f"got method={method!r}."
+            f"noise={noise!r} works with method='evb', 'ml', and 'vb' with a prior_variance; "
+            f"got method={method!r}, which can have noise='isotropic'."
         )
-    for name, default in (("noise_variance", "auto"), ("scale", False), ("engine", "auto")):
-        value = getattr(estimator, name)
-        if value != default:
-            raise ValueError(
-                f"noise='per-feature' finds the noise and so the scale of each feature by its own "
-                f"way: leave {name} at {default!r}, not {value!r}."
-            )
+    if estimator.noise_variance != "auto":
+        raise ValueError(
+            f"noise={noise!r} finds its variances itself: leave noise_variance at 'auto', not "
+            f"{estimator.noise_variance!r}."
+        )
 
 
 def check_iterative(estimator: AnyEstimator) -> None:
@@ -60,8 +60,10 @@ def check_iterative(estimator: AnyEstimator) -> None:
             f"solver='iterative' with method={method!r} needs a prior_variance: under a flat prior "
             "the free energy has no minimum."
         )
-    if estimator.noise == "per-feature":
-        raise ValueError("noise='per-feature' has an iteration of its own: leave solver at 'auto'.")
+    if estimator.noise not in ("auto", "isotropic"):
+        raise ValueError(
+            f"noise={estimator.noise!r} has an iteration of its own: leave solver at 'auto'."
+        )
 
 
 def check_engine_for_holes(estimator: AnyEstimator) -> None:

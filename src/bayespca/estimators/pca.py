@@ -10,21 +10,21 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from bayespca import inference
+from bayespca.arrays.namespaces import to_namespace, to_numpy
 from bayespca.engines import moments, streaming
 from bayespca.linear import fit as closed
 from bayespca.linear.data import Decomposed
-from bayespca.linear.per_feature import fit as per_feature
 from bayespca.linear.sweeps import fit as sweeps
 from bayespca.lowrank.records import PCAFit
-from bayespca.missing.dense import fit as with_holes
+from bayespca.noise.fitting import Asked, fit_complete, fit_with_holes
 from bayespca.sources.data import Data, Where
 from bayespca.sources.errors import IncompleteData
 from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.methods import METHODS
 
 from . import _input, _validation
-from ._base import Fitted
-from ._options import Auto, Engine, Noise, Option, table
+from ._base import PER_FEATURE, Fitted
+from ._options import Auto, Engine, Option, table
 from ._posterior import PosteriorReader, line, placed
 from ._warnings import warn
 
@@ -39,13 +39,31 @@ Learned = Literal["evb", "epb", "emap", "global-epb", "global-emap"]
 Method = Literal[Learned, "vb", "pb", "pb-a", "pb-b", "map", "ml", "laplace"]
 
 
+# The names in `lowrank.noise_models.NOISES`.
+OfCells = Literal["student", "student-cells", "autoregressive"]
+Noise = Literal["auto", "isotropic", "per-feature", "per-sample", "both", OfCells]
+
+
 class RankWarning(UserWarning):
     """The rank or the noise variance is less certain than usual; the message says why."""
 
 
+def _feature_noise(fit: PCAFit) -> Any:
+    scale = to_numpy(fit.posterior.scale)
+    own = fit.noise.features
+    found = fit.noise_variance * scale**2 if own is None else own
+    return to_namespace(found, fit.posterior.components)
+
+
+def _sample_noise(fit: PCAFit) -> Any:
+    own = fit.noise.samples
+    found = np.full(fit.n_samples, fit.noise_variance) if own is None else own
+    return to_namespace(found, fit.posterior.components)
+
+
 def _adds_up(estimator: Any) -> bool:
-    if estimator.scale or estimator.noise == "per-feature":
-        raise AttributeError("partial_fit needs scale=False and noise='isotropic'.")
+    if estimator.scale or estimator.noise not in ("auto", "isotropic"):
+        raise AttributeError("partial_fit needs scale=False and noise='isotropic' or 'auto'.")
     return True
 
 
@@ -59,7 +77,7 @@ class BayesianPCA(PosteriorReader[PCAFit]):
     """
 
     options = table(
-        *("scale", "noise", "engine", "checkpoint", "verbose"),
+        *("engine", "checkpoint", "verbose"),
         method="How the factors and their prior are treated.\n\n"
         '* ``"evb"``: both factors integrated out, prior variances learned (empirical variational '
         "Bayes; global minimum, aistats2014 Proposition 1). The one to use.\n"
@@ -75,21 +93,36 @@ class BayesianPCA(PosteriorReader[PCAFit]):
         'method\'s own estimate, ``"0db"`` for half the mean square of the data. The methods whose '
         'free energy has no usable minimum over the noise (``"epb"``, ``"emap"``, ``"pb"``, '
         '``"map"``, and ``"vb"`` with a flat prior) take that of ``"evb"``.',
+        noise="What has a noise variance of its own. Variances of rows, columns and cells have a "
+        "gamma prior that is learned, so that few cells do not overfit; it makes rows and cells "
+        "Student's t.\n\n"
+        '* ``"auto"``: what the evidence prefers, looked for only where residuals show it; for '
+        '``method="evb"`` with the noise to be found, data in memory. All else is isotropic.\n'
+        '* ``"isotropic"``: one variance for all cells.\n'
+        '* ``"per-feature"``, ``"per-sample"``: one for each column, or for each row. '
+        '``"student"`` is another name of the latter.\n'
+        "* ``\"both\"``: the product of a row's and a column's.\n"
+        '* ``"student-cells"``: one for each column, and heavy tails cell by cell, so that gross '
+        "errors lose their weight.\n"
+        '* ``"autoregressive"``: one for each column, and neighbouring columns alike, for '
+        "complete spectra and series.",
         prior_variance="c² = cₐ²c_b² for the methods whose prior is given; None for a flat one.",
         center="Whether to remove the column means. The mean is then integrated out under a flat "
         "prior, which costs one sample: n rows count as n − 1.",
+        scale="Whether to divide columns by their standard deviations: a choice of units. What is "
+        "noise it does not change, where noise is found for each column.",
         whiten=Option(
             "Whether scores are divided by their standard deviations over the training data."
         ),
         solver=Option(
-            "The first two are the closed form, alternated with noise variances for "
-            '``noise="per-feature"``. ``"iterative"`` solves the same problem by sweeps (icml2011 '
+            "The first two are the closed form, in turns with noise variances where rows or "
+            'columns have their own. ``"iterative"`` solves the same problem by sweeps (icml2011 '
             'Eq. 13–16, aistats2014 Section 5; expectation–maximization for ``"ml"``), which end '
             "where the closed form is, or in a worse local minimum."
         ),
         init='Where ``solver="iterative"`` starts: normal draws, or the closed form.',
         max_iter='Largest number of steps, where there is an iteration: ``solver="iterative"``, '
-        '``noise="per-feature"``, data with holes.',
+        "noise that is not isotropic, data with holes.",
         tol="Relative fall of the free energy at which these steps end.",
         n_init='Number of random starts of ``solver="iterative"``; the lowest free energy wins.',
         random_state="Seed of the randomized engine, which changes its answer by rounding errors "
@@ -108,6 +141,35 @@ class BayesianPCA(PosteriorReader[PCAFit]):
         "Bound on the probability that the randomized engine missed a component; 0 for the others.",
     )
 
+    noise_ = Fitted(
+        "str", "The noise model: the one asked for, or chosen.", lambda fit: fit.noise.name
+    )
+    noise_evidence_ = Fitted(
+        "dict",
+        "For each noise model that was tried, by how many nats its evidence exceeds that of "
+        "isotropic noise.",
+        lambda fit: fit.noise.evidence,
+    )
+    feature_noise_variance_ = Fitted(
+        PER_FEATURE, "Noise variance of each feature, in the units of the data.", _feature_noise
+    )
+    sample_noise_variance_ = Fitted(
+        "array of shape (n_samples,)",
+        "Mean noise variance of each row of the training data.",
+        _sample_noise,
+    )
+    outlier_probability_ = Fitted(
+        "array of shape (n_samples,), or (n_samples, n_features), or None",
+        "Probability that the noise of a row, or of a cell, is more than three times the usual; "
+        "None where neither has noise of its own.",
+        lambda fit: fit.noise.outliers,
+    )
+    degrees_of_freedom_ = Fitted(
+        "float",
+        "Those of Student's t, of rows or of cells; infinite for normal noise.",
+        lambda fit: fit.noise.degrees_of_freedom,
+    )
+
     method: Method = "evb"
     _: KW_ONLY
     n_components: int | Auto = "auto"
@@ -116,7 +178,7 @@ class BayesianPCA(PosteriorReader[PCAFit]):
     center: bool = True
     scale: bool = False
     whiten: bool = False
-    noise: Noise = "isotropic"
+    noise: Noise = "auto"
     solver: Literal["auto", "closed", "iterative"] = "auto"
     init: Literal["random", "closed"] = "random"
     engine: Engine = "auto"
@@ -147,7 +209,8 @@ class BayesianPCA(PosteriorReader[PCAFit]):
         """
         start = time.perf_counter()
         form, looping = self._form(), self._looping(callback)
-        in_memory = self.noise == "per-feature" or self.engine not in ("auto", "streaming")
+        streams = self.noise in ("auto", "isotropic")
+        in_memory = not streams or self.engine not in ("auto", "streaming")
         data = _input.read(self, X, in_memory=in_memory, dask=True, twice=self.scale)
         fitted = self._fitted(data, form, looping)
         self._keep(fitted, data.features)
@@ -167,34 +230,32 @@ class BayesianPCA(PosteriorReader[PCAFit]):
         return self._fitted_with_holes(data, form, looping)
 
     def _fitted_complete(self, X: Any, form: ClosedForm, looping: inference.Looping) -> PCAFit:
-        if self.noise == "per-feature":
-            return per_feature.fit(X, form, looping, center=self.center)
-        asked: dict[str, Any] = {"center": self.center, "scale": self.scale, "engine": self.engine}
         if self.solver == "iterative":
-            return sweeps.fit(X, form, looping, init=self.init, **asked)
-        return closed.fit(X, form, random_state=looping.random_state, **asked)
+            asked: dict[str, Any] = {"center": self.center, "scale": self.scale}
+            return sweeps.fit(X, form, looping, init=self.init, engine=self.engine, **asked)
+        return fit_complete(X, form, looping, self._asked())
 
     def _fitted_with_holes(
         self, data: Data, form: ClosedForm, looping: inference.Looping
     ) -> PCAFit:
         _input.check_any_value(data)
         _validation.check_for_holes(self)
-        return with_holes.fit(
-            data.values,
-            form,
-            looping,
+        return fit_with_holes(data.values, form, looping, self._asked())
+
+    def _asked(self) -> Asked:
+        return Asked(
+            noise=self.noise,
             center=self.center,
             scale=self.scale,
-            per_feature=self.noise == "per-feature",
-            init=self.init if self.solver == "iterative" else "closed",
             engine=self.engine,
+            init=self.init if self.solver == "iterative" else "closed",
         )
 
     @available_if(_adds_up)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Add a block of rows to those seen so far, and fit all of them.
 
-        With ``scale=False`` and ``noise="isotropic"``, whose sums can be added up.
+        With ``scale=False``, and noise of one variance, whose sums can be added up.
         """
         form = self._form()
         seen = getattr(self, "_seen", None)
@@ -213,8 +274,7 @@ class BayesianPCA(PosteriorReader[PCAFit]):
         """What is asked of the spectrum, once all options have been checked."""
         self._chosen()
         cap = _validation.largest_rank(self.n_components, self.method)
-        if self.noise == "per-feature":
-            _validation.check_per_feature(self)
+        _validation.check_noise(self)
         if self.solver == "iterative":
             _validation.check_iterative(self)
         return ClosedForm(METHODS[self.method], cap, self.noise_variance, self.prior_variance)

@@ -26,10 +26,10 @@ from .kernels import given_gram
 from .patterns import Places, pattern_of_rows
 
 
-def log_density_of_complete(
+def distances_of_complete(
     Z: Array, directions: Array, *, spread: Array, noise: float, scale: Array
-) -> Array:
-    """log N(z; 0, Wᵀ diag(spread) W + noise·I) of each row, less Σ log scale.
+) -> tuple[Array, float]:
+    """zᵀC⁻¹z of each row, C = Wᵀ diag(spread) W + noise·I, and log|C| + 2 Σ log scale.
 
     The `directions` W are orthonormal rows, so that nothing has to be inverted. Z is used for what
     lies off them.
@@ -41,8 +41,17 @@ def log_density_of_complete(
     Z *= Z
     distance = xp.sum(Z, axis=1) / noise + xp.sum(T * T / (spread + noise), axis=1)
     log_det = float(xp.sum(xp.log(spread + noise))) + (p - k) * float(np.log(noise))
-    log_det += 2 * float(xp.sum(xp.log(scale)))
-    return -0.5 * (distance + (p * LOG_2PI + log_det))
+    return distance, log_det + 2 * float(xp.sum(xp.log(scale)))
+
+
+def log_density_of_complete(
+    Z: Array, directions: Array, *, spread: Array, noise: float, scale: Array
+) -> Array:
+    """log N(z; 0, C) of each row, less Σ log scale."""
+    distance, log_det = distances_of_complete(
+        Z, directions, spread=spread, noise=noise, scale=scale
+    )
+    return -0.5 * (distance + (directions.shape[1] * LOG_2PI + log_det))
 
 
 @dataclass(frozen=True, eq=False)

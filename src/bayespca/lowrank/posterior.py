@@ -17,7 +17,10 @@ from bayespca.arrays.namespaces import to_namespace
 from bayespca.arrays.types import Array, ArrayMatrix, ArrayVector
 from bayespca.spectrum.records import Solution
 
-from .density import log_density_of_complete
+from . import filtering
+from .density import distances_of_complete
+from .filtering import filtered, transposed, unfiltered
+from .tails import NORMAL, Tails
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,11 @@ class Posterior:
         ⟨tₕ²⟩ over the samples: variance of a score before its row is seen.
     noise_variance
         σ², of scaled data.
+    correlation
+        φ: scaled rows are filtered by z_j − φ·z_{j−1}, which makes noise white that is alike in
+        neighbours; components are those of what the filter leaves.
+    tails
+        How much the noise, and with it the scores, differs between rows.
     """
 
     mean: ArrayVector
@@ -50,6 +58,8 @@ class Posterior:
     loading_variance: ArrayVector
     latent_variance: ArrayVector
     noise_variance: float
+    correlation: float = 0.0
+    tails: Tails = NORMAL
 
     @property
     def predictive_noise(self) -> float:
@@ -97,7 +107,7 @@ def from_solution(
 
 def project(posterior: Posterior, X: Array) -> Array:
     """Coordinates of rows along the components, without shrinkage: ((X − mean)/scale)·Wᵀ."""
-    return array_namespace(X).matmul(_standardised(posterior, X), posterior.components.T)
+    return array_namespace(X).matmul(_whitened(posterior, X), posterior.components.T)
 
 
 def scores(posterior: Posterior, X: Array) -> Array:
@@ -115,9 +125,18 @@ def score_std(posterior: Posterior, T: Array) -> Array:
 
 
 def scores_and_std(posterior: Posterior, X: Array) -> tuple[Array, Array]:
-    """Scores, and their posterior standard deviations."""
+    """Scores, and their posterior standard deviations.
+
+    Where rows have variances of their own, a row far from all others has larger ones: variances of
+    scores are in units of the row's noise.
+    """
     T = scores(posterior, X)
-    return T, score_std(posterior, T)
+    if not posterior.tails.are_heavy:
+        return T, score_std(posterior, T)
+    xp = array_namespace(X)
+    distance, _ = _distances(posterior, X)
+    u = posterior.tails.variance_given(distance, X.shape[1])[:, None]
+    return T, score_std(posterior, T / xp.sqrt(u)) * xp.sqrt(u)
 
 
 def latent_std(posterior: Posterior) -> Array:
@@ -136,12 +155,12 @@ def loading_std(posterior: Posterior) -> Array:
 
 def reconstruct(posterior: Posterior, T: Array) -> Array:
     """Rows that have the scores T: mean + scale·TW."""
-    xp = array_namespace(T)
-    return xp.matmul(T, posterior.components) * posterior.scale + posterior.mean
+    low_rank = unfiltered(array_namespace(T).matmul(T, posterior.components), posterior.correlation)
+    return low_rank * posterior.scale + posterior.mean
 
 
-def _standardised(posterior: Posterior, X: Array) -> Array:
-    return (X - posterior.mean) / posterior.scale
+def _whitened(posterior: Posterior, X: Array) -> Array:
+    return filtered((X - posterior.mean) / posterior.scale, posterior.correlation)
 
 
 # --- the distribution of a new row -------------------------------------------------------------
@@ -154,6 +173,8 @@ def covariance(posterior: Posterior) -> Array:
     p = W.shape[1]
     inner = xp.matmul(W.T * posterior.latent_variance, W)
     inner = inner + posterior.predictive_noise * xp.eye(p, dtype=W.dtype, device=W.device)
+    phi = posterior.correlation
+    inner = unfiltered(unfiltered(inner, phi).T, phi) * posterior.tails.variance
     return inner * posterior.scale[:, None] * posterior.scale[None, :]
 
 
@@ -164,18 +185,29 @@ def precision(posterior: Posterior) -> Array:
     p = W.shape[1]
     share = posterior.latent_variance / (posterior.latent_variance + s)
     inner = xp.eye(p, dtype=W.dtype, device=W.device) - xp.matmul(W.T * share, W)
+    phi = posterior.correlation
+    inner = transposed(transposed(inner, phi).T, phi) / posterior.tails.variance
     return inner / s / posterior.scale[:, None] / posterior.scale[None, :]
 
 
 def log_density(posterior: Posterior, X: Array) -> Array:
-    """Log density of each row under a Gaussian with the predictive mean and covariance."""
-    return log_density_of_complete(
-        _standardised(posterior, X),
+    """Log density of each row under a Gaussian with the predictive mean and covariance, or under
+    Student's t where rows have variances of their own.
+    """
+    distance, log_det = _distances(posterior, X)
+    return posterior.tails.log_density(distance, log_det, X.shape[1])
+
+
+def _distances(posterior: Posterior, X: Array) -> tuple[Array, float]:
+    """xᵀC⁻¹x of each row less the mean, and log|C|, at the variance of a row that is 1."""
+    distance, log_det = distances_of_complete(
+        _whitened(posterior, X),
         posterior.components,
         spread=posterior.latent_variance,
         noise=_noise_floor(posterior),
         scale=posterior.scale,
     )
+    return distance, log_det - 2 * filtering.log_det(posterior.correlation)
 
 
 def sample(posterior: Posterior, n: int, rng: np.random.Generator) -> Array:
@@ -186,7 +218,10 @@ def sample(posterior: Posterior, n: int, rng: np.random.Generator) -> Array:
     draws = xp.asarray(rng.normal(size=(n, k + p)), dtype=W.dtype, device=W.device)
     T = draws[:, :k] * xp.sqrt(posterior.latent_variance)
     noise = draws[:, k:] * float(np.sqrt(posterior.predictive_noise))
-    return (xp.matmul(T, W) + noise) * posterior.scale + posterior.mean
+    rows = unfiltered(xp.matmul(T, W) + noise, posterior.correlation)
+    if posterior.tails.are_heavy:
+        rows = rows * to_namespace(posterior.tails.draws(n, rng), W)[:, None]
+    return rows * posterior.scale + posterior.mean
 
 
 def _noise_floor(posterior: Posterior) -> float:

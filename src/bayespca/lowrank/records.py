@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -33,11 +33,41 @@ class OfComponents:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class NoiseFound:
+    """The noise of a fit, in the units of the data; see `noise_models`.
+
+    Attributes
+    ----------
+    name
+        Of the noise model.
+    features, samples
+        Variance of the noise of each feature and of each row; None where all have the same.
+    degrees_of_freedom
+        Those of Student's t, for rows or for cells; infinite for normal noise.
+    correlation
+        φ, of the noise of neighbouring features.
+    outliers
+        Probability that the noise of a row (n,) or of a cell (n, p) is more than three times as
+        large as usual; None where neither has noise of its own.
+    evidence
+        For each model that was tried, by how many nats its evidence exceeds that of equal noise.
+    """
+
+    name: str = "isotropic"
+    features: Vector | None = None
+    samples: Vector | None = None
+    degrees_of_freedom: float = float("inf")
+    correlation: float = 0.0
+    outliers: FloatArray | None = None
+    evidence: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class PCAFit(Fit[PCAPosterior], OfComponents):
     """A finished PCA of n rows.
 
     `free_energy` is that of the data as given, before scaling; `noise_variance` that of the scaled
-    data, an array where each feature has its own.
+    data, the mean over features where each has its own.
 
     Attributes
     ----------
@@ -55,15 +85,18 @@ class PCAFit(Fit[PCAPosterior], OfComponents):
         The one that ran; "holes" for data with holes.
     miss_probability
         Bound on the probability that a randomized engine missed a component.
+    noise
+        Which noise model was fitted, and what it found.
     """
 
     spectrum: Spectrum
     shrunk_singular_values: Vector
-    noise_variance: float | Vector
+    noise_variance: float
     n_samples: int
     threshold: float = float("nan")
     engine: str = "holes"
     miss_probability: float = 0.0
+    noise: NoiseFound = field(default_factory=NoiseFound)
 
     @property
     def singular_values(self) -> FloatArray:
@@ -95,8 +128,10 @@ class PCAFit(Fit[PCAPosterior], OfComponents):
     def check(self) -> None:
         """Raise ValueError unless the parts belong together."""
         k, p = self.n_components, self.n_features
-        noises = np.shape(self.noise_variance)
-        if self.shrunk_singular_values.shape != (k,) or noises not in ((), (p,)):
+        own, rows = self.noise.features, self.noise.samples
+        agree = own is None or own.shape == (p,)
+        agree &= rows is None or rows.shape == (self.n_samples,)
+        if self.shrunk_singular_values.shape != (k,) or not agree:
             raise ValueError(
                 f"its arrays are not of the sizes that {k} components in {p} features have"
             )

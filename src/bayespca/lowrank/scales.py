@@ -19,13 +19,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import digamma, gammaln
+from scipy.special import digamma, gammainc, gammaincinv, gammaln
 
 from bayespca.arrays.types import FloatArray, Vector
 
 # Variances that differ by less than this α allows are equal: their logarithms spread by 1/√α.
 LARGEST_SHAPE = 1e6
 LEAST_SHAPE = 0.05
+# An outlier has a standard deviation of more than so many typical ones.
+FAR = 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +44,8 @@ class Scales:
         α and β of the prior; infinite where the variances are given.
     divergence
         KL divergence of r(u) from the prior.
+    counts
+        Nᵢ: how many squares each was found from.
     """
 
     precision: Vector
@@ -49,6 +53,7 @@ class Scales:
     shape: float = np.inf
     rate: float = np.inf
     divergence: float = 0.0
+    counts: FloatArray | float = np.inf
 
     @property
     def variance(self) -> FloatArray:
@@ -87,7 +92,7 @@ def given(variances: FloatArray) -> Scales:
 def learned(squares: FloatArray, counts: FloatArray | float) -> Scales:
     """The best r(u) and the best prior, from Rᵢ and Nᵢ."""
     squares = np.maximum(squares, np.finfo(np.float64).tiny)
-    counts = np.broadcast_to(np.asarray(counts, dtype=np.float64), squares.shape)
+    counts = _one_number(counts)
     alpha, beta = _best_prior(squares, counts)
     shape, rate = alpha + 0.5 * counts, beta + 0.5 * squares
     precision, log_variance = shape / rate, np.log(rate) - digamma(shape)
@@ -97,20 +102,40 @@ def learned(squares: FloatArray, counts: FloatArray | float) -> Scales:
         float(alpha),
         float(beta),
         float(_divergence(shape, rate, alpha, beta).sum()),
+        counts,
     )
 
 
-def _divergence(shape: FloatArray, rate: FloatArray, alpha: float, beta: float) -> FloatArray:
+def _one_number(counts: FloatArray | float) -> FloatArray | float:
+    """Counts, one for all where they are equal: special functions take their time."""
+    N = np.asarray(counts, dtype=np.float64)
+    same = bool(N.size) and bool((N == N.flat[0]).all())
+    return float(N.flat[0]) if same else N
+
+
+def gained(squares: FloatArray, counts: FloatArray | float) -> tuple[Scales, float]:
+    """The best r(u), and by how many nats it is better than one variance for all."""
+    found = learned(squares, counts)
+    N = np.broadcast_to(np.asarray(counts, dtype=np.float64), squares.shape)
+    total = float(N.sum())
+    equal = 0.5 * total * (np.log(float(squares.sum()) / total) + 1)
+    own = 0.5 * float(found.precision @ squares + N @ found.log_variance) + found.divergence
+    return found, float(equal - own)
+
+
+def _divergence(
+    shape: FloatArray | float, rate: FloatArray, alpha: float, beta: float
+) -> FloatArray:
     """KL(Gamma(shape, rate) ‖ Gamma(alpha, beta))."""
     gain = (shape - alpha) * digamma(shape) - gammaln(shape) + gammaln(alpha)
     return gain + alpha * np.log(rate / beta) + shape * (beta / rate - 1)
 
 
-def _best_prior(squares: FloatArray, counts: FloatArray) -> tuple[float, float]:
+def _best_prior(squares: FloatArray, counts: FloatArray | float) -> tuple[float, float]:
     """α and β where the marginal energy is lowest, in the coordinates log α and log β/α."""
-    mean = float(squares.sum() / counts.sum())
+    mean = float((squares / counts).mean())
     unit = squares / mean
-    spread = np.log(np.maximum(unit / counts, 1e-300)).var() - (2 / counts).mean()
+    spread = np.log(np.maximum(unit / counts, 1e-300)).var() - np.mean(2 / counts)
     begin = np.array([-np.log(np.clip(spread, 1e-5, 10.0)), 0.0])
     bounds = [(np.log(LEAST_SHAPE), np.log(LARGEST_SHAPE)), (-30.0, 30.0)]
     found = minimize(
@@ -127,7 +152,7 @@ def _best_prior(squares: FloatArray, counts: FloatArray) -> tuple[float, float]:
 
 
 def marginal_energy(
-    at: FloatArray, squares: FloatArray, counts: FloatArray
+    at: FloatArray, squares: FloatArray, counts: FloatArray | float
 ) -> tuple[float, FloatArray]:
     """The energy per variance at (log α, log β/α) with r(u) at its best, and its gradient."""
     alpha = np.exp(at[0])
@@ -139,3 +164,12 @@ def marginal_energy(
     of_alpha = digamma(alpha) - np.log(beta) - 1 + np.mean(logs - digamma(shape))
     slope = alpha * of_alpha + of_beta + alpha
     return float(energy), np.array([slope, of_beta])
+
+
+def probability_of_outlier(scales: Scales) -> FloatArray:
+    """Probability that each standard deviation is more than `FAR` times the median of the prior."""
+    if not np.isfinite(scales.shape):
+        return np.zeros_like(scales.precision)
+    typical = gammaincinv(scales.shape, 0.5) / scales.rate
+    shape = scales.shape + 0.5 * scales.counts
+    return np.asarray(gammainc(shape, typical / FAR**2 * shape / scales.precision))

@@ -11,7 +11,7 @@ import numpy as np
 
 from bayespca import inference
 from bayespca.arrays.namespaces import to_numpy
-from bayespca.arrays.types import Array, FloatArray
+from bayespca.arrays.types import Array
 from bayespca.inference.checkpoint import fingerprint
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.model import Model, Move
@@ -20,7 +20,8 @@ from bayespca.lowrank.factors import FactorPrior, Factors
 from bayespca.lowrank.filling import fill
 from bayespca.lowrank.holes import Holes, IncompleteRows
 from bayespca.lowrank.holes_posterior import HolesPosterior, latent_variance_of_scores
-from bayespca.lowrank.records import PCAFit, spectrum_as_if_complete
+from bayespca.lowrank.noise_models import PER_FEATURE
+from bayespca.lowrank.records import NoiseFound, PCAFit, spectrum_as_if_complete
 from bayespca.sources.cluster import watched
 from bayespca.sources.data import Where, where_of
 from bayespca.spectrum.families import MAP, PB_A, PB_B, VB
@@ -195,8 +196,9 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
             spectrum=spectrum_as_if_complete(gamma, (data.live.size, M), posterior.noise_variance),
             shrunk_singular_values=np.sqrt(M * variances),
             rank_posterior=found.rank_posterior if found.rank_posterior.size else alone,
-            noise_variance=_noise(run.state, data, posterior),
+            noise_variance=_mean_noise(run.state, data, posterior),
             n_samples=data.n_samples,
+            noise=_noise(run.state, data),
         )
 
 
@@ -277,10 +279,16 @@ def _less(state: DenseState) -> DenseState | None:
     return state.without(state.rank - 1) if state.rank else None
 
 
-def _noise(state: DenseState, table: HolesTable, posterior: HolesPosterior) -> float | FloatArray:
-    """Noise variance of the scaled data; with one for each feature, of the data as given."""
+def _noise(state: DenseState, table: HolesTable) -> NoiseFound:
     if state.psi is None:
-        return posterior.noise_variance
+        return NoiseFound()
     noise = np.zeros(table.live.size)
     noise[table.live] = state.psi * table.rows.unit**2
-    return noise
+    return NoiseFound(name=PER_FEATURE.name, features=noise)
+
+
+def _mean_noise(state: DenseState, table: HolesTable, posterior: HolesPosterior) -> float:
+    """Of the scaled data; with one for each feature, of the data as given."""
+    if state.psi is None:
+        return posterior.noise_variance
+    return float((state.psi * table.rows.unit**2).mean())

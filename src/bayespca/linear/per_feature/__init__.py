@@ -1,1 +1,0 @@
-"""Complete data with noise of its own for each feature."""

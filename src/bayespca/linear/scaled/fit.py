@@ -1,0 +1,137 @@
+"""Complete data with noise of rows, columns or neighbours, as a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bayespca import inference
+from bayespca.arrays.namespaces import array_namespace, to_namespace
+from bayespca.arrays.signs import fixed_signs
+from bayespca.arrays.types import Array
+from bayespca.inference.loop import Info, Run
+from bayespca.inference.model import Model
+from bayespca.inference.result import Fit
+from bayespca.linear.posterior import with_solution
+from bayespca.lowrank.noise_models import NoiseModel
+from bayespca.lowrank.posterior import from_solution
+from bayespca.lowrank.records import NoiseFound, PCAFit, PCAPosterior
+from bayespca.lowrank.scales import probability_of_outlier
+from bayespca.lowrank.tails import Tails
+from bayespca.spectrum.forms import ClosedForm
+from bayespca.spectrum.records import Status
+
+from .data import NoisyTable, noisy_table
+from .start import all_noise
+from .step import ScaledState, mean_noise, state_of, step
+
+
+def fit(
+    X: Array,
+    form: ClosedForm,
+    looping: inference.Looping,
+    noise: NoiseModel,
+    *,
+    center: bool = True,
+    scale: bool = False,
+    engine: str = "auto",
+) -> PCAFit:
+    """Fit an array, a sparse matrix or partitions of a Dask collection.
+
+    With `scale`, columns are divided by their standard deviations first: that is a choice of units,
+    and where columns have noise of their own it changes those of the noise alone.
+    """
+    table = noisy_table(X, center=center, scale=scale, rows=noise.rows, engine=engine)
+    if noise.neighbours:
+        check_neighbours(table)
+    return inference.fit(ScaledModel(form, noise), table, looping)
+
+
+def check_neighbours(data: NoisyTable) -> None:
+    """Raise unless each feature has a neighbour that varies."""
+    p = data.mean_of_row.size
+    if data.p < p:
+        constant = np.setdiff1d(np.arange(p), data.live)
+        raise ValueError(
+            f"noise='autoregressive' needs features that vary, in their order; number {constant[0]}"
+            " (counting from 0) does not: leave it out."
+        )
+    if p < 3:
+        raise ValueError(f"noise='autoregressive' needs at least three features, got {p}.")
+
+
+@dataclass(frozen=True)
+class ScaledModel(Model[NoisyTable, ScaledState, PCAFit]):
+    """A closed form of whitened data, in turns with the noise that whitens them."""
+
+    form: ClosedForm
+    noise: NoiseModel
+
+    @property
+    def has_one_start(self) -> bool:
+        return True
+
+    def start(self, data: NoisyTable, rng: np.random.Generator) -> ScaledState:
+        """The first step is taken whatever it leads to: all noise is no posterior."""
+        begin = state_of(all_noise(data, self.noise), data, self.noise, self.form)
+        return replace(begin, energy=np.inf)
+
+    def step(self, state: ScaledState, data: NoisyTable) -> tuple[ScaledState, Info]:
+        return step(state, data, self.noise, self.form)
+
+    def digests(self, data: NoisyTable) -> Sequence[Any]:
+        return [data.mean, data.matrix]
+
+    def posterior(self, state: ScaledState, data: NoisyTable) -> PCAPosterior:
+        like, found, whitening = data.like, state.found, state.whitening
+        rows = whitening.rows
+        scale = data.spread_out(np.sqrt(whitening.columns.variance) * data.units, 1.0)
+        components = data.spread_out(found.components, 0.0)
+        posterior = from_solution(
+            found.solution,
+            components=fixed_signs(to_namespace(components, like)),
+            gamma=found.spectrum.singular_values * found.spectrum.scale,
+            mean=to_namespace(
+                data.mean_of_all(found.location), like, array_namespace(like).float64
+            ),
+            scale=to_namespace(scale, like),
+            M=data.M,
+        )
+        tails = Tails() if rows is None else Tails(rows.shape, rows.rate)
+        return replace(posterior, correlation=whitening.phi, tails=tails)
+
+    def free_energy(self, run: Run[ScaledState], data: NoisyTable) -> float:
+        return run.free_energy + data.M * float(np.log(data.units).sum())
+
+    def status(self, state: ScaledState, data: NoisyTable) -> Status:
+        return state.found.solution.status
+
+    def described(
+        self, found: Fit[PCAPosterior], run: Run[ScaledState], data: NoisyTable
+    ) -> PCAFit:
+        state = run.state
+        return with_solution(
+            found,
+            self.form(state.found.spectrum),
+            spectrum=state.found.spectrum,
+            noise_variance=mean_noise(state),
+            n_samples=data.n_samples,
+            engine=state.found.engine,
+            noise=self._noise(state, data),
+        )
+
+    def _noise(self, state: ScaledState, data: NoisyTable) -> NoiseFound:
+        whitening, mean = state.whitening, mean_noise(state)
+        rows, columns = whitening.rows, whitening.columns
+        features = mean * columns.variance / columns.variance.mean()
+        return NoiseFound(
+            name=self.noise.name,
+            features=data.spread_out(features * data.units**2, 0.0) if self.noise.columns else None,
+            samples=None if rows is None else mean * rows.variance / rows.variance.mean(),
+            degrees_of_freedom=np.inf if rows is None else rows.degrees_of_freedom,
+            correlation=whitening.phi,
+            outliers=None if rows is None else probability_of_outlier(rows),
+        )

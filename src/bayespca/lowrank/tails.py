@@ -1,0 +1,60 @@
+"""Rows whose noise, and with it the scores, is scaled by a variance of their own: Student's t.
+
+With 1/u ~ Gamma(α, β) and a row normal with covariance u·C, the row is t with 2α degrees of freedom
+and the scale matrix (β/α)·C. Infinite α is the normal distribution.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln
+
+from bayespca.arrays.namespaces import array_namespace
+from bayespca.arrays.types import Array, FloatArray
+from bayespca.spectrum.tolerances import LOG_2PI
+
+
+@dataclass(frozen=True)
+class Tails:
+    """α and β."""
+
+    shape: float = np.inf
+    rate: float = np.inf
+
+    @property
+    def are_heavy(self) -> bool:
+        """Whether rows differ."""
+        return bool(np.isfinite(self.shape))
+
+    @property
+    def variance(self) -> float:
+        """⟨u⟩; where α ≤ 1 it does not exist, and that of a typical row, β/α, takes its place."""
+        if not self.are_heavy:
+            return 1.0
+        return self.rate / (self.shape - 1 if self.shape > 1 else self.shape)
+
+    def variance_given(self, distance: Array, p: Array | float) -> Array:
+        """⟨u⟩ of rows whose p cells lie at such squared distances from the mean."""
+        if not self.are_heavy:
+            return distance * 0 + 1.0
+        return (self.rate + 0.5 * distance) / (self.shape + 0.5 * p - 1)
+
+    def log_density(self, distance: Array, log_det: Array | float, p: Array | float) -> Array:
+        """Of rows of p cells at such squared distances xᵀC⁻¹x, with log|C|."""
+        if not self.are_heavy:
+            return -0.5 * (distance + (p * LOG_2PI + log_det))
+        xp, a = array_namespace(distance), self.shape
+        constant = gammaln(a + 0.5 * p) - gammaln(a) - 0.5 * p * np.log(2 * np.pi * self.rate)
+        logs = xp.log1p(distance / (2 * self.rate))
+        return constant - 0.5 * log_det - (a + 0.5 * p) * logs
+
+    def draws(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """√u of n rows."""
+        if not self.are_heavy:
+            return np.ones(n)
+        return np.sqrt(self.rate / rng.gamma(self.shape, 1.0, n))
+
+
+NORMAL = Tails()

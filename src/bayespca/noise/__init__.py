@@ -1,0 +1,1 @@
+"""Which noise the data have: what residuals show, and which noise model the evidence prefers."""

@@ -1,0 +1,109 @@
+"""`noise="auto"`: the evidence chooses among the noise models that residuals ask for.
+
+Equal noise comes first, in closed form. What its residuals show (`signs`) says which noise models
+could be better; these are fitted, and looked at again, until nothing new shows. The free energies
+are all in the units of the data. Models contain one another, so that the richer one is never worse
+by more than what it learns: each parameter of a prior costs ½ log of the number of variances it was
+learned from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from bayespca.lowrank.noise_models import (
+    AUTOREGRESSIVE,
+    BOTH,
+    ISOTROPIC,
+    PER_FEATURE,
+    PER_SAMPLE,
+    STUDENT_CELLS,
+    NoiseModel,
+)
+from bayespca.lowrank.records import PCAFit
+
+from .signs import Signs
+
+# In this order: of two that are as good, the first is kept.
+CHOICES = (ISOTROPIC, PER_FEATURE, PER_SAMPLE, BOTH, AUTOREGRESSIVE, STUDENT_CELLS)
+
+Fitter = Callable[[NoiseModel], PCAFit]
+Looker = Callable[[PCAFit], Signs]
+
+
+@dataclass
+class Tried:
+    """Fits by the name of their noise, and what each costs: its free energy and what it learned."""
+
+    shape: tuple[int, int]
+    fits: dict[str, PCAFit] = field(default_factory=dict)
+
+    def add(self, noise: NoiseModel, fit: PCAFit) -> None:
+        self.fits[noise.name] = fit
+
+    def cost(self, name: str) -> float:
+        """Nats: the free energy, and ½ log of how many variances taught each parameter."""
+        return self.fits[name].free_energy + learned_by(NAMED[name], self.shape)
+
+    @property
+    def best(self) -> str:
+        return min(self.fits, key=self.cost)
+
+    @property
+    def evidence(self) -> dict[str, float]:
+        """By how many nats each exceeds equal noise."""
+        plain = self.cost(ISOTROPIC.name)
+        return {name: plain - self.cost(name) for name in self.fits}
+
+
+NAMED = {model.name: model for model in CHOICES}
+
+
+def learned_by(noise: NoiseModel, shape: tuple[int, int]) -> float:
+    """What a noise model's own parameters cost: ½ log of the numbers that each was learned from."""
+    n, p = shape
+    counts = (
+        *((n,) if noise.rows else ()),
+        *((p,) if noise.columns else ()),
+        *((n * p,) if noise.cells else ()),
+        *((n * p,) if noise.neighbours else ()),
+    )
+    return 0.5 * float(np.log(counts).sum()) if counts else 0.0
+
+
+def choose(
+    fitter: Fitter, looker: Looker, shape: tuple[int, int], allowed: frozenset[str]
+) -> PCAFit:
+    """The fit with the most evidence among the noise models that residuals ask for."""
+    tried = Tried(shape)
+    tried.add(ISOTROPIC, fitter(ISOTROPIC))
+    seen = looker(tried.fits[ISOTROPIC.name]).seen
+    while wanted := [m for m in _asked_for(seen) if m.name in allowed - tried.fits.keys()]:
+        best = tried.best
+        for model in wanted:
+            tried.add(model, fitter(model))
+        if tried.best == best:
+            break
+        seen = looker(tried.fits[tried.best]).seen | _sides(NAMED[tried.best])
+    fit = tried.fits[tried.best]
+    return replace(fit, noise=replace(fit.noise, evidence=tried.evidence))
+
+
+def _sides(noise: NoiseModel) -> frozenset[str]:
+    names = ("rows", "columns", "cells", "neighbours")
+    return frozenset(name for name in names if getattr(noise, name))
+
+
+def _asked_for(seen: frozenset[str]) -> Iterator[NoiseModel]:
+    """Models with nothing but what was seen; columns are part of all that have cells or neighbours,
+    whose prior makes them equal where they are.
+    """
+    for model in CHOICES:
+        own = _sides(model)
+        if model.cells or model.neighbours:
+            own -= {"columns"}
+        if own <= seen:
+            yield model

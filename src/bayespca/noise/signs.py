@@ -1,0 +1,117 @@
+"""What the residuals of a fit show of its noise, in nats of evidence.
+
+From the expected squares of what a fit leaves over, in units of its noise, follows how much
+evidence one update of the variances of columns would gain, and then one of rows, of what neighbours
+have in common, and of cells: a lower bound for what a fit with them gains. Data whose noise is as
+the model has it gain next to nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.types import FloatArray
+from bayespca.lowrank.scales import gained
+
+# Gains below are chance.
+LEAST_GAIN = 6.0
+# Standard errors by which a sum must exceed what equal noise gives before anything is computed.
+STANDS_OUT = 4.0
+# Neighbours are alike from this correlation on.
+LEAST_CORRELATION = 0.03
+# Features among which correlations are compared.
+MOST_FEATURES = 1000
+# Cells whose tails are looked at.
+MOST_CELLS = 200_000
+
+
+@dataclass(frozen=True)
+class Signs:
+    """Nats that variances of their own would gain, at least, and what neighbours have in common.
+
+    `cells` are what is gained beyond columns and rows.
+    """
+
+    columns: float = 0.0
+    rows: float = 0.0
+    neighbours: float = 0.0
+    cells: float = 0.0
+    correlation: float = 0.0
+
+    @property
+    def seen(self) -> frozenset[str]:
+        """What differs by more than chance."""
+        gains = vars(self)
+        names = ("columns", "rows", "neighbours", "cells")
+        return frozenset(name for name in names if gains[name] > LEAST_GAIN)
+
+
+def signs(residuals: FloatArray, spread: FloatArray, known: FloatArray | None = None) -> Signs:
+    """From residuals in units of the noise's standard deviation, the variance of what was removed,
+    and which cells are known.
+    """
+    seen = np.ones(residuals.shape, dtype=np.bool_) if known is None else known
+    squares = np.where(seen, residuals**2 + spread, 0.0)
+    n_rows, n_columns = seen.sum(axis=1), seen.sum(axis=0)
+    rows, columns = n_rows > 0, n_columns > 0
+    squares, seen = squares[np.ix_(rows, columns)], seen[np.ix_(rows, columns)]
+    residuals = np.where(seen, residuals[np.ix_(rows, columns)], 0.0)
+    of_columns, by_columns = _variances(squares.sum(axis=0), n_columns[columns])
+    squares *= of_columns
+    of_rows, by_rows = _variances(squares.sum(axis=1), n_rows[rows])
+    squares *= of_rows[:, None]
+    residuals *= np.sqrt(of_columns)
+    residuals *= np.sqrt(of_rows)[:, None]
+    phi, by_neighbours = _alike(residuals)
+    return Signs(by_columns, by_rows, by_neighbours, _tails(squares[seen]), phi)
+
+
+def _variances(squares: FloatArray, counts: NDArray[np.int_]) -> tuple[FloatArray, float]:
+    """Precisions, relative to their mean, and what they gain.
+
+    Nothing where Bartlett's statistic is what it is for equal variances.
+    """
+    N = counts.astype(np.float64)
+    total = float(N.sum())
+    means = squares / N
+    common = float(squares.sum()) / total
+    statistic = total * np.log(common) - float(N @ np.log(np.maximum(means, 1e-300)))
+    freedom = max(N.size - 1, 1)
+    if statistic < freedom + STANDS_OUT * np.sqrt(2 * freedom):
+        return np.ones(N.size), 0.0
+    found, gain = gained(squares, N)
+    return found.precision * common, gain
+
+
+def _tails(squares: FloatArray) -> float:
+    """What cells of their own would gain: nothing where fourth moments are those of the normal."""
+    step = squares.size // MOST_CELLS + 1
+    unit = squares[::step] / squares.mean()
+    if float(unit @ unit) / unit.size - 3 < STANDS_OUT * np.sqrt(24 / unit.size):
+        return 0.0
+    return step * gained(np.maximum(unit, 1e-8), 1.0)[1]
+
+
+def _alike(E: FloatArray) -> tuple[float, float]:
+    """Correlation of neighbouring columns, and what it gains; 0 where all columns are as much alike
+    as neighbours, so that their order says nothing.
+    """
+    n, p = E.shape
+    if p < 3:
+        return 0.0, 0.0
+    size = np.sqrt(np.einsum("ij,ij->j", E, E))
+    unit = E / np.where(size > 0, size, 1.0)
+    beside = np.einsum("ij,ij->j", unit[:, 1:], unit[:, :-1])
+    some = unit[:, :: max(p // MOST_FEATURES, 1)]
+    others = (some.T @ some)[np.triu_indices(some.shape[1], 2)]
+    phi = float(beside.mean())
+    if not others.size:
+        return phi, 0.0
+    error = float(others.std()) / np.sqrt(beside.size)
+    stands_out = abs(phi - float(others.mean())) > STANDS_OUT * error
+    if not stands_out or abs(phi) < LEAST_CORRELATION:
+        return phi, 0.0
+    return phi, -0.5 * n * (p - 1) * float(np.log1p(-min(phi * phi, 0.99)))
