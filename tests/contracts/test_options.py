@@ -130,7 +130,11 @@ X = np.random.default_rng(0).normal(size=(30, 4))
         ({"max_iter": 0}, "max_iter must be a whole number of at least 1, got 0."),
         ({"max_iter": True}, "max_iter must be a whole number of at least 1, got True."),
         ({"tol": "small"}, "tol must be a number of at least 0, got 'small'."),
-        ({"noise": "loud"}, "noise must be one of 'isotropic', 'per-feature'; got 'loud'."),
+        (
+            {"noise": "loud"},
+            "noise must be one of 'auto', 'isotropic', 'per-feature', 'per-sample', 'both', "
+            "'student', 'student-cells', 'autoregressive'; got 'loud'.",
+        ),
         ({"scale": "yes"}, "scale must be one of True, False; got 'yes'."),
         ({"checkpoint": 3}, "checkpoint must be None or a path, got 3."),
         (

@@ -526,7 +526,7 @@ def test_bad_data(bad, sentence, center):
         ({"method": "ml"}, "needs the number of components"),
         ({"noise_variance": -1.0}, "noise_variance must be positive"),
         ({"prior_variance": 1.0}, "does not take prior_variance"),
-        ({"noise": "loud"}, "noise must be one of 'isotropic', 'per-feature'"),
+        ({"noise": "loud"}, "noise must be one of 'auto', 'isotropic', 'per-feature'"),
         ({"solver": "magic"}, "solver must be one of"),
         ({"engine": "steam"}, "engine must be one of 'auto', 'dense'"),
     ],

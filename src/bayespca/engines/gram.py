@@ -203,6 +203,7 @@ def from_feature_gram(
         mean,
         n_samples,
         engine,
+        gram=to_numpy(gram),
     )
 
 

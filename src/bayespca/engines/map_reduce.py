@@ -125,15 +125,7 @@ def scatter(partitions: Partitions, *, center: bool) -> tuple[FloatArray, FloatA
             f"noise='per-feature' needs more rows than columns of a Dask collection, which has "
             f"{state.n_samples} × {state.n_features}: call compute() on it and fit it in memory."
         )
-    square, unit, mean = state.scatter, state.unit, state.mean
-    if not center:
-        square, unit = running.about_zero(state)
-        mean = np.zeros(state.n_features)
-    dead = np.ones(mean.size, dtype=np.bool_)
-    dead[running.varying(np.sqrt(np.maximum(square.diagonal(), 0)) * unit, state)] = False
-    square = square * unit * unit
-    square[dead], square[:, dead] = 0.0, 0.0
-    return square, mean, state.n_samples
+    return running.scatter_of(state, center=center)
 
 
 def _triangle(partitions: Partitions, shift: FloatArray, unit: float) -> tuple[FloatArray, int]:

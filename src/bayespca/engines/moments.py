@@ -125,6 +125,23 @@ def merge(
     return replace(accumulator.state(), dtype=dtype, precision=precision)
 
 
+def scatter_of(state: RunningMoments, *, center: bool) -> tuple[FloatArray, FloatArray, int]:
+    """Σ(x − mean)(x − mean)ᵀ, the mean, and the number of rows; about zero if not centred.
+
+    Columns that do not vary have zeros.
+    """
+    assert state.scatter is not None
+    square, unit, mean = state.scatter, state.unit, state.mean
+    if not center:
+        square, unit = about_zero(state)
+        mean = np.zeros(state.n_features)
+    dead = np.ones(mean.size, dtype=np.bool_)
+    dead[varying(np.sqrt(np.maximum(square.diagonal(), 0)) * unit, state)] = False
+    square = square * unit * unit
+    square[dead], square[:, dead] = 0.0, 0.0
+    return square, mean, state.n_samples
+
+
 def folded(state: RunningMoments) -> RunningMoments:
     """The same moments with no rows waiting."""
     if not state.rows:

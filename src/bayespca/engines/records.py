@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from bayespca.arrays.types import AnyDType, Array
+from bayespca.arrays.types import AnyDType, Array, FloatArray
 from bayespca.spectrum.records import Solution, Spectrum, Status
 
 
@@ -45,6 +45,8 @@ class Decomposition:
         missed; 0 for engines that do not draw random numbers.
     status
         Whether rounding errors leave the answer alone, with advice.
+    gram
+        (X − mean)ᵀ(X − mean), where the engine came by it.
     """
 
     spectrum: Spectrum
@@ -54,6 +56,7 @@ class Decomposition:
     engine: str
     miss_probability: float = 0.0
     status: Status = field(default_factory=Status)
+    gram: FloatArray | None = None
 
 
 class Basis(Protocol):
@@ -132,12 +135,18 @@ def embedded(found: Decomposition, live: np.ndarray, row: Array) -> Decompositio
         zeros = xp.zeros((k, p), dtype=vectors.dtype, device=device(vectors))
         return spread(vectors, zeros)
 
-    return replace(found, right=right, mean=spread(found.mean, xp.astype(row, found.mean.dtype)))
+    gram = None
+    if found.gram is not None:
+        gram = np.zeros((p, p))
+        gram[np.ix_(live, live)] = found.gram
+    mean = spread(found.mean, xp.astype(row, found.mean.dtype))
+    return replace(found, right=right, mean=mean, gram=gram)
 
 
 def rescaled(found: Decomposition, scale: float) -> Decomposition:
     """The decomposition of data that are `scale` times as large."""
-    return replace(found, spectrum=times(found.spectrum, scale), mean=found.mean * scale)
+    gram = None if found.gram is None else found.gram * scale * scale
+    return replace(found, spectrum=times(found.spectrum, scale), mean=found.mean * scale, gram=gram)
 
 
 def times(spectrum: Spectrum, scale: float) -> Spectrum:

@@ -26,6 +26,7 @@ from .moments import (
     about_zero,
     check_memory,
     folded,
+    scatter_of,
     start,
     unit_for,
     varying,
@@ -68,6 +69,17 @@ def _moments(source: Source, precision: DType, memory_limit: float) -> RunningMo
     if accumulator.n_samples > source.n_features:
         accumulator.fold_waiting()
     return accumulator.state()
+
+
+def scatter(source: Source, *, center: bool) -> tuple[FloatArray, FloatArray, int]:
+    """Σ(x − mean)(x − mean)ᵀ, the mean, and the number of rows, which must exceed the columns."""
+    state = _moments(source, LONG, MEMORY_LIMIT)
+    if state.n_samples <= state.n_features:
+        raise UnusableData(
+            "noise='per-feature' needs more rows than columns of data that are read in blocks, "
+            f"which are {state.n_samples} × {state.n_features}: fit them in memory."
+        )
+    return scatter_of(folded(state), center=center)
 
 
 def finish(state: RunningMoments, *, center: bool, plan: Plan) -> Decomposition:
@@ -113,7 +125,9 @@ def _from_scatter(state: RunningMoments, *, center: bool) -> Decomposition:
         n_samples=state.n_samples,
         center=center,
     )
-    found = replace(found, spectrum=times(found.spectrum, unit))
+    assert found.gram is not None
+    square = found.gram if unit == 1.0 else found.gram * unit * unit
+    found = replace(found, spectrum=times(found.spectrum, unit), gram=square)
     return found if live.size == mean.size else embedded(found, live, mean)
 
 

@@ -25,7 +25,7 @@ from bayespca.sources.partitions import is_dask, partitioned
 from bayespca.sources.records import Partitions, Source
 
 if TYPE_CHECKING:
-    from ._base import AnyEstimator
+    from sklearn.base import BaseEstimator
 
 
 FLOATS = [np.float64, np.float32]
@@ -35,7 +35,7 @@ FLOATS = [np.float64, np.float32]
 
 
 def read(
-    estimator: AnyEstimator,
+    estimator: BaseEstimator,
     X: Input,
     *,
     in_memory: bool = False,
@@ -66,7 +66,7 @@ def read(
 
 
 def _read(
-    estimator: AnyEstimator, X: Input, *, in_memory: bool, dense: bool, dask: bool, twice: bool
+    estimator: BaseEstimator, X: Input, *, in_memory: bool, dense: bool, dask: bool, twice: bool
 ) -> Data:
     if dask and estimator.engine == "dask" and _is_path(X):
         file, X = of_files(X)
@@ -105,7 +105,7 @@ def in_place(values: Array, names: Names | None = None, *, dense: bool = False) 
 
 
 def checked(
-    estimator: AnyEstimator, X: Input, *, reset: bool = True, **checks: Any
+    estimator: BaseEstimator, X: Input, *, reset: bool = True, **checks: Any
 ) -> tuple[Array, Features]:
     """X after scikit-learn's checks, and its features: those of the fit, unless `reset`.
 
@@ -118,14 +118,14 @@ def checked(
     return values, Features(int(values.shape[1]), names)
 
 
-def read_block(estimator: AnyEstimator, X: Input, *, first: bool) -> Data:
+def read_block(estimator: BaseEstimator, X: Input, *, first: bool) -> Data:
     """A block of rows for `partial_fit`: dense, finite, with the features of the blocks before."""
     refuse_dask(X)
     values, features = checked(estimator, X, reset=first, dtype=FLOATS, ensure_min_samples=1)
     return Data(values, Where.DENSE, features, holes=0)
 
 
-def features_of(estimator: AnyEstimator) -> Features:
+def features_of(estimator: BaseEstimator) -> Features:
     """The features that an estimator was fitted with."""
     return Features(estimator.n_features_in_, getattr(estimator, "feature_names_in_", None))
 
@@ -136,7 +136,7 @@ def attributes_of(features: Features) -> dict[str, Any]:
     return found if features.names is None else found | {"feature_names_in_": features.names}
 
 
-def _read_dask(estimator: AnyEstimator, X: Input) -> Data:
+def _read_dask(estimator: BaseEstimator, X: Input) -> Data:
     if estimator.engine not in ("auto", "dask"):
         raise ValueError(
             f"engine={estimator.engine!r} cannot read Dask collections: leave it at 'auto'."
@@ -174,7 +174,7 @@ def _read_whole(path: str | os.PathLike[str], *, always: bool) -> Input:
     return table
 
 
-def _of_table(estimator: AnyEstimator, table: io.Table, *, dense: bool) -> Data:
+def _of_table(estimator: BaseEstimator, table: io.Table, *, dense: bool) -> Data:
     values, _ = checked(
         estimator, table.values, accept_sparse="csr", ensure_all_finite=False, ensure_min_samples=1
     )
@@ -238,7 +238,7 @@ def _not_finite_sentence(X: Input, found: NotFinite) -> str:
 # --- for methods of a fitted estimator ---------------------------------------------------------
 
 
-def read_new(estimator: AnyEstimator, X: Input, method: str) -> Array:
+def read_new(estimator: BaseEstimator, X: Input, method: str) -> Array:
     """Rows for a method of a fitted estimator: dense, with the features of the fit, and finite but
     for holes where the estimator takes them.
     """
@@ -256,7 +256,7 @@ def read_new(estimator: AnyEstimator, X: Input, method: str) -> Array:
     return X.toarray() if is_sparse(X) else X
 
 
-def _read_new_foreign(estimator: AnyEstimator, X: Input, method: str) -> Array:
+def _read_new_foreign(estimator: BaseEstimator, X: Input, method: str) -> Array:
     X = _checked_foreign(X)
     if X.shape[1] != estimator.n_features_in_:
         raise ValueError(
@@ -270,7 +270,7 @@ def _read_new_foreign(estimator: AnyEstimator, X: Input, method: str) -> Array:
     return X
 
 
-def _arranged(estimator: AnyEstimator, table: io.Table) -> Array:
+def _arranged(estimator: BaseEstimator, table: io.Table) -> Array:
     """The features of the fit from a table, by name where both have names."""
     wanted = getattr(estimator, "feature_names_in_", None)
     p = estimator.n_features_in_
@@ -306,7 +306,7 @@ def read_scores(X: Input, n_components: int, like: Array) -> Array:
     return X
 
 
-def check_same_place(estimator: AnyEstimator, X: Array, method: str) -> None:
+def check_same_place(estimator: BaseEstimator, X: Array, method: str) -> None:
     """Raise unless X is of the library, and on the device, that the estimator was fitted with."""
     fitted = estimator.core_ if hasattr(estimator, "core_") else estimator.components_
     here, there = (array_namespace(a).__name__.rpartition(".")[2] for a in (X, fitted))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_feature_names
 
 from bayespca.arrays.types import Input
@@ -17,15 +18,14 @@ from bayespca.sources.records import DaskArray, Partitions
 from bayespca.sources.tasks import array_of_rows, stacked
 
 from . import _input
-from ._base import AnyEstimator
 
 
-def rows(estimator: AnyEstimator, X: Input, method: str, **options: object) -> DaskArray:
+def rows(estimator: BaseEstimator, X: Input, method: str, **options: object) -> DaskArray:
     """What a method returns for all rows of X, as Dask arrays with a block for each block of X."""
     return _applied(estimator, _checked(estimator, X), method, options)
 
 
-def _checked(estimator: AnyEstimator, X: Input) -> Partitions:
+def _checked(estimator: BaseEstimator, X: Input) -> Partitions:
     """The blocks of a collection that has the features of the fit."""
     data = partitioned(X, wide=False)
     _check_width(estimator, data)
@@ -34,7 +34,7 @@ def _checked(estimator: AnyEstimator, X: Input) -> Partitions:
     return data
 
 
-def imputations(estimator: AnyEstimator, X: Input, n: int, rng: np.random.Generator) -> DaskArray:
+def imputations(estimator: BaseEstimator, X: Input, n: int, rng: np.random.Generator) -> DaskArray:
     """n copies of X with draws in their holes, (n, rows, p): a block for each block of each copy.
 
     Loadings and means are drawn once for a copy, scores and noise for each block.
@@ -59,7 +59,7 @@ def _drawn(block: np.ndarray, i: int, seed: int, posterior: HolesPosterior) -> n
     )
 
 
-def scores(estimator: AnyEstimator, X: Input, method: str) -> DaskArray:
+def scores(estimator: BaseEstimator, X: Input, method: str) -> DaskArray:
     """As `rows`, for a method whose argument has one column per component."""
     data = partitioned(X, wide=False)
     if data.n_features != estimator.n_components_:
@@ -70,7 +70,7 @@ def scores(estimator: AnyEstimator, X: Input, method: str) -> DaskArray:
     return _applied(estimator, data, method, {})
 
 
-def _check_width(estimator: AnyEstimator, data: Partitions) -> None:
+def _check_width(estimator: BaseEstimator, data: Partitions) -> None:
     if data.n_features != estimator.n_features_in_:
         raise ValueError(
             f"X has {data.n_features} features, but {type(estimator).__name__} is expecting "
@@ -79,7 +79,7 @@ def _check_width(estimator: AnyEstimator, data: Partitions) -> None:
 
 
 def _applied(
-    estimator: AnyEstimator, data: Partitions, method: str, options: dict[str, object]
+    estimator: BaseEstimator, data: Partitions, method: str, options: dict[str, object]
 ) -> DaskArray:
     """One Dask array for each array that the method returns; shapes and types from a row of 0."""
     _input.check_same_place(estimator, np.empty(0), method)
@@ -108,11 +108,11 @@ class Apply:
     def __name__(self) -> str:
         return self.method
 
-    def answers(self, block: np.ndarray, model: AnyEstimator) -> tuple[np.ndarray, ...]:
+    def answers(self, block: np.ndarray, model: BaseEstimator) -> tuple[np.ndarray, ...]:
         found = getattr(model, self.method)(block, **self.options)
         return found if isinstance(found, tuple) else (found,)
 
-    def __call__(self, block: np.ndarray, model: AnyEstimator) -> np.ndarray:
+    def __call__(self, block: np.ndarray, model: BaseEstimator) -> np.ndarray:
         if not len(block):
             return self(np.zeros((1, block.shape[1]), block.dtype), model)[:0]
         found = self.answers(block, model)

@@ -10,10 +10,10 @@ from html import escape
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from bayespca.spectrum.records import Advice
 
-from ._base import AnyEstimator
 from .summary import FittedPCA, Summary, convergence, summarize
 from .wording import headline, likelihood, percent, plural, significant
 
@@ -44,7 +44,7 @@ STYLE = """
 """
 
 
-def fragment(model: AnyEstimator) -> str:
+def fragment(model: BaseEstimator) -> str:
     """The HTML of a fitted estimator: all of a PCA, and of others what their records tell."""
     if hasattr(model, "spectrum_"):
         summary = summarize(model)
@@ -61,7 +61,7 @@ def _card(title: str, numbers: str, notes: Iterable[Advice], picture: str = "") 
     )
 
 
-def _generic(model: AnyEstimator) -> tuple[str, str, list[Advice]]:
+def _generic(model: BaseEstimator) -> tuple[str, str, list[Advice]]:
     """What is known of any estimator: its name, and its numbers as far as there are any."""
     title, parts = type(model).__name__, []
     if hasattr(model, "n_components_"):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._base import AnyEstimator
+    from sklearn.base import BaseEstimator
 
 
 OURS = ("bayespca", "sklearn")
@@ -28,13 +28,13 @@ class Renamed:
     def __set_name__(self, owner: type, name: str) -> None:
         self.old = name
 
-    def __get__(self, estimator: AnyEstimator, owner: type | None = None) -> Any:
+    def __get__(self, estimator: BaseEstimator, owner: type | None = None) -> Any:
         if estimator is None:
             return self
         warn_of_old_words(self.old, self.new)
         return getattr(estimator, self.new)
 
-    def __set__(self, estimator: AnyEstimator, value: Any) -> None:
+    def __set__(self, estimator: BaseEstimator, value: Any) -> None:
         warn_of_old_words(self.old, self.new)
         setattr(estimator, self.new, value)
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from bayespca.arrays.types import RandomState
 from bayespca.inference.loop import Callback
 from bayespca.inference.looping import Looping
 from bayespca.lowrank.variational import Hyper
 
-from ._base import AnyEstimator
 from ._constraints import one_of
 
 ITERATED = ("evb", "epb", "emap", "vb", "pb", "pb-a", "pb-b", "map", "ml")
@@ -31,7 +31,7 @@ def largest_rank(n_components: Any, method: str = "") -> int | None:
     return None
 
 
-def check_noise(estimator: AnyEstimator) -> None:
+def check_noise(estimator: BaseEstimator) -> None:
     """Noise of several variances needs a free energy that is bounded and comparable."""
     method, noise = estimator.method, estimator.noise
     if noise in ("auto", "isotropic"):
@@ -48,7 +48,7 @@ def check_noise(estimator: AnyEstimator) -> None:
         )
 
 
-def check_iterative(estimator: AnyEstimator) -> None:
+def check_iterative(estimator: BaseEstimator) -> None:
     """Iteration needs a bounded free energy, and a scale that it does not have to find itself."""
     method = estimator.method
     if method not in ITERATED:
@@ -66,7 +66,7 @@ def check_iterative(estimator: AnyEstimator) -> None:
         )
 
 
-def check_engine_for_holes(estimator: AnyEstimator) -> None:
+def check_engine_for_holes(estimator: BaseEstimator) -> None:
     """Raise for an engine that a fit with holes would ignore."""
     if estimator.engine != "auto":
         raise ValueError(
@@ -75,7 +75,7 @@ def check_engine_for_holes(estimator: AnyEstimator) -> None:
         )
 
 
-def check_for_holes(estimator: AnyEstimator) -> None:
+def check_for_holes(estimator: BaseEstimator) -> None:
     """Raise for options that say nothing about holes."""
     if estimator.solver == "closed":
         raise ValueError(
@@ -96,7 +96,7 @@ def check_for_holes(estimator: AnyEstimator) -> None:
         )
 
 
-def looping(estimator: AnyEstimator, callback: Callback | None) -> Looping:
+def looping(estimator: BaseEstimator, callback: Callback | None) -> Looping:
     """How the iterations of a fit are run, from the parameters that estimators share."""
     return Looping(
         max_iter=estimator.max_iter,
@@ -108,7 +108,7 @@ def looping(estimator: AnyEstimator, callback: Callback | None) -> Looping:
     )
 
 
-def hyperparameters(estimator: AnyEstimator) -> Hyper:
+def hyperparameters(estimator: BaseEstimator) -> Hyper:
     """The constants of the priors of Bishop's model."""
     names = ("a_alpha", "b_alpha", "a_tau", "b_tau", "beta")
     found: dict[str, Any] = {name: float(getattr(estimator, name)) for name in names}

@@ -7,18 +7,16 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from bayespca.arrays.namespaces import to_numpy
-from bayespca.lowrank.records import PCAFit, VariationalFit
 from bayespca.spectrum.methods import METHODS
 from bayespca.spectrum.records import Advice
 
-from ._base import AnyEstimator
-from ._posterior import PosteriorReader
 from .wording import feature_names, ordinal, percent
 
 # What is summarised, drawn and reported.
-FittedPCA: TypeAlias = PosteriorReader[PCAFit] | PosteriorReader[VariationalFit]
+FittedPCA: TypeAlias = BaseEstimator
 
 # A singular value this near to the threshold, relatively, could have fallen on its other side.
 NEAR = 0.05
@@ -89,7 +87,7 @@ def summarize(model: FittedPCA) -> Summary:
     )
 
 
-def rank_was_given(model: AnyEstimator) -> bool:
+def rank_was_given(model: BaseEstimator) -> bool:
     """Whether the user gave the rank, so that the data say nothing of it."""
     method = METHODS.get(getattr(model, "method", ""))
     return method is not None and method.needs_rank
@@ -176,7 +174,7 @@ def _single_features(model: FittedPCA) -> Iterator[Advice]:
     )
 
 
-def convergence(model: AnyEstimator) -> list[Advice]:
+def convergence(model: BaseEstimator) -> list[Advice]:
     """What to say of an iteration that was ended early."""
     if getattr(model, "converged_", True):
         return []

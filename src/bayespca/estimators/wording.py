@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ._base import AnyEstimator
+    from sklearn.base import BaseEstimator
+
     from .summary import Summary
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -75,7 +76,7 @@ def significant(value: float, digits: int = 3) -> str:
     return text.replace("-", MINUS)
 
 
-def feature_names(model: AnyEstimator) -> list[str]:
+def feature_names(model: BaseEstimator) -> list[str]:
     """Names of the features; by number, counting from 0, where they came without."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:

@@ -75,7 +75,7 @@ class LowRankNormal:
         """a of each row (n, k), and of each pattern G⁻¹ (m, k, k) and log|G⁻¹| (m,)."""
         xp = array_namespace(values)
         gram, pull = xp.matmul(mask, self.outer).T, xp.matmul(values, self.pull)
-        return given_gram(gram, pull, starts, np.ones(len(self.loadings)), 1.0)
+        return given_gram(gram, pull, starts, np.ones(self.loadings.shape[0]), 1.0)
 
     def log_densities(self, values: Array, mask: Array, starts: Places) -> Array:
         """Log density of the cells that are there, for each row."""

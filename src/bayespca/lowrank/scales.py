@@ -89,6 +89,11 @@ def given(variances: FloatArray) -> Scales:
     return Scales(1 / variances, np.log(variances))
 
 
+def most_likely(squares: FloatArray, counts: FloatArray | float) -> Scales:
+    """Rᵢ/Nᵢ, for maximum likelihood: nothing is learned from the others."""
+    return given(np.maximum(squares / counts, np.finfo(np.float64).tiny))
+
+
 def learned(squares: FloatArray, counts: FloatArray | float) -> Scales:
     """The best r(u) and the best prior, from Rᵢ and Nᵢ."""
     squares = np.maximum(squares, np.finfo(np.float64).tiny)

@@ -10,7 +10,7 @@ learned from.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -39,10 +39,7 @@ class Tried:
     """Fits by the name of their noise, and what each costs: its free energy and what it learned."""
 
     shape: tuple[int, int]
-    fits: dict[str, PCAFit] = field(default_factory=dict)
-
-    def add(self, noise: NoiseModel, fit: PCAFit) -> None:
-        self.fits[noise.name] = fit
+    fits: dict[str, PCAFit]
 
     def cost(self, name: str) -> float:
         """Nats: the free energy, and ½ log of how many variances taught each parameter."""
@@ -75,16 +72,15 @@ def learned_by(noise: NoiseModel, shape: tuple[int, int]) -> float:
 
 
 def choose(
-    fitter: Fitter, looker: Looker, shape: tuple[int, int], allowed: frozenset[str]
+    plain: PCAFit, fitter: Fitter, looker: Looker, shape: tuple[int, int], allowed: frozenset[str]
 ) -> PCAFit:
     """The fit with the most evidence among the noise models that residuals ask for."""
-    tried = Tried(shape)
-    tried.add(ISOTROPIC, fitter(ISOTROPIC))
-    seen = looker(tried.fits[ISOTROPIC.name]).seen
+    tried = Tried(shape, {ISOTROPIC.name: plain})
+    seen = looker(plain).seen
     while wanted := [m for m in _asked_for(seen) if m.name in allowed - tried.fits.keys()]:
         best = tried.best
         for model in wanted:
-            tried.add(model, fitter(model))
+            tried.fits[model.name] = fitter(model)
         if tried.best == best:
             break
         seen = looker(tried.fits[tried.best]).seen | _sides(NAMED[tried.best])

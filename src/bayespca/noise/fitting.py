@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bayespca import inference
-from bayespca.arrays.types import Array
+from bayespca.arrays.types import Input
+from bayespca.engines.records import Decomposition
 from bayespca.linear import fit as closed
+from bayespca.linear.data import decomposed
 from bayespca.linear.scaled import fit as scaled
-from bayespca.lowrank.noise_models import AUTOREGRESSIVE, ISOTROPIC, NOISES, NoiseModel
+from bayespca.linear.scaled.data import NoisyTable
+from bayespca.linear.scaled.reading import GRAM, gram_of, noisy_table
+from bayespca.lowrank.noise_models import ISOTROPIC, NOISES, NoiseModel
 from bayespca.lowrank.records import PCAFit
 from bayespca.missing.dense import fit as with_holes
-from bayespca.sources.data import where_of
+from bayespca.sources.data import Where, where_of
 from bayespca.spectrum.forms import ClosedForm
 
 from . import residuals
 from .choosing import CHOICES, choose
+from .signs import Signs
 
 AUTO = "auto"
+# Sparse data are made dense for noise that is not equal: up to so many cells.
+MOST_DENSE = 200_000_000
 
 
 @dataclass(frozen=True)
@@ -32,43 +40,105 @@ class Asked:
     init: str = "closed"
 
 
-def fit_complete(X: Array, form: ClosedForm, looping: inference.Looping, asked: Asked) -> PCAFit:
+@dataclass
+class Complete:
+    """Complete data, to be fitted with one noise model after another.
+
+    `found` is what the closed form has found out about them, once it was asked.
+    """
+
+    X: Input
+    form: ClosedForm
+    looping: inference.Looping
+    asked: Asked
+    found: Decomposition | None = field(default=None, init=False)
+
+    def fit(self, noise: NoiseModel) -> PCAFit:
+        """With a noise model."""
+        if noise == ISOTROPIC:
+            return self._closed()
+        if noise.cells:
+            asked = replace(self.asked, noise=noise.name)
+            return fit_with_holes(self.X, self.form, self.looping, asked)
+        return scaled.fit(self.table(rows=noise.rows), self.form, self.looping, noise)
+
+    def _closed(self) -> PCAFit:
+        data = decomposed(
+            self.X,
+            self.form,
+            n_needed=self.form.n_needed,
+            center=self.asked.center,
+            scale=self.asked.scale,
+            engine=self.asked.engine,
+            random_state=self.looping.random_state,
+        )
+        self.found = data.found
+        return closed.from_decomposition(data, self.form)
+
+    def table(self, *, rows: bool) -> NoisyTable:
+        """The data as noise models see them."""
+        return noisy_table(
+            self.X,
+            center=self.asked.center,
+            scale=self.asked.scale,
+            rows=rows,
+            engine=self.asked.engine,
+            found=self.found,
+        )
+
+    def look(self, fit: PCAFit) -> Signs:
+        """What a fit leaves over."""
+        if where_of(self.X).in_memory:
+            return residuals.of_complete(self.X, fit)
+        return residuals.of_sums(self.table(rows=False), self.form, fit)
+
+    def allowed(self) -> Iterator[str]:
+        """Noise models that can be tried."""
+        where = where_of(self.X)
+        for noise in CHOICES:
+            served = where.in_memory or not (noise.rows or noise.cells)
+            ordered = not noise.neighbours or self.p > 2
+            if served and ordered and not noise.cells:
+                yield noise.name
+
+    @property
+    def p(self) -> int:
+        X: Any = self.X
+        return int(X.shape[1] if where_of(X).in_memory else X.n_features)
+
+    @property
+    def can_look_again(self) -> bool:
+        """Whether residuals can be looked at: in memory, or through sums over all rows."""
+        where = where_of(self.X)
+        if where is Where.SPARSE:
+            return bool(self.X.shape[0] * self.X.shape[1] <= MOST_DENSE)
+        return where.in_memory or (gram_of(self.found) is not None and self.p <= GRAM)
+
+
+def fit_complete(X: Input, form: ClosedForm, looping: inference.Looping, asked: Asked) -> PCAFit:
     """Fit complete data."""
+    if asked.noise != AUTO or not compares(form):
+        noise = ISOTROPIC if asked.noise == AUTO else NOISES[asked.noise]
+        return Complete(X, form, looping, asked).fit(noise)
+    # What a cap on the rank leaves over is not noise: the noise is chosen without.
+    data = Complete(X, replace(form, n_components=None), looping, asked)
+    fit = data.fit(ISOTROPIC)
+    if data.can_look_again:
+        fit = choose(fit, data.fit, data.look, (fit.n_samples, data.p), frozenset(data.allowed()))
+    if form.n_components is None or fit.n_components <= form.n_components:
+        return fit
+    capped = replace(data, form=form).fit(NOISES[fit.noise.name])
+    return replace(capped, noise=replace(capped.noise, evidence=fit.noise.evidence))
 
-    def fitted(noise: NoiseModel) -> PCAFit:
-        return _complete(X, form, looping, noise, asked)
 
-    if asked.noise != AUTO:
-        return fitted(NOISES[asked.noise])
-    if not (where_of(X).in_memory and chooses(form)):
-        return fitted(ISOTROPIC)
-    return choose(fitted, lambda fit: residuals.of_complete(X, fit), X.shape, _allowed(X.shape))
-
-
-def chooses(form: ClosedForm) -> bool:
+def compares(form: ClosedForm) -> bool:
     """Whether free energies can be compared between noise models: those of empirical VB, with the
     noise to be found.
     """
-    return form.method.name == "evb" and form.noise_variance == "auto"
+    return form.method.name == "evb" and form.noise_variance == AUTO
 
 
-def _allowed(shape: tuple[int, int]) -> frozenset[str]:
-    names = {model.name for model in CHOICES if not model.cells}
-    return frozenset(names if shape[1] > 2 else names - {AUTOREGRESSIVE.name})
-
-
-def _complete(
-    X: Array, form: ClosedForm, looping: inference.Looping, noise: NoiseModel, asked: Asked
-) -> PCAFit:
-    how: dict[str, Any] = {"center": asked.center, "scale": asked.scale, "engine": asked.engine}
-    if noise == ISOTROPIC:
-        return closed.fit(X, form, random_state=looping.random_state, **how)
-    if noise.cells:
-        return fit_with_holes(X, form, looping, replace(asked, noise=noise.name))
-    return scaled.fit(X, form, looping, noise, **how)
-
-
-def fit_with_holes(X: Array, form: ClosedForm, looping: inference.Looping, asked: Asked) -> PCAFit:
+def fit_with_holes(X: Input, form: ClosedForm, looping: inference.Looping, asked: Asked) -> PCAFit:
     """Fit data with holes."""
     noise = ISOTROPIC if asked.noise == AUTO else NOISES[asked.noise]
     return with_holes.fit(

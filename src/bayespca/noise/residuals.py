@@ -6,27 +6,39 @@ import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import Array, FloatArray
+from bayespca.linear.scaled.data import NoisyTable
+from bayespca.linear.scaled.step import best_phi, squares_of_columns
+from bayespca.linear.scaled.whitening import Whitening
 from bayespca.lowrank.filtering import filtered
 from bayespca.lowrank.posterior import Posterior
 from bayespca.lowrank.records import PCAFit
+from bayespca.lowrank.scales import given
+from bayespca.sources.data import Where, where_of
+from bayespca.spectrum.forms import ClosedForm
 
-from .signs import Signs, signs
+from .signs import LEAST_CORRELATION, Signs, of_variances, signs
 
 # So many cells are enough to see what the noise is like, and few beside those that a fit reads.
 CELLS = 1_000_000
+# The advice that data have no noise, of which nothing can be said then.
+NOISE_FREE = "noise-free"
 
 
 def some_rows(X: Array) -> FloatArray:
     """Rows at equal distances, in float64 on the host: all, where they are few."""
     n, p = X.shape
     step = max(1, n // max(CELLS // p, 200))
-    return np.asarray(to_numpy(X[::step, :]), dtype=np.float64)
+    rows = X[::step, :]
+    rows = rows.toarray() if where_of(X) is Where.SPARSE else to_numpy(rows)
+    return np.asarray(rows, dtype=np.float64)
 
 
 def of_complete(X: Array, fit: PCAFit) -> Signs:
     """What is left of complete rows after a fit of complete data."""
     posterior = fit.posterior
     assert isinstance(posterior, Posterior)
+    if NOISE_FREE in fit.status or not posterior.noise_variance:
+        return Signs()
     W = _host(posterior.components)
     live = (W != 0).any(axis=0) if len(W) else np.ones(W.shape[1], dtype=np.bool_)
     rows = (some_rows(X) - _host(posterior.mean)) / _host(posterior.scale)
@@ -38,6 +50,23 @@ def of_complete(X: Array, fit: PCAFit) -> Signs:
     s2 = posterior.noise_variance
     E = Z - T @ W
     return signs(E[:, live] / np.sqrt(s2), spread[:, live] / s2)
+
+
+def of_sums(table: NoisyTable, form: ClosedForm, fit: PCAFit) -> Signs:
+    """What the sums over all rows show after a fit: columns and neighbours, nothing of rows."""
+    if NOISE_FREE in fit.status or not fit.noise_variance:
+        return Signs()
+    variances, phi = np.ones(table.p), fit.noise.correlation
+    if fit.noise.features is not None:
+        variances = fit.noise.features[table.live] / table.units**2
+    whitening = Whitening(given(variances).at_unit_scale(), phi=phi)
+    found = table.whitened(whitening, form)
+    squares, counts = squares_of_columns(found, whitening, table)
+    _, by_columns = of_variances(squares * whitening.columns.precision, counts)
+    rest = best_phi(found)
+    gain = -0.5 * table.n_samples * (table.p - 1) * float(np.log1p(-min(rest * rest, 0.99)))
+    alike = abs(rest - phi) > LEAST_CORRELATION
+    return Signs(columns=by_columns, neighbours=gain if alike else 0.0, correlation=rest)
 
 
 def _host(values: Array) -> FloatArray:

@@ -11,9 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import FloatArray, Numbers
 from bayespca.lowrank.scales import gained
 
 # Gains below are chance.
@@ -22,6 +21,8 @@ LEAST_GAIN = 6.0
 STANDS_OUT = 4.0
 # Neighbours are alike from this correlation on.
 LEAST_CORRELATION = 0.03
+# Rows that are too few to show anything.
+FEWEST = 4
 # Features among which correlations are compared.
 MOST_FEATURES = 1000
 # Cells whose tails are looked at.
@@ -54,14 +55,16 @@ def signs(residuals: FloatArray, spread: FloatArray, known: FloatArray | None = 
     and which cells are known.
     """
     seen = np.ones(residuals.shape, dtype=np.bool_) if known is None else known
+    if residuals.shape[0] < FEWEST or not residuals.shape[1]:
+        return Signs()
     squares = np.where(seen, residuals**2 + spread, 0.0)
     n_rows, n_columns = seen.sum(axis=1), seen.sum(axis=0)
     rows, columns = n_rows > 0, n_columns > 0
     squares, seen = squares[np.ix_(rows, columns)], seen[np.ix_(rows, columns)]
     residuals = np.where(seen, residuals[np.ix_(rows, columns)], 0.0)
-    of_columns, by_columns = _variances(squares.sum(axis=0), n_columns[columns])
+    of_columns, by_columns = of_variances(squares.sum(axis=0), n_columns[columns])
     squares *= of_columns
-    of_rows, by_rows = _variances(squares.sum(axis=1), n_rows[rows])
+    of_rows, by_rows = of_variances(squares.sum(axis=1), n_rows[rows])
     squares *= of_rows[:, None]
     residuals *= np.sqrt(of_columns)
     residuals *= np.sqrt(of_rows)[:, None]
@@ -69,7 +72,7 @@ def signs(residuals: FloatArray, spread: FloatArray, known: FloatArray | None = 
     return Signs(by_columns, by_rows, by_neighbours, _tails(squares[seen]), phi)
 
 
-def _variances(squares: FloatArray, counts: NDArray[np.int_]) -> tuple[FloatArray, float]:
+def of_variances(squares: FloatArray, counts: Numbers) -> tuple[FloatArray, float]:
     """Precisions, relative to their mean, and what they gain.
 
     Nothing where Bartlett's statistic is what it is for equal variances.

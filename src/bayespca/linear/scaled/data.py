@@ -17,27 +17,18 @@ from numpy.typing import NDArray
 from bayespca.arrays.namespaces import (
     array_namespace,
     is_numpy_array,
-    numpy_dtype,
     row_blocks,
     to_namespace,
     to_numpy,
 )
 from bayespca.arrays.parallel import in_turn
-from bayespca.arrays.places import taken
 from bayespca.arrays.types import Array, FloatArray
-from bayespca.engines import gram, map_reduce
+from bayespca.engines import gram
 from bayespca.engines.decomposing import decompose
 from bayespca.lowrank.filtering import filtered, filtered_gram, transposed, unfiltered
-from bayespca.sources.columns import column_scales, rescaled_columns
-from bayespca.sources.constant import constant_columns, varies_beyond_rounding
-from bayespca.sources.data import Where, where_of
 from bayespca.spectrum.records import Solution, Spectrum, samples
 
 from .whitening import Whitening
-
-# Up to so many features the Gram matrix of tall data is decomposed again in each round; beyond, an
-# engine that needs only what is kept of it is sooner done.
-GRAM = 1000
 
 
 class Solve(Protocol):
@@ -350,63 +341,3 @@ def one_row_less(spectrum: Spectrum) -> Spectrum:
     return Spectrum(
         values, (L, M - 1), spectrum.sum_of_squares, spectrum.scale, spectrum.resolution
     )
-
-
-# --- reading -----------------------------------------------------------------------------------
-
-
-def noisy_table(
-    X: Any, *, center: bool, rows: bool, scale: bool = False, engine: str = "auto"
-) -> NoisyTable:
-    """Data in memory, sparse, or on Dask's workers; with `rows` where their noise may differ."""
-    where = where_of(X)
-    units = np.ones(X.n_features if where is Where.PARTITIONS else X.shape[1])
-    if scale:
-        units = _host(column_scales(X, center=center))
-        X = rescaled_columns(X, column_scales(X, center=center))
-    if where is Where.PARTITIONS:
-        product, mean, n = map_reduce.scatter(X, center=center)
-        return _gram_table(product, mean, n, center, np.empty(0, X.dtype), units, "dask")
-    dense = X.toarray() if where is Where.SPARSE else X
-    n, p = dense.shape
-    if n > p and p <= GRAM and not rows and engine in ("auto", "gram"):
-        xp = array_namespace(dense)
-        product, mean = gram.feature_gram(dense, center=center, dtype=xp.float64)
-        like = dense[:0, :]
-        return _gram_table(_host(product), _host(mean), n, center, like, units, "gram")
-    mean = _mean(dense) if center else np.zeros(p)
-    live = np.setdiff1d(np.arange(p), constant_columns(dense, center=center))
-    live = live if live.size else np.arange(p)
-    values = dense if live.size == p else taken(dense, live, axis=1)
-    told = (n, center, dense[:0, :], live, mean * units, units[live])
-    return CellTable(mean[live], *told, values, engine)
-
-
-def _gram_table(
-    product: FloatArray,
-    mean: FloatArray,
-    n: int,
-    center: bool,
-    like: Array,
-    units: FloatArray,
-    engine: str,
-) -> GramTable:
-    norms = np.sqrt(np.diag(product))
-    live = np.flatnonzero(varies_beyond_rounding(norms, mean, n, numpy_dtype(like.dtype)))
-    inner = product if live.size == mean.size else product[np.ix_(live, live)]
-    return GramTable(mean[live], n, center, like, live, mean * units, units[live], inner, engine)
-
-
-def _mean(X: Array) -> FloatArray:
-    xp = array_namespace(X)
-    shift = X[0, :]
-
-    def work(rows: slice) -> FloatArray:
-        return _host(xp.sum(X[rows, :] - shift, axis=0))
-
-    total = np.asarray(sum(in_blocks(X, work)))
-    return _host(shift) + total / X.shape[0]
-
-
-def _host(values: Array) -> FloatArray:
-    return np.asarray(to_numpy(values), dtype=np.float64)

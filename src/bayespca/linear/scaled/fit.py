@@ -11,7 +11,6 @@ import numpy as np
 from bayespca import inference
 from bayespca.arrays.namespaces import array_namespace, to_namespace
 from bayespca.arrays.signs import fixed_signs
-from bayespca.arrays.types import Array
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.model import Model
 from bayespca.inference.result import Fit
@@ -19,32 +18,20 @@ from bayespca.linear.posterior import with_solution
 from bayespca.lowrank.noise_models import NoiseModel
 from bayespca.lowrank.posterior import from_solution
 from bayespca.lowrank.records import NoiseFound, PCAFit, PCAPosterior
-from bayespca.lowrank.scales import probability_of_outlier
+from bayespca.lowrank.scales import learned, most_likely, probability_of_outlier
 from bayespca.lowrank.tails import Tails
 from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.records import Status
 
-from .data import NoisyTable, noisy_table
+from .data import NoisyTable
 from .start import all_noise
 from .step import ScaledState, mean_noise, state_of, step
 
 
 def fit(
-    X: Array,
-    form: ClosedForm,
-    looping: inference.Looping,
-    noise: NoiseModel,
-    *,
-    center: bool = True,
-    scale: bool = False,
-    engine: str = "auto",
+    table: NoisyTable, form: ClosedForm, looping: inference.Looping, noise: NoiseModel
 ) -> PCAFit:
-    """Fit an array, a sparse matrix or partitions of a Dask collection.
-
-    With `scale`, columns are divided by their standard deviations first: that is a choice of units,
-    and where columns have noise of their own it changes those of the noise alone.
-    """
-    table = noisy_table(X, center=center, scale=scale, rows=noise.rows, engine=engine)
+    """Fit complete data with a noise model."""
     if noise.neighbours:
         check_neighbours(table)
     return inference.fit(ScaledModel(form, noise), table, looping)
@@ -80,7 +67,8 @@ class ScaledModel(Model[NoisyTable, ScaledState, PCAFit]):
         return replace(begin, energy=np.inf)
 
     def step(self, state: ScaledState, data: NoisyTable) -> tuple[ScaledState, Info]:
-        return step(state, data, self.noise, self.form)
+        estimate = most_likely if self.form.method.needs_rank else learned
+        return step(state, data, self.noise, self.form, estimate)
 
     def digests(self, data: NoisyTable) -> Sequence[Any]:
         return [data.mean, data.matrix]

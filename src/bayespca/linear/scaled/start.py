@@ -11,6 +11,7 @@ import numpy as np
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.noise_models import NoiseModel
 from bayespca.lowrank.scales import Scales, given
+from bayespca.spectrum.tolerances import LEAST_NOISE_OF_FEATURES
 
 from .data import NoisyTable
 from .whitening import Whitening
@@ -24,7 +25,7 @@ def all_noise(data: NoisyTable, noise: NoiseModel) -> Whitening:
     n, p = data.n_samples, data.p
     rows, columns = np.ones(n), np.ones(p)
     if noise.columns:
-        columns = data.squares / data.M
+        columns = np.where(data.squares > 0, data.squares, 1.0) / data.M
     for _ in range(TURNS if noise.rows else 0):
         rows = _of_rows(data, columns)
         columns = _of_columns(data, rows) if noise.columns else columns
@@ -33,7 +34,7 @@ def all_noise(data: NoisyTable, noise: NoiseModel) -> Whitening:
 
 def _of_rows(data: NoisyTable, columns: FloatArray) -> FloatArray:
     found = data.row_squares(1 / columns) / data.p
-    return np.maximum(found, 1e-6 * found.mean())
+    return np.maximum(found, LEAST_NOISE_OF_FEATURES * found.mean()) if found.any() else found + 1.0
 
 
 def _of_columns(data: NoisyTable, rows: FloatArray) -> FloatArray:
@@ -41,4 +42,4 @@ def _of_columns(data: NoisyTable, rows: FloatArray) -> FloatArray:
 
 
 def _scales(variances: FloatArray) -> Scales:
-    return given(variances).at_unit_scale()
+    return given(np.where(variances > 0, variances, 1.0)).at_unit_scale()

@@ -14,6 +14,7 @@ count among the squares, and their spread costs ½(⟨log u⟩ + log⟨1/u⟩) f
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,6 +35,10 @@ from .whitening import Whitening
 LARGEST_PHI = 0.995
 
 
+# From Rᵢ and Nᵢ to variances.
+Estimate = Callable[[FloatArray, FloatArray], Scales]
+
+
 @dataclass(frozen=True, eq=False)
 class ScaledState:
     """The noise, and what it leads to."""
@@ -52,7 +57,11 @@ def state_of(
 
 
 def step(
-    state: ScaledState, data: NoisyTable, noise: NoiseModel, solve: Solve
+    state: ScaledState,
+    data: NoisyTable,
+    noise: NoiseModel,
+    solve: Solve,
+    estimate: Estimate = learned,
 ) -> tuple[ScaledState, Info]:
     """Noise given the posterior, then the posterior given the noise.
 
@@ -60,7 +69,7 @@ def step(
     neither leads lower.
     """
     best = state
-    for whitening in _candidates(state, data, noise):
+    for whitening in _candidates(state, data, noise, estimate):
         new = state_of(whitening, data, noise, solve)
         if new.energy <= best.energy:
             best = new
@@ -81,8 +90,10 @@ def mean_noise(state: ScaledState) -> float:
     return s2 * of_rows * float(columns.variance.mean())
 
 
-def _candidates(state: ScaledState, data: NoisyTable, noise: NoiseModel) -> list[Whitening]:
-    new = updated(state, data, noise)
+def _candidates(
+    state: ScaledState, data: NoisyTable, noise: NoiseModel, estimate: Estimate
+) -> list[Whitening]:
+    new = updated(state, data, noise, estimate)
     old = state.whitening
     moved = sum((noise.rows, noise.columns, noise.neighbours))
     alone = [
@@ -93,16 +104,18 @@ def _candidates(state: ScaledState, data: NoisyTable, noise: NoiseModel) -> list
     return [new, *alone] if moved > 1 else [new]
 
 
-def updated(state: ScaledState, data: NoisyTable, noise: NoiseModel) -> Whitening:
+def updated(
+    state: ScaledState, data: NoisyTable, noise: NoiseModel, estimate: Estimate = learned
+) -> Whitening:
     """The best variances and φ at the posterior of a state."""
     whitening, found = state.whitening, state.found
     rows, columns, phi = whitening.rows, whitening.columns, whitening.phi
     if noise.neighbours:
-        phi = _best_phi(found, phi)
+        phi = best_phi(found)
     if noise.rows and rows is not None:
-        rows = learned(*_squares_of_rows(found, rows, data)).at_unit_scale()
+        rows = estimate(*_squares_of_rows(found, rows, data)).at_unit_scale()
     if noise.columns:
-        columns = learned(*_squares_of_columns(found, whitening, data)).at_unit_scale()
+        columns = estimate(*squares_of_columns(found, whitening, data)).at_unit_scale()
     return Whitening(columns, rows, phi)
 
 
@@ -164,7 +177,7 @@ def _squares_of_rows(
     return total / w, data.p + share * np.count_nonzero(proper)
 
 
-def _squares_of_columns(
+def squares_of_columns(
     found: Whitened, whitening: Whitening, data: NoisyTable
 ) -> tuple[FloatArray, FloatArray]:
     """Rⱼ and Nⱼ: cells and loadings of each column, before the filter."""
@@ -196,7 +209,7 @@ def _left_of_columns(
     return b2, np.maximum(left + a2 @ b2, LEAST_NOISE_OF_FEATURES * found.squares)
 
 
-def _best_phi(found: Whitened, phi: float) -> float:
+def best_phi(found: Whitened) -> float:
     """Correlation of what is left of neighbours."""
     solution, moments, k = found.solution, found.solution.moments, found.solution.rank
     gamma = found.spectrum.singular_values[:k] * found.spectrum.scale

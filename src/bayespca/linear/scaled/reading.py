@@ -1,0 +1,136 @@
+"""Complete data as the updates of their noise want them, from wherever they are."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.namespaces import array_namespace, numpy_dtype, to_numpy
+from bayespca.arrays.places import taken
+from bayespca.arrays.types import Array, FloatArray
+from bayespca.engines import gram, map_reduce, streaming
+from bayespca.engines.records import Decomposition
+from bayespca.sources.columns import column_scales, rescaled_columns
+from bayespca.sources.constant import constant_columns, varies_beyond_rounding
+from bayespca.sources.data import Where, where_of
+from bayespca.sources.errors import UnusableData
+
+from .data import CellTable, GramTable, NoisyTable, in_blocks
+
+# Up to so many features the Gram matrix of tall data is decomposed again in each round; beyond, an
+# engine that needs only what is kept of it is sooner done.
+GRAM = 1000
+# Sums of squares beyond these may have lost digits to the limits of floating-point numbers.
+SAFE = (1e-200, 1e200)
+LIMITS = (1e-90, 1e90)
+# Who adds up what is not in memory.
+ENGINES = {Where.PARTITIONS: "dask", Where.BLOCKS: "streaming"}
+
+
+def noisy_table(
+    X: Any,
+    *,
+    center: bool,
+    rows: bool,
+    scale: bool = False,
+    engine: str = "auto",
+    found: Decomposition | None = None,
+) -> NoisyTable:
+    """Data in memory, sparse, or on Dask's workers; with `rows` where their noise may differ.
+
+    What was decomposed already, and scaled as it is asked for here, need not be read again where
+    its Gram matrix is known.
+    """
+    where = where_of(X)
+    units = np.ones(X.shape[1] if where.in_memory else X.n_features)
+    if scale:
+        scales = column_scales(X, center=center)
+        units, X = _host(scales), rescaled_columns(X, scales)
+    like = X[:0, :] if where is Where.DENSE else np.empty(0, X.dtype)
+    product = gram_of(found)
+    if not rows and found is not None and product is not None and len(units) <= GRAM:
+        read = _Read(_host(found.mean), found.n_samples, center, like, units)
+        return _gram_table(product, read, found.engine)
+    if not where.in_memory:
+        product, mean, n = _scatter(X, center=center, rows=rows)
+        return _gram_table(product, _Read(mean, n, center, like, units), ENGINES[where])
+    dense = X.toarray() if where is Where.SPARSE else X
+    n, p = dense.shape
+    unit = _unit(dense)
+    if unit != 1.0:
+        dense, units = dense / unit, units * unit
+    if n > p and p <= GRAM and not rows and engine in ("auto", "gram"):
+        xp = array_namespace(dense)
+        product, mean = gram.feature_gram(dense, center=center, dtype=xp.float64)
+        return _gram_table(_host(product), _Read(_host(mean), n, center, like, units), "gram")
+    mean = _mean(dense) if center else np.zeros(p)
+    live = np.setdiff1d(np.arange(p), constant_columns(dense, center=center))
+    live = live if live.size else np.arange(p)
+    values = dense if live.size == p else taken(dense, live, axis=1)
+    read = _Read(mean, n, center, like, units)
+    return CellTable(**read.of(live), values=values, engine=engine)
+
+
+def gram_of(found: Decomposition | None) -> FloatArray | None:
+    """The Gram matrix of what was decomposed, unless it left the range of numbers."""
+    if found is None or found.gram is None:
+        return None
+    size = float(np.trace(found.gram))
+    return found.gram if SAFE[0] < size < SAFE[1] else None
+
+
+class _Read(NamedTuple):
+    """What is known of all columns, scaled by their units."""
+
+    mean: FloatArray
+    n_samples: int
+    centred: bool
+    like: Array
+    units: FloatArray
+
+    def of(self, live: NDArray[np.intp]) -> dict[str, Any]:
+        """The fields of a `NoisyTable`."""
+        own = {"mean": self.mean[live], "units": self.units[live], "live": live}
+        return self._asdict() | own | {"mean_of_row": self.mean * self.units}
+
+
+def _gram_table(product: FloatArray, read: _Read, engine: str) -> GramTable:
+    norms, dtype = np.sqrt(np.maximum(np.diag(product), 0)), numpy_dtype(read.like.dtype)
+    live = np.flatnonzero(varies_beyond_rounding(norms, read.mean, read.n_samples, dtype))
+    inner = product if live.size == read.mean.size else product[np.ix_(live, live)]
+    return GramTable(**read.of(live), gram=inner, engine=engine)
+
+
+def _scatter(X: Any, *, center: bool, rows: bool) -> tuple[FloatArray, FloatArray, int]:
+    if rows:
+        raise UnusableData(
+            "rows have noise of their own only in memory: use noise='per-feature' or 'isotropic' "
+            "for data that are read in blocks or by workers."
+        )
+    if where_of(X) is Where.PARTITIONS:
+        return map_reduce.scatter(X, center=center)
+    return streaming.scatter(X, center=center)
+
+
+def _unit(X: Array) -> float:
+    """What data are divided by whose squares would leave the range of numbers."""
+    xp = array_namespace(X)
+    peak = max(abs(float(xp.max(X))), abs(float(xp.min(X))))
+    return 1.0 if not peak or LIMITS[0] < peak < LIMITS[1] else peak
+
+
+def _mean(X: Array) -> FloatArray:
+    xp = array_namespace(X)
+    shift = X[0, :]
+
+    def work(rows: slice) -> FloatArray:
+        return _host(xp.sum(X[rows, :] - shift, axis=0))
+
+    total = np.asarray(sum(in_blocks(X, work)))
+    return _host(shift) + total / X.shape[0]
+
+
+def _host(values: Array) -> FloatArray:
+    return np.asarray(to_numpy(values), dtype=np.float64)
