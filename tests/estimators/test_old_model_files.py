@@ -65,6 +65,29 @@ def test_files_load_as_what_they_were(path, tmp_path):
     assert_as_written_down(again, wanted)
 
 
+@pytest.mark.parametrize("name", ["pca-per-feature", "pca-holes-per-feature"])
+@pytest.mark.parametrize("version", ["", "version-2-"])
+def test_noise_of_features_is_read_as_such(name, version):
+    path = FOLDER / f"{version}{name}.bpca"
+    written = expected(path)["attribute"]["noise_variance_"]
+    model = bayespca.load(path)
+    assert model.noise_ == "per-feature"
+    assert_allclose(model.feature_noise_variance_, written, rtol=0)
+    assert_allclose(model.noise_variance_, written.mean(), rtol=1e-15)
+
+
+def test_features_that_do_not_vary_have_no_part_in_the_mean_noise():
+    model = bayespca.load(FOLDER / "version-2-pca-per-feature-constant.bpca")
+    *own, none = model.feature_noise_variance_
+    assert none == 0.0
+    assert_allclose(model.noise_variance_, np.mean(own), rtol=1e-15)
+
+
+def test_options_that_came_later_say_what_was_done():
+    assert bayespca.load(FOLDER / "version-2-imputer.bpca").noise == "isotropic"
+    assert bayespca.load(FOLDER / "imputer.bpca").noise == "isotropic"
+
+
 def test_there_are_files_of_every_estimator():
     public = (getattr(estimators, name) for name in estimators.__all__)
     # The base of several estimators can be saved no more than it can be fitted.

@@ -792,17 +792,17 @@ OLD = sorted((Path(__file__).parent / "model_files").glob("*.bpca"))
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("file", OLD, ids=lambda file: file.stem)
-def test_files_of_version_1_that_lie_load_or_are_refused(path, file):
+def test_old_files_that_lie_load_or_are_refused(path, file):
     rng = random.Random(0)
     version, meta, arrays = archive.read_any(file)
-    assert version == 1
+    assert version == (2 if file.stem.startswith("version-2") else 1)
     for i in range(30):
         tree, others = (mutated_tree(meta, rng), arrays) if i % 3 else (meta, dict(arrays))
         if others is not arrays and others:
             name = rng.choice(sorted(others))
             others[name] = mutated_array(others[name], rng)
         try:
-            archive.write(path, {**tree, "version": 1}, others)
+            archive.write(path, {**tree, "version": version}, others)
         except ValueError:
             continue
         with contextlib.suppress(ModelFileError):
@@ -819,10 +819,27 @@ def test_files_of_version_1_that_lie_load_or_are_refused(path, file):
         ("posterior_", 3, "posterior of a PCAFit is not a Posterior"),
     ],
 )
-def test_version_1_is_checked_as_version_2_is(path, name, value, match):
+def test_version_1_is_checked_as_others_are(path, name, value, match):
     _, meta, arrays = archive.read_any(next(file for file in OLD if file.stem == "pca-evb"))
     tree = replaced(meta, ("attributes", name), value)
     archive.write(path, {**tree, "version": 1}, arrays)
+    with pytest.raises(ModelFileError, match=match):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "match"),
+    [
+        ("posterior", del_, "lacks an object with the members"),
+        ("noise_variance", "much", "noise_variance of a PCAFit is not a number"),
+        ("noise", 3, "noise of a PCAFit is not a NoiseFound"),
+        ("more", 3, "lacks an object with the members"),
+    ],
+)
+def test_version_2_is_checked_as_others_are(path, name, value, match):
+    _, meta, arrays = archive.read_any(next(file for file in OLD if file.stem == "version-2-pca"))
+    tree = replaced(meta, (*FIT, name), value)
+    archive.write(path, {**tree, "version": 2}, arrays)
     with pytest.raises(ModelFileError, match=match):
         load(path)
 

@@ -23,7 +23,7 @@ from bayespca.sources.data import Features
 from . import _input, _validation
 from ._base import Estimator, Fitted
 from ._options import Auto, table
-from .pca import BayesianPCA
+from .pca import BayesianPCA, Noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +44,7 @@ class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, Estimator[Imput
 
     options = table(
         *("n_components", "checkpoint", "verbose"),
+        noise="What has a noise variance of its own, as in `BayesianPCA`.",
         scale="Whether to divide columns by their standard deviations.",
         max_iter="Largest number of steps, where there are holes.",
         tol="Relative fall of the free energy at which these steps end.",
@@ -56,6 +57,7 @@ class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, Estimator[Imput
     _: KW_ONLY
     n_components: int | Auto = "auto"
     scale: bool = True
+    noise: Noise = "auto"
     max_iter: int = 1000
     tol: float = 1e-8
     checkpoint: str | os.PathLike[str] | None = None

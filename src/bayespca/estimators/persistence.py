@@ -69,8 +69,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     version, meta, arrays = archive.read_any(path)
     with archive.naming(path):
-        if version == 1:
-            meta, arrays = upgrading.from_version_1(meta, arrays, _named(meta))
+        if version < archive.VERSION:
+            meta, arrays = upgrading.upgraded(version, meta, arrays, _named(meta))
         return _estimator(meta, arrays)
 
 

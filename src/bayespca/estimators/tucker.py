@@ -203,6 +203,7 @@ class BayesianTucker(Transforming, Iterating[TuckerFit]):
             self.method,
             n_components="auto" if rank is None else rank,
             noise_variance=self.noise_variance,
+            noise="isotropic",
             prior_variance=self.prior_variance if self.method == "pb" else None,
             center=self.center,
             solver="iterative" if self.init == "random" else "auto",

@@ -11,17 +11,33 @@ import numpy as np
 from bayespca.io.archive import FlawError
 from bayespca.io.kinds import records_of
 from bayespca.io.tree import Encoder, Json
+from bayespca.lowrank.noise_models import ISOTROPIC, PER_FEATURE
+from bayespca.lowrank.records import NoiseFound, PCAFit
 
-from ._base import AnyEstimator, Fitted
+from ._base import AnyEstimator, Fitted, kept_by
 from ._renaming import renamed_in
 
 Arrays = Mapping[str, np.ndarray]
 Trees = dict[str, Json]
+Contents = tuple[dict[str, Json], dict[str, np.ndarray]]
+
+# What was done before there was an option to choose it.
+ONCE = {"noise": ISOTROPIC.name}
+# Fields of `fit_` that came with version 3.
+LATER = ("noise",)
 
 
-def from_version_1(
-    meta: dict[str, Json], arrays: Arrays, cls: type[AnyEstimator]
-) -> tuple[dict[str, Json], dict[str, np.ndarray]]:
+def upgraded(
+    version: int, meta: dict[str, Json], arrays: Arrays, cls: type[AnyEstimator]
+) -> Contents:
+    """The tree and the arrays of a file, as today's version would have written them."""
+    found = meta, dict(arrays)
+    for step in (from_version_1, from_version_2)[version - 1 :]:
+        found = step(*found, cls)
+    return found
+
+
+def from_version_1(meta: dict[str, Json], arrays: Arrays, cls: type[AnyEstimator]) -> Contents:
     """Version 1 had each attribute `x_` by itself; since version 2 it is the field `x` of `fit_`.
 
     Attributes that follow from others are dropped, with arrays that nothing else refers to.
@@ -32,13 +48,63 @@ def from_version_1(
     if not isinstance(found, dict) or not fitted:
         return meta, dict(arrays)
     encoder = Encoder(records_of(cls._record))
-    record = {part.name: _field(part, cls, fitted, arrays, encoder) for part in fields(cls._record)}
+    parts = [part for part in fields(cls._record) if part.name not in LATER]
+    record = {part.name: _field(part, cls, fitted, arrays, encoder) for part in parts}
     kept = {name: tree for name, tree in found.items() if name not in fitted}
     tree = {"$record": {"class": cls._record.__name__, "fields": record}}
     upgraded = meta | {"attributes": kept | {"fit_": tree}}
     dropped = set(_references(meta)) - set(_references(upgraded))
     left = {name: array for name, array in arrays.items() if name not in dropped}
     return upgraded, left | encoder.arrays
+
+
+def from_version_2(meta: dict[str, Json], arrays: Arrays, cls: type[AnyEstimator]) -> Contents:
+    """Version 2 had one array in `noise_variance` where features had noise of their own.
+
+    Fields of records and options that came later have the values that stand for what was done.
+    """
+    encoder = Encoder(records_of(*kept_by(cls).values()))
+    options = _options_of_today(meta.get("parameters"), cls)
+    found = _completed(meta.get("attributes"), arrays, encoder)
+    return meta | {"parameters": options, "attributes": found}, {**arrays, **encoder.arrays}
+
+
+def _completed(tree: Json, arrays: Arrays, encoder: Encoder) -> Json:
+    """A tree whose records have all of their fields."""
+    if isinstance(tree, list):
+        return [_completed(item, arrays, encoder) for item in tree]
+    if not isinstance(tree, dict):
+        return tree
+    tree = {key: _completed(item, arrays, encoder) for key, item in tree.items()}
+    record = tree.get("$record")
+    if isinstance(record, dict) and isinstance(record.get("fields"), dict):
+        layout = encoder.records.get(str(record.get("class")))
+        if layout is not None:
+            return {"$record": record | {"fields": _fields(record, layout.cls, arrays, encoder)}}
+    return tree
+
+
+def _fields(record: Trees, cls: type, arrays: Arrays, encoder: Encoder) -> Trees:
+    """The fields of a record, those that came later included."""
+    found = dict(record["fields"])
+    if cls is PCAFit:
+        found = _with_noise(found, arrays, encoder)
+    for part in fields(cls):
+        if part.name not in found and _has_default(part):
+            found[part.name] = encoder.encode(_default(part), part.name)
+    return found
+
+
+def _with_noise(found: Trees, arrays: Arrays, encoder: Encoder) -> Trees:
+    """One noise variance, the mean over features that vary, and those of features beside it."""
+    reference = next(_references(found.get("noise_variance")), None)
+    if reference is None or reference not in arrays:
+        return found
+    own = arrays[reference]
+    noise = encoder.encode(NoiseFound(name=PER_FEATURE.name), "noise")
+    noise["$record"]["fields"]["features"] = found["noise_variance"]
+    mean = float(own[own > 0].mean()) if (own > 0).any() else 0.0
+    return found | {"noise_variance": encoder.encode(mean, "noise_variance"), "noise": noise}
 
 
 def _options_of_today(parameters: Json, cls: type[AnyEstimator]) -> Json:
@@ -51,7 +117,8 @@ def _options_of_today(parameters: Json, cls: type[AnyEstimator]) -> Json:
         name = renamed.get(before, before)
         now[name] = options[name].now(tree) if name in options else tree
     defaults = cls().get_params(deep=False)
-    return {name: Encoder({}).encode(value, name) for name, value in defaults.items()} | now
+    before = defaults | {name: value for name, value in ONCE.items() if name in defaults}
+    return {name: Encoder({}).encode(value, name) for name, value in before.items()} | now
 
 
 def _pairs(found: Json) -> list[tuple[str, Json]]:
@@ -74,6 +141,10 @@ def _field(
     if name not in fitted:
         raise FlawError(f"the attribute {name} is missing")
     return fitted[name]
+
+
+def _has_default(part: Field[Any]) -> bool:
+    return part.default is not MISSING or part.default_factory is not MISSING
 
 
 def _default(part: Field[Any]) -> Any:

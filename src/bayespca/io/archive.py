@@ -28,7 +28,7 @@ from .records import DType
 from .writing import replacing
 
 FORMAT = "bayespca-model"
-VERSION = 2
+VERSION = 3
 
 META = "bayespca.json"
 MEMBER = re.compile(r"arrays/([A-Za-z0-9_][A-Za-z0-9_.-]{0,199})\.npy")

@@ -80,6 +80,7 @@ class Encoder:
     ) -> None:
         self._to_numpy = to_numpy
         self.arrays: dict[str, np.ndarray] = {}
+        self.records = records
         self._records = {record.cls: name for name, record in records.items()}
         # The array is kept with its name, so that no other can come to have its id.
         self._names: dict[int, tuple[Any, str]] = {}

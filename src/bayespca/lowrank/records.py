@@ -128,9 +128,10 @@ class PCAFit(Fit[PCAPosterior], OfComponents):
     def check(self) -> None:
         """Raise ValueError unless the parts belong together."""
         k, p = self.n_components, self.n_features
-        own, rows = self.noise.features, self.noise.samples
-        agree = own is None or own.shape == (p,)
-        agree &= rows is None or rows.shape == (self.n_samples,)
+        n, found = self.n_samples, self.noise
+        agree = found.features is None or found.features.shape == (p,)
+        agree &= found.samples is None or found.samples.shape == (n,)
+        agree &= found.outliers is None or found.outliers.shape in ((n,), (n, p))
         if self.shrunk_singular_values.shape != (k,) or not agree:
             raise ValueError(
                 f"its arrays are not of the sizes that {k} components in {p} features have"

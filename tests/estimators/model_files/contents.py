@@ -17,7 +17,15 @@ Arrays = dict[str, np.ndarray]
 
 
 def attributes(model: Any, names: Iterable[str]) -> Arrays:
-    return _flat({name: getattr(model, name) for name in names})
+    return _flat({name: getattr(model, _now(model, name)) for name in names})
+
+
+def _now(model: Any, name: str) -> str:
+    """What an attribute is called now: up to version 2, `noise_variance_` was an array where each
+    feature had noise of its own.
+    """
+    own = name == "noise_variance_" and getattr(model, "noise_", "") == "per-feature"
+    return "feature_noise_variance_" if own else name
 
 
 def parameters(model: Any, names: Iterable[str]) -> Arrays:

@@ -1,7 +1,8 @@
 """The model files of this folder, and next to each what its model holds and answers.
 
 Run once, with bayespca 0.1.0 as it was when it wrote format version 1. It is kept to show what is
-in the files, not to be run again: files of a later version belong next to these.
+in the files, not to be run again: files of a later version belong next to these, as those of
+`make_version_2.py` do.
 """
 
 from __future__ import annotations
