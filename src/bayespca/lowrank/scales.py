@@ -18,14 +18,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import digamma, gammainc, gammaincinv, gammaln
+from scipy.special import digamma, gammainc, gammaincinv, gammaln, polygamma
 
 from bayespca.arrays.types import FloatArray, Vector
 
 # Variances that differ by less than this α allows are equal: their logarithms spread by 1/√α.
 LARGEST_SHAPE = 1e6
 LEAST_SHAPE = 0.05
+# Newton's method: steps, the longest of them in log α or log β, and a slope per variance that is
+# flat, relative to √α.
+MOST_STEPS = 60
+LONGEST = 2.0
+FLAT = 1e-10
 # An outlier has a standard deviation of more than so many typical ones.
 FAR = 3.0
 
@@ -69,6 +73,19 @@ class Scales:
     def degrees_of_freedom(self) -> float:
         """2α: those of Student's t, which the variances make of the normal distribution."""
         return 2 * self.shape
+
+    def with_precision(self, precision: FloatArray) -> Scales:
+        """r(u) with other means of 1/u, as certain as these, and the same prior."""
+        if not np.isfinite(self.shape):
+            return replace(self, precision=precision, log_variance=-np.log(precision))
+        shape = self.shape + 0.5 * np.asarray(self.counts)
+        rate = shape / precision
+        return replace(
+            self,
+            precision=precision,
+            log_variance=np.log(rate) - digamma(shape),
+            divergence=float(_divergence(shape, rate, self.shape, self.rate).sum()),
+        )
 
     def times(self, factor: float) -> Scales:
         """All variances multiplied by a number, and their prior with them."""
@@ -137,38 +154,68 @@ def _divergence(
 
 
 def _best_prior(squares: FloatArray, counts: FloatArray | float) -> tuple[float, float]:
-    """α and β where the marginal energy is lowest, in the coordinates log α and log β/α."""
+    """α and β where the marginal energy is lowest, by Newton's method in log α and log β."""
     mean = float((squares / counts).mean())
     unit = squares / mean
     spread = np.log(np.maximum(unit / counts, 1e-300)).var() - np.mean(2 / counts)
-    begin = np.array([-np.log(np.clip(spread, 1e-5, 10.0)), 0.0])
-    bounds = [(np.log(LEAST_SHAPE), np.log(LARGEST_SHAPE)), (-30.0, 30.0)]
-    found = minimize(
-        marginal_energy,
-        begin,
-        args=(unit, counts),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        options={"ftol": 1e-14, "gtol": 1e-9, "maxiter": 100},
-    )
-    alpha = float(np.exp(found.x[0]))
-    return alpha, alpha * float(np.exp(found.x[1])) * mean
+    at = np.repeat(-np.log(np.clip(spread, 1e-5, 10.0)), 2)
+    energy, slope, bend = _marginal(at, unit, counts)
+    for _ in range(MOST_STEPS):
+        if np.abs(slope).max() < FLAT * np.exp(at[0]) ** 0.5:
+            break
+        new, found = _descended(at, energy, slope, bend, unit, counts)
+        if found[0] >= energy:
+            break
+        at, (energy, slope, bend) = new, found
+    alpha, beta = np.exp(at)
+    return float(alpha), float(beta) * mean
+
+
+def _descended(
+    at: FloatArray,
+    energy: float,
+    slope: FloatArray,
+    bend: FloatArray,
+    squares: FloatArray,
+    counts: FloatArray | float,
+) -> tuple[FloatArray, tuple[float, FloatArray, FloatArray]]:
+    """A step that leads lower: Newton's where the energy is convex, ever shorter else."""
+    values, vectors = np.linalg.eigh(bend)
+    values = np.maximum(np.abs(values), 1e-12 * np.abs(values).max() + 1e-300)
+    full = -vectors @ (vectors.T @ slope / values)
+    full *= min(1.0, LONGEST / float(np.abs(full).max()))
+    for part in (1.0, 0.25, 0.05, 0.005):
+        new = at + part * full
+        new = new + (np.clip(new[0], np.log(LEAST_SHAPE), np.log(LARGEST_SHAPE)) - new[0])
+        found = _marginal(new, squares, counts)
+        if found[0] < energy:
+            break
+    return new, found
+
+
+def _marginal(
+    at: FloatArray, squares: FloatArray, counts: FloatArray | float
+) -> tuple[float, FloatArray, FloatArray]:
+    """The energy per variance at (log α, log β) with r(u) at its best, gradient and Hessian."""
+    alpha, beta = np.exp(at)
+    shape, rate = alpha + 0.5 * counts, beta + 0.5 * squares
+    logs, inverse = np.log(rate), 1 / rate
+    means = shape * inverse
+    energy = gammaln(alpha) - alpha * at[1] + np.mean(shape * logs - gammaln(shape))
+    a = alpha * (digamma(alpha) - at[1] + np.mean(logs - digamma(shape)))
+    b = beta * np.mean(means) - alpha
+    aa = a + alpha**2 * (polygamma(1, alpha) - np.mean(polygamma(1, shape)))
+    ab = alpha * (beta * np.mean(inverse) - 1)
+    bb = b + alpha - beta**2 * np.mean(means * inverse)
+    return float(energy), np.array([a, b]), np.array([[aa, ab], [ab, bb]])
 
 
 def marginal_energy(
     at: FloatArray, squares: FloatArray, counts: FloatArray | float
 ) -> tuple[float, FloatArray]:
     """The energy per variance at (log α, log β/α) with r(u) at its best, and its gradient."""
-    alpha = np.exp(at[0])
-    beta = alpha * np.exp(at[1])
-    shape, rate = alpha + 0.5 * counts, beta + 0.5 * squares
-    logs = np.log(rate)
-    energy = gammaln(alpha) - alpha * np.log(beta) + np.mean(shape * logs - gammaln(shape))
-    of_beta = -alpha + beta * float(np.mean(shape / rate))
-    of_alpha = digamma(alpha) - np.log(beta) - 1 + np.mean(logs - digamma(shape))
-    slope = alpha * of_alpha + of_beta + alpha
-    return float(energy), np.array([slope, of_beta])
+    energy, slope, _ = _marginal(np.array([at[0], at[0] + at[1]]), squares, counts)
+    return energy, np.array([slope[0] + slope[1], slope[1]])
 
 
 def probability_of_outlier(scales: Scales) -> FloatArray:

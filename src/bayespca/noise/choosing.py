@@ -9,7 +9,8 @@ learned from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,6 +30,9 @@ from .signs import Signs
 
 # In this order: of two that are as good, the first is kept.
 CHOICES = (ISOTROPIC, PER_FEATURE, PER_SAMPLE, BOTH, AUTOREGRESSIVE, STUDENT_CELLS)
+
+# Up to so many cells every model is tried that could be better.
+FEW_CELLS = 500_000
 
 Fitter = Callable[[NoiseModel], PCAFit]
 Looker = Callable[[PCAFit], Signs]
@@ -76,16 +80,32 @@ def choose(
 ) -> PCAFit:
     """The fit with the most evidence among the noise models that residuals ask for."""
     tried = Tried(shape, {ISOTROPIC.name: plain})
-    seen = looker(plain).seen
-    while wanted := [m for m in _asked_for(seen) if m.name in allowed - tried.fits.keys()]:
-        best = tried.best
+    best, seen = plain, looker(plain)
+    while wanted := _wanted(seen, NAMED[best.noise.name], allowed - tried.fits.keys(), shape):
         for model in wanted:
             tried.fits[model.name] = fitter(model)
-        if tried.best == best:
+        if tried.fits[tried.best] is best:
             break
-        seen = looker(tried.fits[tried.best]).seen | _sides(NAMED[tried.best])
+        best = tried.fits[tried.best]
+        seen = looker(best)
     fit = tried.fits[tried.best]
     return replace(fit, noise=replace(fit.noise, evidence=tried.evidence))
+
+
+def _wanted(
+    signs: Signs, so_far: NoiseModel, open_to: Set[str], shape: tuple[int, int]
+) -> list[NoiseModel]:
+    """What to try next: all that could be better, or what promises most where fits take long."""
+    new: Set[str] = signs.seen - _sides(so_far)
+    if not new:
+        return []
+    if math.prod(shape) > FEW_CELLS:
+        new = {max(new, key=lambda side: getattr(signs, side))}
+    seen = _sides(so_far) | new
+    models = [model for model in CHOICES if _asked_for(model, seen) and model.name in open_to]
+    if math.prod(shape) > FEW_CELLS:
+        models = [model for model in models if new <= _sides(model)][-1:]
+    return models
 
 
 def _sides(noise: NoiseModel) -> frozenset[str]:
@@ -93,13 +113,9 @@ def _sides(noise: NoiseModel) -> frozenset[str]:
     return frozenset(name for name in names if getattr(noise, name))
 
 
-def _asked_for(seen: frozenset[str]) -> Iterator[NoiseModel]:
-    """Models with nothing but what was seen; columns are part of all that have cells or neighbours,
-    whose prior makes them equal where they are.
+def _asked_for(noise: NoiseModel, seen: Set[str]) -> bool:
+    """Whether it has nothing but what was seen; columns are part of all that have cells or
+    neighbours, and their prior makes them equal where they are.
     """
-    for model in CHOICES:
-        own = _sides(model)
-        if model.cells or model.neighbours:
-            own -= {"columns"}
-        if own <= seen:
-            yield model
+    own = _sides(noise)
+    return (own - {"columns"} if noise.cells or noise.neighbours else own) <= seen

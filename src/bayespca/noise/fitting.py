@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,10 +13,11 @@ from bayespca.engines.records import Decomposition
 from bayespca.linear import fit as closed
 from bayespca.linear.data import decomposed
 from bayespca.linear.scaled import fit as scaled
+from bayespca.linear.scaled.cells import GRAM
 from bayespca.linear.scaled.data import NoisyTable
-from bayespca.linear.scaled.reading import GRAM, gram_of, noisy_table
+from bayespca.linear.scaled.reading import gram_of, noisy_table
 from bayespca.lowrank.noise_models import ISOTROPIC, NOISES, NoiseModel
-from bayespca.lowrank.records import PCAFit
+from bayespca.lowrank.records import NoiseFound, PCAFit
 from bayespca.missing.dense import fit as with_holes
 from bayespca.sources.data import Where, where_of
 from bayespca.spectrum.forms import ClosedForm
@@ -27,6 +29,8 @@ from .signs import Signs
 AUTO = "auto"
 # Sparse data are made dense for noise that is not equal: up to so many cells.
 MOST_DENSE = 200_000_000
+# From so many cells on, some of the rows choose the noise of all.
+MANY_CELLS = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,39 @@ class Complete:
         self.found = data.found
         return closed.from_decomposition(data, self.form)
 
+    def chosen(self) -> PCAFit:
+        """With the noise that has the most evidence.
+
+        Equal noise first, unless the data are so large that the noise would be a long way round:
+        data that are not white have no spectrum that could be cut off. Where many models would have
+        to be fitted to many cells, some of the rows choose among them.
+        """
+        some = self.sample
+        if some is not None and min(self.X.shape) > GRAM:
+            return self._as_in(some)
+        fit = self.fit(ISOTROPIC)
+        if not self.can_look_again:
+            return fit
+        if some is not None and self.look(fit).seen:
+            return self._as_in(some)
+        shape = (fit.n_samples, self.p)
+        return choose(fit, self.fit, self.look, shape, frozenset(self.allowed()))
+
+    def _as_in(self, some: Complete) -> PCAFit:
+        """With the noise that some of the rows have."""
+        found = some.chosen().noise
+        return _with_evidence(self.fit(NOISES[found.name]), found)
+
+    @property
+    def sample(self) -> Complete | None:
+        """Some of the rows, where all are many."""
+        if where_of(self.X) is not Where.DENSE or math.prod(self.X.shape) <= MANY_CELLS:
+            return None
+        rows = residuals.every_few(self.X)
+        if rows.shape[0] == self.X.shape[0]:
+            return None
+        return replace(self, X=rows, asked=replace(self.asked, engine="auto"))
+
     def table(self, *, rows: bool) -> NoisyTable:
         """The data as noise models see them."""
         return noisy_table(
@@ -122,13 +159,14 @@ def fit_complete(X: Input, form: ClosedForm, looping: inference.Looping, asked: 
         return Complete(X, form, looping, asked).fit(noise)
     # What a cap on the rank leaves over is not noise: the noise is chosen without.
     data = Complete(X, replace(form, n_components=None), looping, asked)
-    fit = data.fit(ISOTROPIC)
-    if data.can_look_again:
-        fit = choose(fit, data.fit, data.look, (fit.n_samples, data.p), frozenset(data.allowed()))
+    fit = data.chosen()
     if form.n_components is None or fit.n_components <= form.n_components:
         return fit
-    capped = replace(data, form=form).fit(NOISES[fit.noise.name])
-    return replace(capped, noise=replace(capped.noise, evidence=fit.noise.evidence))
+    return _with_evidence(replace(data, form=form).fit(NOISES[fit.noise.name]), fit.noise)
+
+
+def _with_evidence(fit: PCAFit, found: NoiseFound) -> PCAFit:
+    return replace(fit, noise=replace(fit.noise, evidence=found.evidence))
 
 
 def compares(form: ClosedForm) -> bool:

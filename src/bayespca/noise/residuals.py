@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import Array, FloatArray
@@ -19,16 +20,21 @@ from bayespca.spectrum.forms import ClosedForm
 from .signs import LEAST_CORRELATION, Signs, of_variances, signs
 
 # So many cells are enough to see what the noise is like, and few beside those that a fit reads.
-CELLS = 1_000_000
+CELLS = 250_000
+FEWEST = 400
 # The advice that data have no noise, of which nothing can be said then.
 NOISE_FREE = "noise-free"
 
 
-def some_rows(X: Array) -> FloatArray:
-    """Rows at equal distances, in float64 on the host: all, where they are few."""
+def every_few(X: Array) -> Array:
+    """Rows at equal distances: all, where they are few."""
     n, p = X.shape
-    step = max(1, n // max(CELLS // p, 200))
-    rows = X[::step, :]
+    return X[:: max(1, n // max(CELLS // p, FEWEST)), :]
+
+
+def some_rows(X: Array) -> FloatArray:
+    """The same in float64 on the host."""
+    rows = every_few(X)
     rows = rows.toarray() if where_of(X) is Where.SPARSE else to_numpy(rows)
     return np.asarray(rows, dtype=np.float64)
 
@@ -40,16 +46,29 @@ def of_complete(X: Array, fit: PCAFit) -> Signs:
     if NOISE_FREE in fit.status or not posterior.noise_variance:
         return Signs()
     W = _host(posterior.components)
-    live = (W != 0).any(axis=0) if len(W) else np.ones(W.shape[1], dtype=np.bool_)
-    rows = (some_rows(X) - _host(posterior.mean)) / _host(posterior.scale)
-    Z = filtered(rows, posterior.correlation)
-    live &= np.einsum("ij,ij->j", Z, Z) > 0
+    Z, scale = some_rows(X) - _host(posterior.mean), _host(posterior.scale)
+    if (scale != 1.0).any():
+        Z /= scale
+    Z = filtered(Z, posterior.correlation)
     T = Z @ W.T * _host(posterior.shrinkage)
+    few = some_columns(Z)
+    Z, W = Z[:, few], W[:, few]
     a, b = _host(posterior.score_variance), _host(posterior.loading_variance)
     spread = a @ W**2 + (T**2 @ b)[:, None] + float(a @ b)
     s2 = posterior.noise_variance
     E = Z - T @ W
-    return signs(E[:, live] / np.sqrt(s2), spread[:, live] / s2)
+    return signs(E / np.sqrt(s2), spread / s2, adjacent=np.diff(few) == 1)
+
+
+def some_columns(Z: FloatArray) -> NDArray[np.intp]:
+    """Columns that vary, and of very many some pairs of neighbours."""
+    n, p = Z.shape
+    step = p // max(CELLS // n, FEWEST)
+    few = np.arange(p)
+    if step > 2:
+        few = np.unique(np.minimum(np.add.outer(np.arange(0, p, 2 * step), [0, 1]), p - 1))
+    live = np.einsum("ij,ij->j", Z[:, few], Z[:, few]) > 0
+    return few[live]
 
 
 def of_sums(table: NoisyTable, form: ClosedForm, fit: PCAFit) -> Signs:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray, Numbers
 from bayespca.lowrank.scales import gained
@@ -50,9 +51,14 @@ class Signs:
         return frozenset(name for name in names if gains[name] > LEAST_GAIN)
 
 
-def signs(residuals: FloatArray, spread: FloatArray, known: FloatArray | None = None) -> Signs:
+def signs(
+    residuals: FloatArray,
+    spread: FloatArray,
+    known: NDArray[np.bool_] | None = None,
+    adjacent: NDArray[np.bool_] | None = None,
+) -> Signs:
     """From residuals in units of the noise's standard deviation, the variance of what was removed,
-    and which cells are known.
+    which cells are known, and which columns have the next one for their neighbour.
     """
     seen = np.ones(residuals.shape, dtype=np.bool_) if known is None else known
     if residuals.shape[0] < FEWEST or not residuals.shape[1]:
@@ -68,7 +74,8 @@ def signs(residuals: FloatArray, spread: FloatArray, known: FloatArray | None = 
     squares *= of_rows[:, None]
     residuals *= np.sqrt(of_columns)
     residuals *= np.sqrt(of_rows)[:, None]
-    phi, by_neighbours = _alike(residuals)
+    whole = adjacent is not None and columns.all()
+    phi, by_neighbours = _alike(residuals, adjacent if whole else None)
     return Signs(by_columns, by_rows, by_neighbours, _tails(squares[seen]), phi)
 
 
@@ -98,16 +105,17 @@ def _tails(squares: FloatArray) -> float:
     return step * gained(np.maximum(unit, 1e-8), 1.0)[1]
 
 
-def _alike(E: FloatArray) -> tuple[float, float]:
+def _alike(E: FloatArray, adjacent: NDArray[np.bool_] | None) -> tuple[float, float]:
     """Correlation of neighbouring columns, and what it gains; 0 where all columns are as much alike
     as neighbours, so that their order says nothing.
     """
     n, p = E.shape
-    if p < 3:
+    if p < 3 or (adjacent is not None and not adjacent.any()):
         return 0.0, 0.0
     size = np.sqrt(np.einsum("ij,ij->j", E, E))
     unit = E / np.where(size > 0, size, 1.0)
     beside = np.einsum("ij,ij->j", unit[:, 1:], unit[:, :-1])
+    beside = beside if adjacent is None else beside[adjacent]
     some = unit[:, :: max(p // MOST_FEATURES, 1)]
     others = (some.T @ some)[np.triu_indices(some.shape[1], 2)]
     phi = float(beside.mean())
@@ -117,4 +125,4 @@ def _alike(E: FloatArray) -> tuple[float, float]:
     stands_out = abs(phi - float(others.mean())) > STANDS_OUT * error
     if not stands_out or abs(phi) < LEAST_CORRELATION:
         return phi, 0.0
-    return phi, -0.5 * n * (p - 1) * float(np.log1p(-min(phi * phi, 0.99)))
+    return phi, -0.5 * n * beside.size * float(np.log1p(-min(phi * phi, 0.99)))

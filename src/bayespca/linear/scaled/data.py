@@ -7,25 +7,16 @@ and given to an engine.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.arrays.namespaces import (
-    array_namespace,
-    is_numpy_array,
-    row_blocks,
-    to_namespace,
-    to_numpy,
-)
-from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.engines import gram
-from bayespca.engines.decomposing import decompose
-from bayespca.lowrank.filtering import filtered, filtered_gram, transposed, unfiltered
+from bayespca.lowrank.filtering import filtered_gram, transposed, unfiltered
 from bayespca.spectrum.records import Solution, Spectrum, samples
 
 from .whitening import Whitening
@@ -128,6 +119,15 @@ class NoisyTable(ABC):
     def whitened(self, whitening: Whitening, solve: Solve) -> Whitened:
         """The data without what makes their noise unequal."""
 
+    @property
+    def sample(self) -> NoisyTable | None:
+        """Some of the rows, where these are enough to begin with."""
+        return None
+
+    def projected(self, whitening: Whitening, found: Whitened) -> Whitened:
+        """What was found from other rows, with squares and scores of these."""
+        return found
+
     @abstractmethod
     def row_squares(self, precision: FloatArray) -> FloatArray:
         """Σⱼ(x_ij − meanⱼ)²·precisionⱼ of each row."""
@@ -170,12 +170,10 @@ class GramTable(NoisyTable):
         root, phi = np.sqrt(whitening.columns.precision), whitening.phi
         V = self.gram * root[:, None] * root
         Z = filtered_gram(V, phi)
-        eigen = gram.Eigen.of(Z)
-        values = np.maximum(eigen.values[::-1][: min(self.p, self.M)], 0.0)
-        total = max(float(np.trace(Z)), float(values.sum()))
-        spectrum = Spectrum(np.sqrt(values), (self.p, self.M), total)
+        values, top = eigen_of(Z)
+        spectrum = spectrum_of_squares(values, (self.p, self.M), float(np.trace(Z)))
         solution = solve(spectrum, other_ranks=False)
-        W = np.ascontiguousarray(eigen.top(solution.rank).T)
+        W = top(solution.rank)
         return Whitened(
             spectrum,
             solution,
@@ -191,153 +189,13 @@ class GramTable(NoisyTable):
         )
 
 
-@dataclass(frozen=True, eq=False)
-class CellTable(NoisyTable):
-    """The data themselves, in memory or on a device."""
-
-    values: Array
-    engine: str = "auto"
-
-    @property
-    def matrix(self) -> FloatArray:
-        return to_numpy(self.values)
-
-    @cached_property
-    def squares(self) -> FloatArray:
-        return self.column_squares(np.ones(self.n_samples))
-
-    def column_squares(self, precision: FloatArray) -> FloatArray:
-        xp, weights = array_namespace(self.values), to_namespace(precision, self.values)
-
-        def work(rows: slice) -> FloatArray:
-            block = self._centred(rows, np.zeros(self.p))
-            return to_numpy(xp.matmul(weights[rows], block * block))
-
-        return np.asarray(sum(in_blocks(self.values, work)), dtype=np.float64)
-
-    def row_squares(self, precision: FloatArray) -> FloatArray:
-        xp, weights = array_namespace(self.values), to_namespace(precision, self.values)
-
-        def work(rows: slice) -> FloatArray:
-            block = self._centred(rows, np.zeros(self.p))
-            return to_numpy(xp.matmul(block * block, weights))
-
-        return np.concatenate(list(in_blocks(self.values, work))).astype(np.float64)
-
-    def _centred(self, rows: slice, location: FloatArray) -> Array:
-        return self.values[rows, :] - to_namespace(self.mean + location, self.values)
-
-    def whitened(self, whitening: Whitening, solve: Solve) -> Whitened:
-        location = self._location(whitening)
-        V = self._scaled(whitening, location)
-        Z = filtered(V, whitening.phi)
-        plan = OneRowLess(solve) if self.centred else solve
-        found = decompose(Z, plan=plan, center=False, engine=self.engine)
-        spectrum = one_row_less(found.spectrum) if self.centred else found.spectrum
-        solution = solve(spectrum, other_ranks=False)
-        W = found.right(solution.rank)
-        sums = _sums(V, Z, W, whitening)
-        components = np.asarray(to_numpy(W), dtype=np.float64)
-        return Whitened(
-            spectrum,
-            solution,
-            components=components,
-            loadings=unfiltered(components, whitening.phi),
-            location=location,
-            engine=found.engine,
-            **sums,
-        )
-
-    def _location(self, whitening: Whitening) -> FloatArray:
-        """Mean of the rows weighted by their precision, less the plain mean."""
-        if whitening.rows is None or not self.centred:
-            return np.zeros(self.p)
-        xp, w = array_namespace(self.values), whitening.rows.precision
-        weights = to_namespace(w / w.sum() - 1 / w.size, self.values)
-
-        def work(rows: slice) -> FloatArray:
-            return to_numpy(xp.matmul(weights[rows], self._centred(rows, np.zeros(self.p))))
-
-        return np.asarray(sum(in_blocks(self.values, work)), dtype=np.float64)
-
-    def _scaled(self, whitening: Whitening, location: FloatArray) -> Array:
-        """V: a block at a time, so that each number is touched once while it is in the cache."""
-        xp = array_namespace(self.values)
-        V = xp.empty_like(self.values)
-        root = to_namespace(np.sqrt(whitening.columns.precision), self.values)
-        rows = whitening.rows
-        of_rows = None if rows is None else to_namespace(np.sqrt(rows.precision), self.values)
-
-        def work(part: slice) -> None:
-            block = self._centred(part, location)
-            block *= root
-            if of_rows is not None:
-                block *= of_rows[part, None]
-            V[part, :] = block
-
-        for _ in in_blocks(self.values, work):
-            pass
-        return V
+def eigen_of(product: FloatArray) -> tuple[FloatArray, Callable[[int], FloatArray]]:
+    """Eigenvalues of a Gram matrix, largest first, and its top eigenvectors as rows, on demand."""
+    eigen = gram.Eigen.of(product)
+    return eigen.values[::-1], lambda k: np.ascontiguousarray(eigen.top(k).T)
 
 
-def _sums(V: Array, Z: Array, W: Array, whitening: Whitening) -> dict[str, Any]:
-    """Sums over rows and over columns of whitened data, in one pass over blocks of rows."""
-    xp, phi = array_namespace(V), whitening.phi
-    k, p = W.shape
-    of_rows = whitening.rows is not None
-
-    def work(rows: slice) -> tuple[Any, ...]:
-        v, z = V[rows, :], Z[rows, :]
-        t = xp.matmul(z, W.T)
-        return (
-            xp.sum(v * v, axis=0),
-            xp.sum(v[:, 1:] * v[:, :-1], axis=0) if phi else None,
-            xp.matmul(v.T, t),
-            xp.sum(z * z, axis=1) if of_rows else None,
-            t if of_rows else None,
-        )
-
-    squares, beside, cross = np.zeros(p), np.zeros(max(p - 1, 0)), np.zeros((p, k))
-    row_squares, scores = [], []
-    for c, b, x, r, t in in_blocks(V, work):
-        squares += to_numpy(c)
-        cross += to_numpy(x)
-        if phi:
-            beside += to_numpy(b)
-        if of_rows:
-            row_squares.append(to_numpy(r))
-            scores.append(to_numpy(t))
-    return {
-        "squares": squares,
-        "beside": beside,
-        "cross": cross,
-        "row_squares": np.concatenate(row_squares).astype(np.float64) if of_rows else None,
-        "scores": np.concatenate(scores).astype(np.float64) if of_rows else None,
-    }
-
-
-def in_blocks(X: Array, work: Any) -> Any:
-    """What is found for each block of rows, in their order: by threads where X is NumPy's."""
-    parts = row_blocks(X)
-    return in_turn(work, parts) if is_numpy_array(X) else map(work, parts)
-
-
-@dataclass(frozen=True)
-class OneRowLess:
-    """A closed form for data whose mean was removed before an engine saw them."""
-
-    solve: Solve
-
-    def __call__(self, spectrum: Spectrum, *, other_ranks: bool = True) -> Solution:
-        return self.solve(one_row_less(spectrum), other_ranks=other_ranks)
-
-
-def one_row_less(spectrum: Spectrum) -> Spectrum:
-    """The spectrum of rows of which one follows from the others."""
-    L, M = spectrum.shape
-    if M <= 1:
-        return spectrum
-    values = spectrum.singular_values[: int(min(L, M - 1))]
-    return Spectrum(
-        values, (L, M - 1), spectrum.sum_of_squares, spectrum.scale, spectrum.resolution
-    )
+def spectrum_of_squares(values: FloatArray, shape: tuple[int, int], total: float) -> Spectrum:
+    """The spectrum whose squares are eigenvalues of a Gram matrix with this trace."""
+    squares = np.maximum(values[: min(shape)], 0.0)
+    return Spectrum(np.sqrt(squares), shape, max(total, float(squares.sum())))

@@ -24,8 +24,8 @@ from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.records import Status
 
 from .data import NoisyTable
-from .start import all_noise
-from .step import ScaledState, mean_noise, state_of, step
+from .start import start
+from .step import Estimate, ScaledState, mean_noise, step
 
 
 def fit(
@@ -62,13 +62,14 @@ class ScaledModel(Model[NoisyTable, ScaledState, PCAFit]):
         return True
 
     def start(self, data: NoisyTable, rng: np.random.Generator) -> ScaledState:
-        """The first step is taken whatever it leads to: all noise is no posterior."""
-        begin = state_of(all_noise(data, self.noise), data, self.noise, self.form)
-        return replace(begin, energy=np.inf)
+        return start(data, self.noise, self.form, self._estimate)
 
     def step(self, state: ScaledState, data: NoisyTable) -> tuple[ScaledState, Info]:
-        estimate = most_likely if self.form.method.needs_rank else learned
-        return step(state, data, self.noise, self.form, estimate)
+        return step(state, data, self.noise, self.form, self._estimate)
+
+    @property
+    def _estimate(self) -> Estimate:
+        return most_likely if self.form.method.needs_rank else learned
 
     def digests(self, data: NoisyTable) -> Sequence[Any]:
         return [data.mean, data.matrix]

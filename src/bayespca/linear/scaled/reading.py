@@ -17,11 +17,9 @@ from bayespca.sources.constant import constant_columns, varies_beyond_rounding
 from bayespca.sources.data import Where, where_of
 from bayespca.sources.errors import UnusableData
 
-from .data import CellTable, GramTable, NoisyTable, in_blocks
+from .cells import GRAM, CellTable, mean_of
+from .data import GramTable, NoisyTable
 
-# Up to so many features the Gram matrix of tall data is decomposed again in each round; beyond, an
-# engine that needs only what is kept of it is sooner done.
-GRAM = 1000
 # Sums of squares beyond these may have lost digits to the limits of floating-point numbers.
 SAFE = (1e-200, 1e200)
 LIMITS = (1e-90, 1e90)
@@ -65,7 +63,7 @@ def noisy_table(
         xp = array_namespace(dense)
         product, mean = gram.feature_gram(dense, center=center, dtype=xp.float64)
         return _gram_table(_host(product), _Read(_host(mean), n, center, like, units), "gram")
-    mean = _mean(dense) if center else np.zeros(p)
+    mean = mean_of(dense) if center else np.zeros(p)
     live = np.setdiff1d(np.arange(p), constant_columns(dense, center=center))
     live = live if live.size else np.arange(p)
     values = dense if live.size == p else taken(dense, live, axis=1)
@@ -119,17 +117,6 @@ def _unit(X: Array) -> float:
     xp = array_namespace(X)
     peak = max(abs(float(xp.max(X))), abs(float(xp.min(X))))
     return 1.0 if not peak or LIMITS[0] < peak < LIMITS[1] else peak
-
-
-def _mean(X: Array) -> FloatArray:
-    xp = array_namespace(X)
-    shift = X[0, :]
-
-    def work(rows: slice) -> FloatArray:
-        return _host(xp.sum(X[rows, :] - shift, axis=0))
-
-    total = np.asarray(sum(in_blocks(X, work)))
-    return _host(shift) + total / X.shape[0]
 
 
 def _host(values: Array) -> FloatArray:

@@ -6,18 +6,101 @@ explain what they were bought for.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.noise_models import NoiseModel
 from bayespca.lowrank.scales import Scales, given
+from bayespca.spectrum.forms import ClosedForm
+from bayespca.spectrum.records import Solution, Spectrum
 from bayespca.spectrum.tolerances import LEAST_NOISE_OF_FEATURES
 
 from .data import NoisyTable
+from .step import (
+    Estimate,
+    ScaledState,
+    squares_of_columns,
+    squares_of_rows,
+    state_of,
+    step,
+    updated,
+)
 from .whitening import Whitening
 
 # Rows and columns are divided by each other's variances in turns.
 TURNS = 3
+# Rounds before the noise is found by the closed form itself.
+ROUNDS = 2
+# Rounds with a sample of the rows, and the relative fall of the free energy that ends them.
+MOST_ROUNDS = 30
+ENOUGH = 1e-6
+
+
+@dataclass(frozen=True)
+class AtNoise:
+    """A closed form with the noise as it is known so far: the mean square, where that is nothing.
+
+    With the noise to be found, data that are not white yet would keep hundreds of components, of
+    which a round takes but a few away; what stands out of the noise so far is there for certain.
+    """
+
+    form: ClosedForm
+    noise_variance: float | None = None
+
+    def __call__(self, spectrum: Spectrum, *, other_ranks: bool = True) -> Solution:
+        if self.form.noise_variance != "auto" or not spectrum.sum_of_squares:
+            return self.form(spectrum, other_ranks=other_ranks)
+        L, M = spectrum.shape
+        noise = self.noise_variance or spectrum.sum_of_squares / (L * M) * spectrum.scale**2
+        return replace(self.form, noise_variance=noise)(spectrum, other_ranks=other_ranks)
+
+
+def start(data: NoisyTable, noise: NoiseModel, form: ClosedForm, estimate: Estimate) -> ScaledState:
+    """From a sample of the rows where there are many, else from all noise."""
+    sample = data.sample
+    if sample is None:
+        return from_all_noise(data, noise, form, estimate)
+    state = from_all_noise(sample, noise, form, estimate)
+    for _ in range(MOST_ROUNDS):
+        before = state.energy
+        state, _ = step(state, sample, noise, form, estimate)
+        if before - state.energy < ENOUGH * abs(before):
+            break
+    whitening = state.whitening
+    if noise.rows:
+        whitening = replace(whitening, rows=_all_rows(state, data, estimate))
+    return state_of(whitening, data, noise, form)
+
+
+def _all_rows(state: ScaledState, data: NoisyTable, estimate: Estimate) -> Scales:
+    """Variances of all rows, from what components of some of them leave over."""
+    found = data.projected(state.whitening, state.found)
+    equal = given(np.ones(data.n_samples))
+    return estimate(*squares_of_rows(found, equal, data)).at_unit_scale()
+
+
+def from_all_noise(
+    data: NoisyTable, noise: NoiseModel, form: ClosedForm, estimate: Estimate
+) -> ScaledState:
+    """All of the data as noise, then a few rounds with the noise that the round before leaves.
+
+    The first step from there is taken whatever it leads to: all noise is no posterior.
+    """
+    state = state_of(all_noise(data, noise), data, noise, AtNoise(form))
+    for _ in range(ROUNDS):
+        whitening = updated(state, data, noise, estimate)
+        left = left_over(state, whitening, data)
+        state = state_of(whitening, data, noise, AtNoise(form, left))
+    return replace(state, energy=np.inf)
+
+
+def left_over(state: ScaledState, whitening: Whitening, data: NoisyTable) -> float:
+    """σ² of data that are whitened anew, with what components left of them."""
+    squares, counts = squares_of_columns(state.found, state.whitening, data)
+    left = float(squares @ whitening.columns.precision) / float(counts.sum())
+    return state.found.solution.noise_variance * left
 
 
 def all_noise(data: NoisyTable, noise: NoiseModel) -> Whitening:

@@ -14,7 +14,7 @@ count among the squares, and their spread costs ½(⟨log u⟩ + log⟨1/u⟩) f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,6 +29,7 @@ from bayespca.spectrum.records import Moments
 from bayespca.spectrum.tolerances import LEAST_NOISE_OF_FEATURES
 
 from .data import NoisyTable, Solve, Whitened
+from .extrapolating import Round, extrapolated, remembered
 from .whitening import Whitening
 
 # Neighbours are not more alike than this: with φ = 1 noise would have no variance.
@@ -41,11 +42,12 @@ Estimate = Callable[[FloatArray, FloatArray], Scales]
 
 @dataclass(frozen=True, eq=False)
 class ScaledState:
-    """The noise, and what it leads to."""
+    """The noise, what it leads to, and the rounds that led to it."""
 
     whitening: Whitening
     found: Whitened
     energy: float
+    rounds: tuple[Round, ...] = ()
 
 
 def state_of(
@@ -65,16 +67,18 @@ def step(
 ) -> tuple[ScaledState, Info]:
     """Noise given the posterior, then the posterior given the noise.
 
-    Rows and columns move together; one of them alone where that leads higher, and none where
-    neither leads lower.
+    First to where the rounds are heading, then where this one leads; one of rows, columns and φ
+    alone where that leads higher, and nowhere if nothing leads lower.
     """
-    best = state
-    for whitening in _candidates(state, data, noise, estimate):
+    end = updated(state, data, noise, estimate)
+    rounds = remembered(state.rounds, state.whitening, end)
+    for whitening in _candidates(state, end, rounds, noise):
         new = state_of(whitening, data, noise, solve)
-        if new.energy <= best.energy:
-            best = new
-            break
-    return best, info_of(best)
+        if new.energy <= state.energy:
+            changed = new.found.solution.rank != state.found.solution.rank
+            new = replace(new, rounds=() if changed else rounds)
+            return new, info_of(new)
+    return state, info_of(state)
 
 
 def info_of(state: ScaledState) -> Info:
@@ -91,17 +95,18 @@ def mean_noise(state: ScaledState) -> float:
 
 
 def _candidates(
-    state: ScaledState, data: NoisyTable, noise: NoiseModel, estimate: Estimate
-) -> list[Whitening]:
-    new = updated(state, data, noise, estimate)
+    state: ScaledState, end: Whitening, rounds: tuple[Round, ...], noise: NoiseModel
+) -> Iterator[Whitening]:
+    """Where to go, the most promising first."""
+    further = extrapolated(rounds, end)
+    if further is not None:
+        yield further
+    yield end
     old = state.whitening
-    moved = sum((noise.rows, noise.columns, noise.neighbours))
-    alone = [
-        *([replace(old, rows=new.rows)] if noise.rows else []),
-        *([replace(old, columns=new.columns)] if noise.columns else []),
-        *([replace(old, phi=new.phi)] if noise.neighbours else []),
-    ]
-    return [new, *alone] if moved > 1 else [new]
+    if sum((noise.rows, noise.columns, noise.neighbours)) > 1:
+        yield replace(old, rows=end.rows)
+        yield replace(old, columns=end.columns)
+        yield replace(old, phi=end.phi)
 
 
 def updated(
@@ -113,7 +118,7 @@ def updated(
     if noise.neighbours:
         phi = best_phi(found)
     if noise.rows and rows is not None:
-        rows = estimate(*_squares_of_rows(found, rows, data)).at_unit_scale()
+        rows = estimate(*squares_of_rows(found, rows, data)).at_unit_scale()
     if noise.columns:
         columns = estimate(*squares_of_columns(found, whitening, data)).at_unit_scale()
     return Whitening(columns, rows, phi)
@@ -154,7 +159,7 @@ def _has_prior(variances: FloatArray) -> NDArray[np.bool_]:
 # --- expected squares --------------------------------------------------------------------------
 
 
-def _squares_of_rows(
+def squares_of_rows(
     found: Whitened, rows: Scales, data: NoisyTable
 ) -> tuple[FloatArray, FloatArray]:
     """Rᵢ and Nᵢ: cells and scores of each row."""
@@ -166,15 +171,16 @@ def _squares_of_rows(
     shrunk = solution.shrunk_singular_values / gamma
     t2 = found.scores**2
     left = found.row_squares - t2 @ (shrunk * (2 - shrunk))
-    a2 = t2 * (moments.mean_a[:k] / gamma) ** 2
+    size = (moments.mean_a[:k] / gamma) ** 2
     b2 = moments.mean_b**2 + data.p * moments.variance_b
     left = np.maximum(left, LEAST_NOISE_OF_FEATURES * found.row_squares)
-    left += a2 @ (data.p * moments.variance_b[:k]) + share * float(moments.variance_a @ b2)
+    left += t2 @ (size * data.p * moments.variance_b[:k]) + share * float(moments.variance_a @ b2)
     total = left / s2 + (data.p * w / w.sum() if data.centred else 0.0)
     proper = _has_prior(moments.prior_variance_a)
     inverse = np.where(proper, 1 / np.where(proper, moments.prior_variance_a, 1.0), 0.0)
-    total += a2 @ inverse[:k] + share * float(moments.variance_a @ inverse)
-    return total / w, data.p + share * np.count_nonzero(proper)
+    total += t2 @ (size * inverse[:k]) + share * float(moments.variance_a @ inverse)
+    # One number for all: special functions of as many numbers as there are rows take their time.
+    return total / w, np.full(w.size, data.p + float(share.mean()) * np.count_nonzero(proper))
 
 
 def squares_of_columns(

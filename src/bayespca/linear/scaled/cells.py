@@ -1,0 +1,296 @@
+"""Complete data whose rows may have noise of their own, cell by cell."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from bayespca.arrays.namespaces import (
+    array_namespace,
+    is_numpy_array,
+    row_blocks,
+    to_namespace,
+    to_numpy,
+)
+from bayespca.arrays.parallel import in_turn
+from bayespca.arrays.threads import blas_threads, one_blas_thread
+from bayespca.arrays.types import Array, FloatArray
+from bayespca.engines.decomposing import decompose
+from bayespca.lowrank.filtering import filtered, unfiltered
+from bayespca.spectrum.records import Solution, Spectrum
+
+from .data import NoisyTable, Solve, Whitened, eigen_of, spectrum_of_squares
+from .whitening import Whitening
+
+T = TypeVar("T")
+
+# Cells of a sample of the rows, and the fewest rows.
+SAMPLE = 1_000_000
+FEWEST = 100
+# Up to so many features the Gram matrix of tall data is decomposed again in each round; beyond, an
+# engine that needs only what is kept of it is sooner done.
+GRAM = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class CellTable(NoisyTable):
+    """The data themselves, in memory or on a device."""
+
+    values: Array
+    engine: str = "auto"
+
+    @property
+    def matrix(self) -> FloatArray:
+        return to_numpy(self.values)
+
+    @cached_property
+    def squares(self) -> FloatArray:
+        return self.column_squares(np.ones(self.n_samples))
+
+    @property
+    def sample(self) -> CellTable | None:
+        """Some of the rows, at equal distances, where these are enough to begin with."""
+        step = self.n_samples // max(SAMPLE // self.p, 4 * FEWEST)
+        if step < 4:
+            return None
+        values = self.values[::step, :]
+        mean = mean_of(values) if self.centred else self.mean
+        return replace(self, values=values, n_samples=int(values.shape[0]), mean=mean)
+
+    def projected(self, whitening: Whitening, found: Whitened) -> Whitened:
+        """What was found from other rows, with squares and scores of these."""
+        W = to_namespace(np.ascontiguousarray(found.components.T), self.values)
+        root = to_namespace(np.sqrt(whitening.columns.precision), self.values)
+
+        def work(rows: slice) -> tuple[np.ndarray, np.ndarray]:
+            return _of_rows(filtered(self._centred(rows, found.location) * root, whitening.phi), W)
+
+        parts = zip(*in_blocks(self.values, work), strict=True)
+        squares, scores = (np.concatenate(part).astype(np.float64, copy=False) for part in parts)
+        return replace(found, row_squares=squares, scores=scores)
+
+    def column_squares(self, precision: FloatArray) -> FloatArray:
+        xp, weights = array_namespace(self.values), to_namespace(precision, self.values)
+
+        def work(rows: slice) -> FloatArray:
+            block = self._centred(rows, np.zeros(self.p))
+            return to_numpy(xp.matmul(weights[rows], block * block))
+
+        return np.asarray(sum(in_blocks(self.values, work)), dtype=np.float64)
+
+    def row_squares(self, precision: FloatArray) -> FloatArray:
+        xp, weights = array_namespace(self.values), to_namespace(precision, self.values)
+
+        def work(rows: slice) -> FloatArray:
+            block = self._centred(rows, np.zeros(self.p))
+            return to_numpy(xp.matmul(block * block, weights))
+
+        return np.concatenate(list(in_blocks(self.values, work))).astype(np.float64, copy=False)
+
+    def _centred(self, rows: slice, location: FloatArray) -> Array:
+        return self.values[rows, :] - to_namespace(self.mean + location, self.values)
+
+    def whitened(self, whitening: Whitening, solve: Solve) -> Whitened:
+        if self._is_tall and not whitening.phi:
+            return self._by_gram(whitening, solve)
+        location = self._location(whitening)
+        V = self._scaled(whitening, location)
+        Z = filtered(V, whitening.phi)
+        plan = OneRowLess(solve) if self.centred else solve
+        found = decompose(Z, plan=plan, center=False, engine=self.engine)
+        spectrum = one_row_less(found.spectrum) if self.centred else found.spectrum
+        solution = solve(spectrum, other_ranks=False)
+        W = found.right(solution.rank)
+        sums = _sums(V, Z, W, spectrum, whitening)
+        components = np.asarray(to_numpy(W), dtype=np.float64)
+        return Whitened(
+            spectrum,
+            solution,
+            components=components,
+            loadings=unfiltered(components, whitening.phi),
+            location=location,
+            engine=found.engine,
+            **sums,
+        )
+
+    @property
+    def _is_tall(self) -> bool:
+        """Whether a weighted Gram matrix is the least work."""
+        in_reach = is_numpy_array(self.values) and self.values.dtype == np.float64
+        return in_reach and self.n_samples > self.p <= GRAM and self.engine in ("auto", "gram")
+
+    def _by_gram(self, whitening: Whitening, solve: Solve) -> Whitened:
+        """In two passes over the rows, which leave no whitened copy of them behind."""
+        rows = whitening.rows
+        w = np.ones(self.n_samples) if rows is None else rows.precision
+        columns = np.sqrt(whitening.columns.precision)
+        product, total = _weighted_gram(self.values, self.mean, columns, np.sqrt(w))
+        location = np.zeros(self.p)
+        if self.centred:
+            product -= np.outer(total, total) / w.sum()
+            location = total / w.sum() / columns
+        values, top = eigen_of(product)
+        spectrum = spectrum_of_squares(values, (self.p, self.M), float(np.trace(product)))
+        solution = solve(spectrum, other_ranks=False)
+        W = top(solution.rank)
+        found = Whitened(
+            spectrum,
+            solution,
+            components=W,
+            loadings=W,
+            squares=np.diag(product).copy(),
+            beside=np.zeros(self.p - 1),
+            cross=product @ W.T,
+            row_squares=None,
+            scores=None,
+            location=location,
+            engine="gram",
+        )
+        if rows is None:
+            return found
+        seen = self.projected(whitening, found)
+        assert seen.row_squares is not None
+        assert seen.scores is not None
+        return replace(
+            seen, row_squares=seen.row_squares * w, scores=seen.scores * np.sqrt(w)[:, None]
+        )
+
+    def _location(self, whitening: Whitening) -> FloatArray:
+        """Mean of the rows weighted by their precision, less the plain mean."""
+        if whitening.rows is None or not self.centred:
+            return np.zeros(self.p)
+        xp, w = array_namespace(self.values), whitening.rows.precision
+        weights = to_namespace(w / w.sum() - 1 / w.size, self.values)
+
+        def work(rows: slice) -> FloatArray:
+            return to_numpy(xp.matmul(weights[rows], self._centred(rows, np.zeros(self.p))))
+
+        return np.asarray(sum(in_blocks(self.values, work)), dtype=np.float64)
+
+    def _scaled(self, whitening: Whitening, location: FloatArray) -> Array:
+        """V: a block at a time, so that each number is touched once while it is in the cache."""
+        xp = array_namespace(self.values)
+        V = xp.empty_like(self.values)
+        root = to_namespace(np.sqrt(whitening.columns.precision), self.values)
+        rows = whitening.rows
+        of_rows = None if rows is None else to_namespace(np.sqrt(rows.precision), self.values)
+
+        def work(part: slice) -> None:
+            block = self._centred(part, location)
+            block *= root
+            if of_rows is not None:
+                block *= of_rows[part, None]
+            V[part, :] = block
+
+        for _ in in_blocks(self.values, work):
+            pass
+        return V
+
+
+def _sums(V: Array, Z: Array, W: Array, spectrum: Spectrum, whitening: Whitening) -> dict[str, Any]:
+    """Sums over rows and over columns of whitened data."""
+    found: dict[str, Any] = {
+        "row_squares": None,
+        "scores": None,
+        "beside": np.zeros(V.shape[1] - 1),
+    }
+    if whitening.rows is not None:
+        parts = list(in_blocks(Z, lambda rows: _of_rows(Z[rows, :], W.T)))
+        found["row_squares"], found["scores"] = (
+            np.concatenate(part).astype(np.float64, copy=False) for part in zip(*parts, strict=True)
+        )
+    found["squares"] = _total(V, lambda v: v * v)
+    if not whitening.phi:
+        # Right singular vectors: VᵀVw = γ²w.
+        gamma = spectrum.singular_values[: W.shape[0]] * spectrum.scale
+        return found | {"cross": np.asarray(to_numpy(W).T * gamma**2, dtype=np.float64)}
+    xp = array_namespace(V)
+    crosses = in_blocks(
+        V, lambda rows: to_numpy(xp.matmul(V[rows, :].T, xp.matmul(Z[rows, :], W.T)))
+    )
+    found["beside"] = _total(V, lambda v: v[:, 1:] * v[:, :-1])
+    return found | {"cross": np.asarray(sum(crosses), dtype=np.float64)}
+
+
+def _of_rows(z: Array, W: Array) -> tuple[np.ndarray, np.ndarray]:
+    """Squares and scores of some rows."""
+    xp = array_namespace(z)
+    if is_numpy_array(z):
+        return np.einsum("ij,ij->i", z, z), z @ W
+    return to_numpy(xp.sum(z * z, axis=1)), to_numpy(xp.matmul(z, W))
+
+
+def _total(V: Array, of_cells: Callable[[Array], Array]) -> FloatArray:
+    """Σ over rows of what cells give."""
+    xp = array_namespace(V)
+    parts = in_blocks(V, lambda rows: to_numpy(xp.sum(of_cells(V[rows, :]), axis=0)))
+    return np.asarray(sum(parts), dtype=np.float64)
+
+
+def _weighted_gram(
+    X: FloatArray, shift: FloatArray, columns: FloatArray, rows: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """ZᵀZ and Zᵀ·rows of z_ij = (x_ij − shiftⱼ)·columnsⱼ·rowsᵢ, a thread for each share of rows."""
+    edges = np.linspace(0, len(X), blas_threads() + 1).astype(int)
+    shares = [slice(i, j) for i, j in itertools.pairwise(edges.tolist()) if j > i]
+
+    def work(share: slice) -> tuple[FloatArray, FloatArray]:
+        p, part = X.shape[1], X[share]
+        gram, total = np.zeros((p, p)), np.zeros(p)
+        room, product = np.empty((row_blocks(part)[0].stop, p)), np.empty((p, p))
+        for block in row_blocks(part):
+            z = np.subtract(part[block], shift, out=room[: len(part[block])])
+            z *= columns
+            r = rows[share][block]
+            z *= r[:, None]
+            total += r @ z
+            gram += np.matmul(z.T, z, out=product)
+        return gram, total
+
+    with one_blas_thread(), ThreadPoolExecutor(len(shares)) as pool:
+        grams, totals = zip(*pool.map(work, shares), strict=True)
+    return np.sum(grams, axis=0), np.sum(totals, axis=0)
+
+
+def mean_of(X: Array) -> FloatArray:
+    """Means of the columns, whatever their offset."""
+    xp = array_namespace(X)
+    shift = X[0, :]
+
+    def work(rows: slice) -> FloatArray:
+        return np.asarray(to_numpy(xp.sum(X[rows, :] - shift, axis=0)), dtype=np.float64)
+
+    return np.asarray(to_numpy(shift) + sum(in_blocks(X, work)) / X.shape[0], dtype=np.float64)
+
+
+def in_blocks(X: Array, work: Callable[[slice], T]) -> Iterator[T]:
+    """What is found for each block of rows, in their order: by threads where X is NumPy's."""
+    parts = row_blocks(X)
+    return in_turn(work, parts) if is_numpy_array(X) else map(work, parts)
+
+
+@dataclass(frozen=True)
+class OneRowLess:
+    """A closed form for data whose mean was removed before an engine saw them."""
+
+    solve: Solve
+
+    def __call__(self, spectrum: Spectrum, *, other_ranks: bool = True) -> Solution:
+        return self.solve(one_row_less(spectrum), other_ranks=other_ranks)
+
+
+def one_row_less(spectrum: Spectrum) -> Spectrum:
+    """The spectrum of rows of which one follows from the others."""
+    L, M = spectrum.shape
+    if M <= 1:
+        return spectrum
+    values = spectrum.singular_values[: int(min(L, M - 1))]
+    return Spectrum(
+        values, (L, M - 1), spectrum.sum_of_squares, spectrum.scale, spectrum.resolution
+    )

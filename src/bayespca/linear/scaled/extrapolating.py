@@ -1,0 +1,61 @@
+"""Where rounds are heading: Anderson's mixing of the last few, in logarithms of the precisions.
+
+A round takes precisions x to g(x), and the fixed point is wanted. The combination of the last
+rounds, with weights that add up to 1, whose change g(x) − x is shortest has the same combination of
+g(x) for its goal. Whether that leads lower is for the caller to find out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayespca.arrays.types import FloatArray, Vector
+from bayespca.lowrank.scales import Scales
+
+from .whitening import Whitening
+
+# Rounds that are remembered: with more, old ones lead astray.
+MEMORY = 4
+# Further than by this factor, e to its power, no variance is taken at once.
+FURTHEST = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """Where a round began, and where it led."""
+
+    start: Vector
+    end: Vector
+
+
+def coordinates(whitening: Whitening) -> FloatArray:
+    """log ⟨1/u⟩ of rows and columns, and φ on a scale without ends."""
+    rows = whitening.rows
+    parts = [np.log(whitening.columns.precision), [np.arctanh(whitening.phi)]]
+    return np.concatenate([*parts, *([] if rows is None else [np.log(rows.precision)])])
+
+
+def remembered(rounds: tuple[Round, ...], start: Whitening, end: Whitening) -> tuple[Round, ...]:
+    """With one more round, and without those that are too long ago."""
+    return (*rounds, Round(coordinates(start), coordinates(end)))[-MEMORY:]
+
+
+def extrapolated(rounds: tuple[Round, ...], last: Whitening) -> Whitening | None:
+    """Where the rounds are heading; None before there are two."""
+    if len(rounds) < 2:
+        return None
+    changes = np.array([one.end - one.start for one in rounds])
+    ends = np.array([one.end for one in rounds])
+    between = np.diff(changes, axis=0)
+    weights, *_ = np.linalg.lstsq(between.T, changes[-1], rcond=1e-10)
+    goal = ends[-1] - np.clip(weights @ np.diff(ends, axis=0), -FURTHEST, FURTHEST)
+    p = last.columns.precision.size
+    columns, phi = _at(last.columns, goal[:p]), float(np.tanh(goal[p]))
+    rows = None if last.rows is None else _at(last.rows, goal[p + 1 :])
+    return Whitening(columns, rows, phi)
+
+
+def _at(scales: Scales, logs: FloatArray) -> Scales:
+    return scales.with_precision(np.exp(logs - logs.mean()))
