@@ -34,6 +34,12 @@ KNOWN = {
     "letter": Known((20000, 16), 6, UCI),
     "freyfaces": Known((1965, 560), None, "Frey faces"),
     "amino": Known((5, 201, 61), None, "amino acids, University of Copenhagen"),
+    "kinetic_fluorescence": Known(
+        (64, 12, 10, 60), None, "kinetic fluorescence, University of Copenhagen"
+    ),
+    "oilflow": Known((1000, 12), None, "Bishop's oil-flow data"),
+    "tobamovirus": Known((38, 18), None, "tobamovirus data, in probabilistic PCA papers"),
+    "metabolite": Known((154, 52), None, "Arabidopsis metabolites, Bioconductor pcaMethods"),
     "fia": Known((12, 100, 89), None, "flow injection analysis, University of Copenhagen"),
 }
 MOVIELENS = Known((100000, 3), None, "MovieLens 100K, GroupLens: its terms forbid copies")

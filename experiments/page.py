@@ -14,7 +14,7 @@ from bayespca.io.writing import replacing
 
 from .comparing import DIFFERS, NOT_PRINTED, SKIPPED
 from .records import Difference, Result
-from .running import PAPERS, expected, programs
+from .running import ABOUT, PAPERS, expected, programs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,6 +32,7 @@ class Paper:
     title: str
     citation: str
     results: tuple[Result, ...]
+    printed: str = "printed"
 
 
 # --- what is kept ------------------------------------------------------------------------------
@@ -89,9 +90,10 @@ def html(papers: list[Paper]) -> str:
 def _papers(found: list[Result]) -> list[Paper]:
     grouped = {name: tuple(one for one in found if one.paper == name) for name in PAPERS}
     return [
-        Paper(name, expected(name)["title"], expected(name)["citation"], some)
+        Paper(name, results=some, **{key: about[key] for key in ABOUT if key in about})
         for name, some in grouped.items()
         if some
+        for about in (expected(name),)
     ]
 
 

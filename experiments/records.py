@@ -34,6 +34,20 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Table:
+    """A table with columns of its own."""
+
+    caption: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def from_json(cls, read: dict[str, Any]) -> Table:
+        rows = tuple(tuple(row) for row in read["rows"])
+        return cls(read["caption"], tuple(read["header"]), rows)
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What a program hands back: lines of the page, figures by their captions, and the setting."""
 
@@ -42,6 +56,7 @@ class Outcome:
     seed: str = "none"
     figures: Mapping[str, Figure] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,6 +84,7 @@ class Result:
     remarks: tuple[str, ...] = ()
     differences: tuple[Difference, ...] = ()
     skipped: str = ""
+    tables: tuple[Table, ...] = ()
 
     def unexplained(self) -> list[Comparison]:
         """Lines that differ from the paper, about which `expected.toml` has nothing to say."""
@@ -94,5 +110,6 @@ class Result:
                 ),
                 "figures": tuple((file, caption) for file, caption in read["figures"]),
                 "remarks": tuple(read["remarks"]),
+                "tables": tuple(Table.from_json(one) for one in read.get("tables", ())),
             }
         )

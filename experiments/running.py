@@ -16,11 +16,14 @@ HERE = Path(__file__).parent
 # In this order on the page.
 PAPERS = ("icml2011", "icann1999", "aistats2014", "lecture")
 # What `expected.toml` says of the paper itself; its tables are the programs.
-ABOUT = ("title", "citation")
+ABOUT = ("title", "citation", "printed")
 
 
 def expected(paper: str) -> dict[str, Any]:
-    """The data file of a paper: `title`, `citation`, and a table for each program."""
+    """The data file of a paper: `title`, `citation`, and a table for each program.
+
+    `printed` is the heading of the column of printed numbers, where there is no paper to print any.
+    """
     return tomllib.loads((HERE / paper / "expected.toml").read_text(encoding="utf-8"))
 
 
@@ -74,5 +77,6 @@ def reproduce(paper: str, program: str, *, data: Data, quick: bool) -> tuple[Res
         outcome.remarks,
         differences,
         skipped,
+        outcome.tables,
     )
     return result, outcome

@@ -1,0 +1,79 @@
+"""What others make of a matrix: its rank, or its low-rank part. None where it does not apply."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable
+from importlib.util import find_spec
+
+import numpy as np
+
+from bayespca.datasets import NoisyLowRank
+
+Ranker = Callable[[np.ndarray, int], int | None]
+
+# Largest rank that ScreeNOT is told to expect, where the matrix allows it.
+LARGEST = 20
+# Matrices with random signs, and the quantile of their singular values.
+FLIPS, QUANTILE = 20, 0.95
+
+
+def sign_flips(X: np.ndarray, seed: int) -> int:
+    """Parallel analysis with random signs (Hong, Sheng, Dobriban 2020), which keep the variance
+    of every cell.
+    """
+    rng = np.random.default_rng(seed)
+    Y = X - X.mean(axis=0)
+    flipped = [_singular_values(Y * rng.choice((-1.0, 1.0), Y.shape)) for _ in range(FLIPS)]
+    above = _singular_values(Y) > np.quantile(flipped, QUANTILE, axis=0)
+    return int(np.argmin(above)) if not above.all() else above.size
+
+
+def _singular_values(Y: np.ndarray) -> np.ndarray:
+    gram = Y.T @ Y if Y.shape[0] > Y.shape[1] else Y @ Y.T
+    return np.sqrt(np.maximum(np.linalg.eigvalsh(gram)[::-1], 0))
+
+
+def screenot(X: np.ndarray, seed: int) -> int:
+    """ScreeNOT (Donoho, Gavish, Romanov 2023), of centred data."""
+    from screenot import adaptiveHardThresholding
+
+    most = min(LARGEST, (min(X.shape) - 2) // 2)
+    return int(adaptiveHardThresholding(X - X.mean(axis=0), most)[2])
+
+
+def bipca(X: np.ndarray, seed: int) -> int | None:
+    """Biwhitened PCA (Landa, Zhang, Kluger 2022) of counts; it takes nothing else, and no rows and
+    columns of zeros.
+    """
+    from bipca import BiPCA
+
+    if X.min() < 0 or not np.array_equal(X, np.round(X)):
+        return None
+    X = X[X.any(axis=1)][:, X.any(axis=0)]
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Exception):
+        return int(BiPCA(verbose=0, seed=seed).fit(X).mp_rank)
+    return None
+
+
+RANKERS: dict[str, tuple[str, Ranker]] = {
+    "sign flips": ("numpy", sign_flips),
+    "ScreeNOT": ("screenot", screenot),
+    "BiPCA": ("bipca", bipca),
+}
+
+
+def installed() -> dict[str, Ranker]:
+    """Those that can be run here."""
+    return {name: rank for name, (package, rank) in RANKERS.items() if find_spec(package)}
+
+
+def told(made: NoisyLowRank) -> np.ndarray:
+    """The low-rank part by truncated singular values of data in units of their noise: for somebody
+    who knows the rank and the noise of every row and column.
+    """
+    std = np.sqrt(made.noise_variance)
+    U, gamma, W = np.linalg.svd(made.X / std, full_matrices=False)
+    k = made.rank
+    return (U[:, :k] * gamma[:k]) @ W[:k] * std
