@@ -224,6 +224,26 @@ def test_info(folder):
     assert json.loads(run("info", "new.bpca", "--json"))["fitted"] is False
 
 
+def test_noise_of_each_feature_is_told(folder):
+    X = simulated(n=200, p=8) * np.geomspace(1, 30, 8)
+    np.save("x.npy", X)
+    expected = bayespca.BayesianPCA().fit(X)
+    found = json.loads(run("fit", "x.npy", "--json"))
+    assert found["noise"] == expected.noise_ == "per-feature"
+    assert found["noise_evidence"] == pytest.approx(expected.noise_evidence_)
+    variances = expected.feature_noise_variance_
+    assert found["feature_noise"] == pytest.approx([variances.min(), variances.max()])
+    assert found["outliers"] is None
+    text = " ".join(run("fit", "x.npy").split())
+    nats = f"{expected.noise_evidence_['per-feature']:,.0f}"
+    assert f"Noise differs between the features ({nats} nats more evidence than equal" in text
+    equal = json.loads(run("fit", "x.npy", "--json", "--noise", "isotropic", "--n-components", 2))
+    assert (equal["noise"], equal["noise_evidence"], equal["feature_noise"]) == (
+        *("isotropic", {}),
+        None,
+    )
+
+
 def test_models_of_other_estimators(folder):
     X = simulated()
     np.save("x.npy", X)

@@ -90,10 +90,12 @@ def test_scree_without_threshold(X):
     assert "threshold" not in lines(ScreeDisplay.from_estimator(model).ax_)
 
 
-def test_scree_in_units_of_noise(per_feature):
+def test_scree_of_data_divided_by_their_noise(per_feature):
     display = ScreeDisplay.from_estimator(per_feature)
-    assert display.noise_edge == pytest.approx(np.sqrt(12) + np.sqrt(119))
-    assert display.ax_.get_ylabel() == "singular value (in units of noise)"
+    # Of the geometric mean of the variances, which the data were not divided by.
+    sigma = np.exp(0.5 * np.log(per_feature.feature_noise_variance_).mean())
+    assert display.noise_edge == pytest.approx(sigma * (np.sqrt(12) + np.sqrt(119)))
+    assert display.ax_.get_ylabel() == "singular value (of data with equal noise)"
 
 
 def test_scree_of_noise_free_data():
@@ -185,10 +187,11 @@ def test_kept_values_below_the_edge_stay_in_the_histogram(X):
     assert display.rest.max() <= display.edge or display.components.size == 8
 
 
-def test_density_in_units_of_noise(per_feature):
+def test_density_of_data_divided_by_their_noise(per_feature):
     display = SpectrumDensityDisplay.from_estimator(per_feature)
-    assert display.noise_variance == 1.0
-    assert display.ax_.get_xlabel() == "eigenvalue (in units of noise)"
+    variance = np.exp(np.log(per_feature.feature_noise_variance_).mean())
+    assert display.noise_variance == pytest.approx(variance)
+    assert display.ax_.get_xlabel() == "eigenvalue (of data with equal noise)"
 
 
 def test_truncated_spectra_are_refused(model):

@@ -89,7 +89,7 @@ def test_per_feature_noise(xp):
     X = low_rank(300, 8, 2, random_state=0).X
     ours = BayesianPCA(noise="per-feature", tol=1e-6).fit(xp.asarray(X))
     theirs = BayesianPCA(noise="per-feature", tol=1e-6).fit(X)
-    assert to_numpy(ours.noise_variance_) == pytest.approx(theirs.noise_variance_)
+    assert to_numpy(ours.feature_noise_variance_) == pytest.approx(theirs.feature_noise_variance_)
 
 
 def test_bad_arrays(xp):

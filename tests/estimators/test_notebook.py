@@ -48,6 +48,14 @@ def test_says_what_was_found(model):
     assert "stroke-dasharray" in html
 
 
+def test_says_what_the_noise_is():
+    X = low_rank(200, 8, 2, random_state=0).X * np.geomspace(1, 30, 8)
+    html = shown(BayesianPCA().fit(X))
+    assert "Noise differs between the features (" in html
+    assert "nats more evidence than equal noise)." in html
+    assert "Noise differs" not in shown(BayesianPCA(noise="isotropic", n_components=2).fit(X))
+
+
 def test_is_still_and_alone(model):
     html = shown(model)
     assert "<script" not in html

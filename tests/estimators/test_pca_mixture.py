@@ -81,11 +81,31 @@ def test_one_cluster_is_bayesian_pca(shape, change, method):
 def test_one_cluster_with_noise_of_each_feature():
     X = low_rank(150, 8, 2, random_state=1).X * np.arange(1, 9)
     ours = PCAMixture(1, noise="per-feature", tol=1e-10).fit(X)
-    theirs = BayesianPCA(noise="per-feature", tol=1e-10).fit(X)
+
+    def scaled(psi):
+        """The closed form for data divided by the roots of their noise."""
+        return BayesianPCA(noise="isotropic", noise_variance=1.0).fit(X / np.sqrt(psi))
+
+    def energy(psi):
+        return scaled(psi).free_energy_ + 149 / 2 * np.log(psi).sum()
+
+    psi = ours.noise_variances_[0]
+    theirs = scaled(psi)
     assert ours.ranks_.tolist() == [theirs.n_components_]
-    assert ours.noise_variances_[0] == pytest.approx(theirs.noise_variance_, rel=1e-9)
-    assert ours.free_energy_ == pytest.approx(theirs.free_energy_, rel=1e-10)
-    assert ours.score_samples(X) == pytest.approx(theirs.score_samples(X), rel=1e-9)
+    assert ours.free_energy_ == pytest.approx(energy(psi), rel=1e-12)
+    density = theirs.score_samples(X / np.sqrt(psi)) - 0.5 * np.log(psi).sum()
+    assert ours.score_samples(X) == pytest.approx(density, rel=1e-9)
+    for j in range(8):
+        for factor in (0.99, 1.01):
+            assert energy(psi * np.where(np.arange(8) == j, factor, 1.0)) > energy(psi)
+
+
+def test_one_cluster_with_noise_of_each_feature_is_factor_analysis():
+    X = low_rank(150, 8, 2, random_state=1).X * np.arange(1, 9)
+    options = {"noise": "per-feature", "tol": 1e-12, "max_iter": 5000}
+    ours = PCAMixture(1, method="ml", ranks=2, **options).fit(X)
+    theirs = BayesianPCA("ml", n_components=2, **options).fit(X)
+    assert ours.noise_variances_[0] == pytest.approx(theirs.feature_noise_variance_, rel=1e-5)
 
 
 # --- clusters are found ------------------------------------------------------------------------

@@ -101,8 +101,13 @@ def test_rank_zero(rng):
 
 
 def test_noise_of_each_feature_is_averaged(rng):
-    model = BayesianPCA(noise="per-feature").fit(low_rank(100, 10, 2).X)
-    assert summarize(model).noise_variance == pytest.approx(model.noise_variance_.mean())
+    X = np.column_stack([low_rank(100, 10, 2).X, np.full(100, 3.0)])
+    model = BayesianPCA(noise="per-feature").fit(X)
+    assert summarize(model).noise_variance == pytest.approx(
+        model.feature_noise_variance_[:10].mean()
+    )
+    least, most = summarize(model).feature_noise
+    assert 0 < least < summarize(model).noise_variance < most
 
 
 def test_a_cap_that_was_reached_is_told():

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
-from bayespca.estimators.wording import counted, likelihood, percent, plural, significant
+from bayespca import BayesianPCA, VariationalPCA
+from bayespca.datasets import low_rank
+from bayespca.estimators import summarize
+from bayespca.estimators.wording import (
+    NOISES,
+    counted,
+    likelihood,
+    noise_level,
+    noise_sentence,
+    percent,
+    plural,
+    significant,
+)
+from bayespca.lowrank.noise_models import NOISES as MODELS
 
 
 @pytest.mark.parametrize(
@@ -57,3 +71,51 @@ def test_counting():
     assert [counted(n) for n in (0, 1, 10, 11, 12000)] == ["no", "one", "ten", "11", "12,000"]
     assert plural(1, "sample") == "1\N{NO-BREAK SPACE}sample"
     assert plural(2000, "sample") == "2,000\N{NO-BREAK SPACE}samples"
+
+
+# --- noise -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def summary():
+    return summarize(BayesianPCA(noise="isotropic").fit(low_rank(40, 5, 1, random_state=0).X))
+
+
+def test_every_noise_has_a_sentence():
+    assert {"isotropic", *NOISES} == MODELS.keys()
+
+
+def test_equal_noise_is_not_mentioned(summary):
+    assert noise_sentence(summary) == ""
+    assert noise_level(summary) == significant(summary.noise_variance**0.5)
+    assert noise_sentence(replace(summary, noise_evidence={"per-feature": -3.0})) == ""
+    other = summarize(VariationalPCA(random_state=0).fit(low_rank(40, 5, 1, random_state=0).X))
+    assert (other.noise, noise_sentence(other)) == ("isotropic", "")
+
+
+def test_what_speaks_for_a_noise(summary):
+    found = replace(
+        summary, noise="per-feature", noise_evidence={"per-feature": 78.3}, feature_noise=(1.0, 9.0)
+    )
+    assert noise_sentence(found) == (
+        "Noise differs between the features (78\N{NO-BREAK SPACE}nats more evidence than equal "
+        "noise)."
+    )
+    assert noise_level(found) == "1.0 to 3.0"
+    asked = replace(found, noise_evidence={})
+    assert noise_sentence(asked) == (
+        "Noise differs between the features, as the model was asked to assume."
+    )
+
+
+@pytest.mark.parametrize(
+    ("noise", "count", "end"),
+    [
+        ("per-sample", 0, "assume."),
+        ("per-sample", 1, " One sample is probably an outlier."),
+        ("both", 12, " 12 samples are probably outliers."),
+        ("student-cells", 2, " Two cells are probably outliers."),
+    ],
+)
+def test_outliers_are_counted(summary, noise, count, end):
+    assert noise_sentence(replace(summary, noise=noise, outliers=count)).endswith(end)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +15,7 @@ import bayespca
 from bayespca import BayesianPCA, rank_report
 from bayespca.datasets import low_rank
 from bayespca.estimators import summarize
+from bayespca.estimators.wording import significant
 from report.reading import Reader
 
 pytest.importorskip("jinja2", reason="jinja2 is not installed")
@@ -181,11 +183,70 @@ def test_noise_of_each_feature(wine):
     page, model = report(wine[0], noise="per-feature")
     figures = page.data["figures"]
     noise = figures["noise"]["data"][0]
-    order = np.argsort(-model.noise_variance_)
-    np.testing.assert_allclose(noise["x"], np.sqrt(model.noise_variance_[order]), atol=1e-2)
+    order = np.argsort(-model.feature_noise_variance_)
+    std = np.sqrt(model.feature_noise_variance_[order])
+    np.testing.assert_allclose(noise["x"], std, atol=1e-2)
     assert noise["text"] == [wine[0].columns[j] for j in order]
+    assert "samples" not in figures
+    assert f"noise {significant(std[-1], 2)} to {significant(std[0], 2)} standard" in page.words
+    assert "Noise differs between the features, as the model was asked to assume." in page.words
     np.testing.assert_allclose(figures["trace"]["data"][0]["y"], model.trace_.free_energy)
     assert "and settled" in page.words
+
+
+def test_noise_that_the_evidence_chose():
+    X = low_rank(200, 8, 2, random_state=0).X * np.geomspace(1, 30, 8)
+    page, model = report(X)
+    assert model.noise_ == "per-feature"
+    nats = f"{model.noise_evidence_['per-feature']:,.0f}"
+    said = f"Noise differs between the features ({nats} nats more evidence than equal noise)."
+    assert said in page.words
+    assert f"Noise per-feature; nats of evidence more than equal noise: per-feature +{nats}" in (
+        page.words
+    )
+
+
+def noisy_rows(n=60, p=12):
+    rng = np.random.default_rng(0)
+    scale = np.ones(n)
+    scale[[3, 20]] = 20.0
+    return low_rank(n, p, 2, random_state=0).X + scale[:, None] * rng.normal(size=(n, p))
+
+
+def test_outlying_samples():
+    names = [f"<patient {i}>" for i in range(60)]
+    page, model = report(noisy_rows(), names=names, noise="per-sample")
+    assert np.flatnonzero(model.outlier_probability_ > 0.5).tolist() == [3, 20]
+    drawn = page.data["figures"]["samples"]
+    dots, ticks = drawn["data"][0], drawn["layout"]["yaxis"]["ticktext"]
+    order = np.argsort(-model.sample_noise_variance_)[:20]
+    np.testing.assert_allclose(dots["x"], np.sqrt(model.sample_noise_variance_[order]), atol=1e-3)
+    assert set(ticks[:2]) == {"&lt;patient 3&gt;", "&lt;patient 20&gt;"}
+    assert dots["text"][0].startswith("over 99")
+    assert dots["marker"]["color"] == ["@warm"] * 2 + ["@accent"] * 18
+    assert "Two samples are probably outliers." in page.words
+    assert "the 20 noisiest of 60" in page.words
+    assert "noise" not in page.data["figures"]
+
+
+def test_rows_have_numbers_where_they_have_no_names():
+    page, _ = report(noisy_rows(), noise="per-sample")
+    ticks = page.data["figures"]["samples"]["layout"]["yaxis"]["ticktext"]
+    assert set(ticks[:2]) == {"row 4", "row 21"}
+
+
+def test_outlying_cells():
+    X = low_rank(30, 5, 1, random_state=0).X
+    model = BayesianPCA(noise="per-feature").fit(X)
+    probability = np.zeros((30, 5))
+    probability[4, 2], probability[7, 0] = 0.9, 0.6
+    noise = replace(model.fit_.noise, name="student-cells", outliers=probability)
+    model.fit_ = replace(model.fit_, noise=noise)
+    page = Reader(render(model))
+    drawn = page.data["figures"]["cells"]
+    assert drawn["data"][0]["x"] == [0.9, 0.6]
+    assert drawn["layout"]["yaxis"]["ticktext"] == ["feature 2, row 5", "feature 0, row 8"]
+    assert "Two cells are probably outliers." in page.words
 
 
 def test_noise_of_each_feature_at_rank_zero():

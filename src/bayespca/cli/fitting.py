@@ -16,6 +16,7 @@ from bayespca.estimators.pca import BayesianPCA
 from bayespca.estimators.summary import FittedPCA, summarize
 from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
+from bayespca.lowrank.noise_models import ISOTROPIC
 from bayespca.version import __version__
 
 from . import screen
@@ -172,6 +173,9 @@ def _rank_rules(given: Input, model: BayesianPCA) -> RankReport | None:
     if model.spectrum_.is_complete:
         return rank_rules(model.spectrum_)
     if model.engine_ == "holes" or min(model.n_samples_, model.n_features_in_) > RULES_UP_TO:
+        return None
+    # Their spectrum would be that of other data than the model has seen.
+    if model.noise_ != ISOTROPIC.name:
         return None
     rules = partial(rank_report, center=model.center, scale=model.scale)
     return given.apply("other rank rules", rules)

@@ -49,8 +49,16 @@ class RatingsMethod(StrEnum):
 
 
 class Noise(StrEnum):
+    """`bayespca.lowrank.noise_models.NOISES`, or what the evidence prefers."""
+
+    auto = "auto"
     isotropic = "isotropic"
     per_feature = "per-feature"
+    per_sample = "per-sample"
+    both = "both"
+    student = "student"
+    student_cells = "student-cells"
+    autoregressive = "autoregressive"
 
 
 class Engine(StrEnum):
@@ -254,9 +262,10 @@ class Fitting:
     prior_variance: Annotated[
         float | None, option(panel=MODEL, min=0, help="c², for vb, pb and map.")
     ] = None
-    noise: Annotated[Noise, option(panel=MODEL, help="One noise variance, or one per feature.")] = (
-        Noise.isotropic
-    )
+    noise: Annotated[
+        Noise,
+        option(panel=MODEL, help="What has noise of its own; auto: what the evidence prefers."),
+    ] = Noise.auto
     engine: Annotated[Engine, option(panel=MODEL, help="How singular values are computed.")] = (
         Engine.auto
     )

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from bayespca.estimators.functions import RankReport
 from bayespca.estimators.summary import Summary
-from bayespca.estimators.wording import percent
+from bayespca.estimators.wording import noise_level, noise_sentence, percent
 
 METHOD_NAMES = {
     "evb": "empirical variational Bayes",
@@ -113,7 +113,9 @@ def _headline(summary: Summary) -> Grid:
         listed = ", ".join(f"{rank}: {percent(p)}" for rank, p in sorted(others.items()))
         grid.add_row("other ranks", listed)
     grid.add_row("variance explained", percent(summary.explained))
-    grid.add_row("noise", f"standard deviation {math.sqrt(summary.noise_variance):.4g}")
+    grid.add_row("noise", f"standard deviation {noise_level(summary, 4)}")
+    if sentence := noise_sentence(summary):
+        grid.add_row("", Text(sentence, overflow="fold"))
     grid.add_row("evidence bound", f"{-summary.free_energy:.6g} nats")
     return grid
 

@@ -10,6 +10,7 @@ from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import Input
 from bayespca.estimators._base import AnyEstimator
 from bayespca.estimators.wording import feature_names, percent
+from bayespca.lowrank.noise_models import ISOTROPIC
 from bayespca.sources.partitions import is_dask
 from bayespca.spectrum.records import Spectrum
 
@@ -57,15 +58,14 @@ def spectrum_of(estimator: AnyEstimator) -> Spectrum:
 
 
 def noise_variance(estimator: AnyEstimator) -> float:
-    """σ² in the units of `spectrum_`: 1 where each feature is in units of its own noise."""
-    own = getattr(estimator, "noise", "isotropic") == "per-feature"
-    return 1.0 if own else float(estimator.noise_variance_)
+    """σ² in the units of `spectrum_`."""
+    return float(estimator.posterior_.noise_variance)
 
 
 def unit_of_data(estimator: AnyEstimator) -> str:
-    """What to add to the name of an axis on which the data are in units of their noise."""
-    own = getattr(estimator, "noise", "isotropic") == "per-feature"
-    return " (in units of noise)" if own else ""
+    """What to add to the name of an axis for data that were divided by their noise."""
+    own = getattr(estimator, "noise_", ISOTROPIC.name) != ISOTROPIC.name
+    return " (of data with equal noise)" if own else ""
 
 
 def n_components(estimator: AnyEstimator, *, what: str) -> int:

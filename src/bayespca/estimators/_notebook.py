@@ -15,7 +15,15 @@ from sklearn.base import BaseEstimator
 from bayespca.spectrum.records import Advice
 
 from .summary import FittedPCA, Summary, convergence, summarize
-from .wording import headline, likelihood, percent, plural, significant
+from .wording import (
+    headline,
+    likelihood,
+    noise_level,
+    noise_sentence,
+    percent,
+    plural,
+    significant,
+)
 
 # As many singular values as fit side by side.
 SHOWN = 40
@@ -48,7 +56,9 @@ def fragment(model: BaseEstimator) -> str:
     """The HTML of a fitted estimator: all of a PCA, and of others what their records tell."""
     if hasattr(model, "spectrum_"):
         summary = summarize(model)
-        return _card(headline(summary), _numbers(summary), summary.notes, _scree(model))
+        said = [Advice("noise", sentence)] if (sentence := noise_sentence(summary)) else []
+        notes = (*said, *summary.notes)
+        return _card(headline(summary), _numbers(summary), notes, _scree(model))
     return _card(*_generic(model))
 
 
@@ -86,7 +96,7 @@ def _numbers(summary: Summary) -> str:
         parts.append(f"probability {likelihood(summary.probability)}")
     parts += [
         f"{percent(summary.explained)} of the variance",
-        f"noise {significant(summary.noise_variance**0.5)} (standard deviation)",
+        f"noise {noise_level(summary)} (standard deviation)",
         f"{plural(summary.n_samples, 'sample')} × {plural(summary.n_features, 'feature')}",
     ]
     return " · ".join(parts)

@@ -287,7 +287,8 @@ class BayesianPCA(PosteriorReader[PCAFit]):
         warn(fitted, WARNED, RankWarning)
         if self.verbose:
             probability = fitted.rank_posterior[fitted.n_components]
-            found = f" (probability {probability:.3f}), free energy {fitted.free_energy:.6g}"
+            found = f" (probability {probability:.3f}), noise {fitted.noise.in_words}"
+            found += f", free energy {fitted.free_energy:.6g}"
             print(line(fitted, self.method, found, seconds))
 
     # --- scikit-learn --------------------------------------------------------------------------

@@ -10,6 +10,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.types import FloatArray
+from bayespca.lowrank.noise_models import ISOTROPIC, NOISES, NoiseModel
 from bayespca.spectrum.methods import METHODS
 from bayespca.spectrum.records import Advice
 
@@ -24,6 +26,8 @@ NEAR = 0.05
 SURE = 0.9
 # A component with this much of its squared loadings in one feature is that feature.
 ALONE = 0.95
+# A row or a cell that is more probably an outlier than not.
+OUTLYING = 0.5
 
 
 @dataclass(frozen=True)
@@ -31,9 +35,12 @@ class Summary:
     """What people ask first of a fitted PCA.
 
     `told` is True where the rank was given. `probability` is that of the rank, None where there is
-    none. `noise_variance` is the mean over features where each has its own. `explained` is the
-    share of the total variance along the components. `notes` are codes with sentences in plain
-    words.
+    none. `noise_variance` is the mean over features where each has its own; `noise` is the noise
+    model, with `noise_evidence` by how many nats the evidence of each that was tried exceeds that
+    of equal noise. `feature_noise` is the smallest and the largest noise variance of a feature,
+    `outliers` the number of rows or cells that are probably outliers, each None where all have the
+    same noise. `explained` is the share of the total variance along the components. `notes` are
+    codes with sentences in plain words.
     """
 
     method: str
@@ -44,6 +51,10 @@ class Summary:
     probability: float | None
     rank_probabilities: dict[int, float]
     noise_variance: float
+    noise: str
+    noise_evidence: dict[str, float]
+    feature_noise: tuple[float, float] | None
+    outliers: int | None
     explained: float
     threshold: float
     free_energy: float
@@ -73,9 +84,11 @@ def summarize(model: FittedPCA) -> Summary:
         told=told,
         probability=float(posterior[model.n_components_]) if known else None,
         rank_probabilities=likely,
-        noise_variance=float(np.mean(to_numpy(model.noise_variance_)))
-        if not isinstance(model.noise_variance_, float)
-        else model.noise_variance_,
+        noise_variance=model.noise_variance_,
+        noise=noise_model(model).name,
+        noise_evidence=dict(getattr(model, "noise_evidence_", {})),
+        feature_noise=_range(feature_noise(model)),
+        outliers=_n_outliers(outlier_probability(model)),
         explained=float(to_numpy(model.explained_variance_ratio_).sum()),
         threshold=float(model.threshold_),
         free_energy=float(model.free_energy_),
@@ -85,6 +98,34 @@ def summarize(model: FittedPCA) -> Summary:
         exact=model.status_.exact,
         notes=_notes(model, likely),
     )
+
+
+def noise_model(model: FittedPCA) -> NoiseModel:
+    """What has noise of its own."""
+    return NOISES[getattr(model, "noise_", ISOTROPIC.name)]
+
+
+def feature_noise(model: FittedPCA) -> FloatArray | None:
+    """Noise variance of each feature; None where all have the same."""
+    if not noise_model(model).columns:
+        return None
+    return np.asarray(to_numpy(model.feature_noise_variance_), dtype=np.float64)
+
+
+def outlier_probability(model: FittedPCA) -> FloatArray | None:
+    """Of each row, or of each cell; None where neither has noise of its own."""
+    found = getattr(model, "outlier_probability_", None)
+    return None if found is None else np.asarray(to_numpy(found), dtype=np.float64)
+
+
+def _range(variances: FloatArray | None) -> tuple[float, float] | None:
+    """The smallest and the largest one of features that vary."""
+    own = None if variances is None else variances[variances > 0]
+    return None if own is None or not own.size else (float(own.min()), float(own.max()))
+
+
+def _n_outliers(probability: FloatArray | None) -> int | None:
+    return None if probability is None else int(np.count_nonzero(probability > OUTLYING))
 
 
 def rank_was_given(model: BaseEstimator) -> bool:
@@ -159,6 +200,8 @@ def _single_features(model: FittedPCA) -> Iterator[Advice]:
     share = to_numpy(model.components_) ** 2
     if (
         getattr(model, "scale", False)
+        # Units make no difference then.
+        or noise_model(model).columns
         or share.shape[1] < 3
         or not share.size
         or share[0].max() < ALONE

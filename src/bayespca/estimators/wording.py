@@ -15,6 +15,17 @@ MINUS = "\N{MINUS SIGN}"
 SPACE = "\N{NO-BREAK SPACE}"
 
 
+# Noise models in words; equal noise needs none.
+NOISES = {
+    "per-feature": "Noise differs between the features",
+    "per-sample": "Noise differs between the samples",
+    "student": "Noise differs between the samples",
+    "both": "Noise differs between the samples and between the features",
+    "student-cells": "Noise differs between the features, and single cells stand out from it",
+    "autoregressive": "Noise differs between the features, and neighbouring ones share it in part",
+}
+
+
 def headline(summary: Summary) -> str:
     """The answer in one sentence: how many dimensions there are."""
     k = summary.rank
@@ -24,6 +35,35 @@ def headline(summary: Summary) -> str:
     if summary.told:
         return f"{counted(k).capitalize()} {noun}, as asked for."
     return f"There {'is' if k == 1 else 'are'} {counted(k)} {noun} in these data."
+
+
+def noise_sentence(summary: Summary) -> str:
+    """What has noise of its own, and what speaks for that; nothing where all noise is equal."""
+    if summary.noise not in NOISES:
+        return ""
+    nats = summary.noise_evidence.get(summary.noise)
+    why = (
+        ", as the model was asked to assume"
+        if nats is None
+        else f" ({nats:,.0f}{SPACE}nats more evidence than equal noise)"
+    )
+    return f"{NOISES[summary.noise]}{why}.{_outliers(summary)}"
+
+
+def _outliers(summary: Summary) -> str:
+    if not summary.outliers:
+        return ""
+    one, noun = summary.outliers == 1, "cell" if summary.noise == "student-cells" else "sample"
+    found = f"{counted(summary.outliers).capitalize()} {noun}{'' if one else 's'}"
+    return f" {found} {'is probably an outlier' if one else 'are probably outliers'}."
+
+
+def noise_level(summary: Summary, digits: int = 3) -> str:
+    """The noise's standard deviation, or those of the quietest and of the noisiest feature."""
+    if summary.feature_noise is None:
+        return significant(summary.noise_variance**0.5, digits)
+    least, most = (significant(variance**0.5, min(digits, 2)) for variance in summary.feature_noise)
+    return least if least == most else f"{least} to {most}"
 
 
 def ordinal(number: int) -> str:

@@ -61,6 +61,12 @@ class NoiseFound:
     outliers: FloatArray | None = None
     evidence: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def in_words(self) -> str:
+        """The name, with what speaks for it."""
+        nats = self.evidence.get(self.name, 0.0)
+        return f"{self.name} ({nats:+.1f} nats)" if nats else self.name
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PCAFit(Fit[PCAPosterior], OfComponents):

@@ -19,7 +19,6 @@ from .embedding import JsonObject, numbers, plain, shortened
 
 # Bars and stems that can still be told apart.
 MAX_STEMS = 60
-MAX_BARS = 40
 MIN_FOR_DENSITY = 10
 
 
@@ -281,41 +280,7 @@ def _upright(x: float, top: float) -> JsonObject:
     }
 
 
-# --- noise of features, and the iteration ------------------------------------------------------
-
-
-def feature_noise(model: FittedPCA, names: Sequence[str]) -> Figure | None:
-    """Noise of each feature, noisiest first, where each has its own."""
-    if isinstance(model.noise_variance_, float):
-        return None
-    std = np.sqrt(to_numpy(model.noise_variance_).astype(np.float64))
-    order = np.argsort(-std, kind="stable")[:MAX_BARS]
-    data = [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": numbers(std[order], 6),
-            "y": list(range(order.size)),
-            "text": [plain(names[j]) for j in order],
-            "marker": {"color": "@accent", "size": 9},
-            "hovertemplate": "%{text}: %{x:.3g}<extra></extra>",
-            "showlegend": False,
-        }
-    ]
-    # Dots, not bars: they have no length that a logarithmic axis would distort.
-    wide = std[std > 0].size and std.max() > 30 * std[std > 0].min()
-    caption = "Each dot is the noise that was found in one feature, as a standard deviation"
-    caption += "." if order.size == std.size else f"; the {order.size} noisiest of {std.size:,}."
-    layout = {
-        "xaxis": {
-            "title": {"text": "noise"},
-            "rangemode": "tozero",
-            **({"type": "log", "dtick": 1} if wide else {}),
-        },
-        "yaxis": feature_axis([names[j] for j in order]) | {"showgrid": True},
-    }
-    height = 100 + 20 * order.size
-    return Figure("noise", "Noise of each feature", caption, data, layout, height)
+# --- names beside a plot, and the iteration ----------------------------------------------------
 
 
 def feature_axis(names: Sequence[str]) -> JsonObject:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
-from bayespca.estimators.summary import FittedPCA
+from bayespca.estimators.summary import FittedPCA, feature_noise
 from bayespca.estimators.wording import MINUS
 
 from .embedding import JsonObject, numbers, plain
@@ -142,10 +142,10 @@ def table(model: FittedPCA, names: Sequence[str]) -> LoadingsTable | None:
     """Loadings of all features, or of those that weigh most in the components shown."""
     W, std = to_numpy(model.components_), to_numpy(model.components_std_)
     k, p = W.shape
-    own = not isinstance(model.noise_variance_, float)
-    if k == 0 and not own:
+    variances = feature_noise(model)
+    if k == 0 and variances is None:
         return None
-    noise = np.sqrt(to_numpy(model.noise_variance_)) if own else None
+    noise = None if variances is None else np.sqrt(variances)
     W, std = W[:TABLE_COMPONENTS], std[:TABLE_COMPONENTS]
     weight = np.abs(W).max(axis=0) if k else np.zeros(p)
     features = np.arange(p) if p <= TABLE_ALL else np.sort(_largest(weight, TABLE_TOP))

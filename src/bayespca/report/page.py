@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from os import PathLike
 from typing import Any, Unpack
@@ -16,6 +16,7 @@ from bayespca.estimators.wording import (
     feature_names,
     headline,
     likelihood,
+    noise_level,
     percent,
     plural,
     significant,
@@ -23,7 +24,7 @@ from bayespca.estimators.wording import (
 from bayespca.io.writing import replacing
 from bayespca.version import __version__
 
-from . import figures, loadings, sentences
+from . import figures, loadings, noise, sentences
 from .embedding import JsonObject, needed, packed_plotly, to_json
 from .scores import Samples, Scores, read_scores
 
@@ -69,7 +70,8 @@ def render(
     """
     check_is_fitted(model)
     template, plotly = _template(), packed_plotly()
-    summary, names, shown = summarize(model), feature_names(model), _figures(model)
+    summary, names = summarize(model), feature_names(model)
+    shown = _figures(model, samples.get("sample_names"))
     points = read_scores(**samples)
     data = {
         "figures": {name: figure.drawing() for name, figure in shown.items()},
@@ -82,13 +84,14 @@ def render(
         title=title or (f"What is in {source}" if source else "Bayesian PCA"),
         source=source,
         headline=headline(summary),
-        lead=sentences.lead(summary, model),
+        lead=sentences.lead(summary),
         tiles=_tiles(summary, model),
         strip=_strip(summary, model),
         cards=loadings.cards(model, names),
         loadings_unit=sentences.loadings_unit(model),
         table=loadings.table(model, names),
         figures=shown,
+        unequal=[name for name in ("noise", "samples", "cells") if name in shown],
         points=points,
         points_sentence=_points_sentence(points, samples.get("scores"), summary),
         rules=_rules(ranks, summary),
@@ -103,13 +106,16 @@ def render(
     return page.encode("utf-8", "replace").decode("utf-8")
 
 
-def _figures(model: FittedPCA) -> dict[str, figures.Figure]:
+def _figures(model: FittedPCA, samples: Sequence[object] | None) -> dict[str, figures.Figure]:
     """The figures that there is something to draw in."""
+    names = feature_names(model)
     drawn = [
         figures.scree(model),
         figures.rank_posterior(model),
         figures.eigenvalues(model),
-        figures.feature_noise(model, feature_names(model)),
+        noise.of_features(model, names),
+        noise.of_samples(model, samples),
+        noise.of_cells(model, names, samples),
         figures.trace(model),
     ]
     return {figure.id: figure for figure in drawn if figure is not None}
@@ -142,7 +148,7 @@ def _tiles(summary: Summary, model: FittedPCA) -> list[tuple[str, str, str]]:
     return [
         rank,
         ("of the variance", percent(summary.explained), f"explained; {rest} is left"),
-        ("noise", sentences.noise_range(model), sentences.noise_unit(model)),
+        ("noise", noise_level(summary), sentences.noise_unit(model)),
     ]
 
 

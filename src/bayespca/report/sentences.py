@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-import numpy as np
-
-from bayespca.arrays.namespaces import to_numpy
 from bayespca.estimators.functions import RankReport
-from bayespca.estimators.summary import FittedPCA, Summary
-from bayespca.estimators.wording import counted, likelihood, percent, plural, significant
+from bayespca.estimators.summary import FittedPCA, Summary, noise_model
+from bayespca.estimators.wording import (
+    MINUS,
+    counted,
+    likelihood,
+    noise_level,
+    noise_sentence,
+    percent,
+    plural,
+    significant,
+)
+from bayespca.lowrank.noise_models import ISOTROPIC
 
 METHODS = {
     "evb": "empirical variational Bayes: both factors integrated out, their prior learned",
@@ -33,6 +40,15 @@ ENGINES = {
     "dask": "one pass over blocks of rows by the workers of Dask",
     "holes": "iteration over the values that are there",
 }
+NOISES = {
+    "isotropic": "one noise level",
+    "per-feature": "one noise level for each feature",
+    "per-sample": "one noise level for each sample",
+    "student": "one noise level for each sample",
+    "both": "one noise level for each sample and each feature",
+    "student-cells": "one noise level for each feature, and one for each cell",
+    "autoregressive": "one noise level for each feature, alike in neighbours",
+}
 RULES = {
     "EVB": "the lowest free energy of empirical variational Bayes",
     "Minka": "the highest evidence, by Laplace's approximation",
@@ -42,21 +58,27 @@ RULES = {
 }
 
 
-def lead(summary: Summary, model: FittedPCA) -> str:
-    """Two or three sentences under the headline."""
-    k, noise = summary.rank, noise_range(model)
+def lead(summary: Summary) -> str:
+    """A few sentences under the headline."""
+    k, noise = summary.rank, noise_level(summary)
     if k == 0:
         return (
             "That is an answer, not a failure: the features vary, but not together in any way "
-            f"that chance would not produce as well. {_sure(summary)}"
+            f"that chance would not produce as well. {_sure(summary)}{_unequal(summary)}"
             "More samples could still reveal something weaker."
         ).strip()
     holds = "It holds" if k == 1 else "Together they hold"
     text = f"{holds} {percent(summary.explained)} of the variance. "
     if summary.probability is None:
-        return text + f"The rest is taken as noise with a standard deviation of {noise}."
-    text += f"The rest cannot be told from noise with a standard deviation of {noise}. "
-    return (text + _sure(summary)).strip()
+        text += f"The rest is taken as noise with a standard deviation of {noise}. "
+    else:
+        text += f"The rest cannot be told from noise with a standard deviation of {noise}. "
+    return (text + _unequal(summary) + _sure(summary)).strip()
+
+
+def _unequal(summary: Summary) -> str:
+    sentence = noise_sentence(summary)
+    return sentence and f"{sentence} "
 
 
 def _sure(summary: Summary) -> str:
@@ -68,17 +90,9 @@ def _sure(summary: Summary) -> str:
     )
 
 
-def noise_range(model: FittedPCA) -> str:
-    """The noise's standard deviation, or the smallest and largest of the features."""
-    if isinstance(model.noise_variance_, float):
-        return significant(model.noise_variance_**0.5)
-    std = np.sqrt(to_numpy(model.noise_variance_).astype(np.float64))
-    return f"{significant(float(std.min()), 2)} to {significant(float(std.max()), 2)}"
-
-
 def noise_unit(model: FittedPCA) -> str:
     """What the noise is measured in."""
-    if not isinstance(model.noise_variance_, float):
+    if noise_model(model).columns:
         return "standard deviation, quietest to noisiest feature"
     if getattr(model, "scale", False):
         return "standard deviation; that of each feature is 1"
@@ -100,7 +114,7 @@ def agreement(ranks: RankReport) -> str:
 
 def loadings_unit(model: FittedPCA) -> str:
     """What a loading of the model refers to."""
-    if not isinstance(model.noise_variance_, float):
+    if noise_model(model).columns:
         return ", each in units of its own noise"
     return ", each scaled to standard deviation 1" if getattr(model, "scale", False) else ""
 
@@ -115,6 +129,7 @@ def computed(
         "Method": f"{summary.method}: {METHODS.get(summary.method, summary.method)}",
         "Preparation": _preparation(model),
         "Engine": f"{summary.engine}: {ENGINES.get(summary.engine, summary.engine)}",
+        "Noise": _noise(summary),
         "Seed": "none" if model.random_state is None else str(model.random_state),
         "Threshold": significant(summary.threshold, 5) if summary.threshold > 0 else "none",
         "Free energy": f"{significant(summary.free_energy, 6)} nats",
@@ -126,10 +141,21 @@ def computed(
     return facts | {str(key): str(value) for key, value in (details or {}).items()}
 
 
+def _noise(summary: Summary) -> str:
+    """The noise models that were tried, the best first."""
+    found = sorted(summary.noise_evidence.items(), key=lambda item: -item[1])
+    if len(found) < 2:
+        return summary.noise
+    said = [f"{name} {_signed(nats)}" for name, nats in found if name != ISOTROPIC.name]
+    return f"{summary.noise}; nats of evidence more than equal noise: {', '.join(said)}"
+
+
+def _signed(nats: float) -> str:
+    return f"{nats:+,.0f}".replace("-", MINUS)
+
+
 def _preparation(model: FittedPCA) -> str:
     scaled = getattr(model, "scale", False)
     choices = (("means removed", model.center), ("features scaled", scaled))
     done = [word for word, used in choices if used]
-    own = getattr(model, "noise", "") == "per-feature"
-    noise = "one noise level for each feature" if own else "one noise level"
-    return ", ".join([*(done or ["none"]), noise])
+    return ", ".join([*(done or ["none"]), NOISES[noise_model(model).name]])

@@ -1,0 +1,140 @@
+"""Figures of noise that is not the same everywhere: of features, of samples, of single cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.types import FloatArray
+from bayespca.estimators.summary import (
+    OUTLYING,
+    FittedPCA,
+    feature_noise,
+    noise_model,
+    outlier_probability,
+)
+from bayespca.estimators.wording import likelihood
+
+from .embedding import JsonObject, numbers, plain
+from .figures import Figure, feature_axis
+
+# Dots that can still be told apart, and rows that are worth a look.
+MAX_FEATURES, MAX_ROWS = 40, 20
+# The largest over the smallest, from which an axis is logarithmic.
+WIDE = 30.0
+
+
+def of_features(model: FittedPCA, names: Sequence[str]) -> Figure | None:
+    """Noise of each feature, noisiest first, where each has its own."""
+    variances = feature_noise(model)
+    if variances is None:
+        return None
+    std = np.sqrt(variances)
+    order = np.argsort(-std, kind="stable")[:MAX_FEATURES]
+    caption = "Each dot is the noise that was found in one feature, as a standard deviation"
+    caption += "." if order.size == std.size else f"; the {order.size} noisiest of {std.size:,}."
+    levels = Levels(std[order], [names[j] for j in order])
+    return Figure("noise", "Noise of each feature", caption, *levels.drawing())
+
+
+def of_samples(model: FittedPCA, names: Sequence[object] | None) -> Figure | None:
+    """Noise of the noisiest samples, where each has its own."""
+    probability = outlier_probability(model)
+    if probability is None or not noise_model(model).rows:
+        return None
+    std = np.sqrt(np.asarray(to_numpy(model.sample_noise_variance_), dtype=np.float64))
+    order = np.argsort(-std, kind="stable")[:MAX_ROWS]
+    rows = [_row(names, i, std.size) for i in order.tolist()]
+    caption = (
+        "Each dot is the noise of one sample, as a standard deviation"
+        f"{_some(order.size, std.size)}. The number beside it is the probability that the sample "
+        "is an outlier: that its noise is more than three times as large as usual."
+    )
+    levels = Levels(std[order], rows, probability[order])
+    return Figure("samples", "Noisiest samples", caption, *levels.drawing())
+
+
+def of_cells(
+    model: FittedPCA, names: Sequence[str], samples: Sequence[object] | None
+) -> Figure | None:
+    """Cells that are most probably outliers, where each has noise of its own."""
+    probability = outlier_probability(model)
+    if probability is None or probability.ndim != 2:
+        return None
+    flat = probability.reshape(-1)
+    order = np.argsort(-flat, kind="stable")[:MAX_ROWS]
+    order = order[flat[order] > 0]
+    if not order.size:
+        return None
+    n, p = probability.shape
+    cells = [f"{names[c % p]}, {_row(samples, c // p, n)}" for c in order.tolist()]
+    caption = (
+        "Each dot is a cell; its place is the probability that its noise is more than three times "
+        f"as large as usual{_some(order.size, flat.size, 'likeliest')}. Such cells count for "
+        "little."
+    )
+    dots, layout, height = Levels(flat[order], cells).drawing()
+    layout["xaxis"] = {"title": {"text": "probability"}, "range": [0, 1.05]}
+    return Figure("cells", "Outlying cells", caption, dots, layout, height)
+
+
+def _some(shown: int, count: int, which: str = "noisiest") -> str:
+    return "" if shown == count else f"; the {shown} {which} of {count:,}"
+
+
+def _row(names: Sequence[object] | None, i: int, n: int) -> str:
+    """The name of a row, where all have one."""
+    return f"row {i + 1}" if names is None or len(names) != n else str(names[i])
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """Levels with names, from the top down, and probabilities that are written beside them."""
+
+    values: FloatArray
+    names: Sequence[str]
+    probability: FloatArray | None = None
+
+    def drawing(self) -> tuple[list[JsonObject], JsonObject, int]:
+        """Data, layout and height of a figure."""
+        known = self.values[self.values > 0]
+        wide = known.size and known.max() > WIDE * known.min()
+        layout: JsonObject = {
+            "xaxis": {
+                "title": {"text": "noise"},
+                "rangemode": "tozero",
+                **({"type": "log", "dtick": 1} if wide else {}),
+            },
+            "yaxis": feature_axis(self.names) | {"showgrid": True},
+        }
+        return [self._dots() | self._beside()], layout, 100 + 20 * len(self.names)
+
+    def _dots(self) -> JsonObject:
+        """Dots, not bars: they have no length that a logarithmic axis would distort."""
+        return {
+            "type": "scatter",
+            "mode": "markers",
+            "x": numbers(self.values, 6),
+            "y": list(range(self.values.size)),
+            "text": [plain(name) for name in self.names],
+            "marker": {"color": "@accent", "size": 9},
+            "hovertemplate": "%{text}: %{x:.3g}<extra></extra>",
+            "showlegend": False,
+        }
+
+    def _beside(self) -> JsonObject:
+        if self.probability is None:
+            return {}
+        colors = ["@warm" if share > OUTLYING else "@accent" for share in self.probability]
+        return {
+            "mode": "markers+text",
+            "customdata": [plain(name) for name in self.names],
+            "text": [likelihood(float(share)) for share in self.probability],
+            "textposition": "middle right",
+            "cliponaxis": False,
+            "marker": {"color": colors, "size": 9},
+            "hovertemplate": "%{customdata}: %{x:.3g}, outlier: %{text}<extra></extra>",
+        }
