@@ -51,11 +51,12 @@ void run(Index grid, Index block, Kernel kernel)
 
 extern "C" void run_update_rows(
     Index grid, Index block, int H, long long pitch, double *gram, double *pull,
-    const long long *starts, double share, const double *ridge, double s2, double *second,
-    double *log_dets)
+    const long long *starts, double share, const double *shares, const double *last,
+    const double *ridge, double s2, double *second, double *log_dets)
 {
     run(grid, block, [=] {
-        update_rows(H, pitch, gram, pull, starts, share, ridge, s2, second, log_dets);
+        update_rows(
+            H, pitch, gram, pull, starts, share, shares, last, ridge, s2, second, log_dets);
     });
 }
 

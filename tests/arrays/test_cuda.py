@@ -21,7 +21,7 @@ from bayespca.engines.randomized import exploring, space
 from bayespca.engines.randomized import problem as randomized_problem
 from bayespca.lowrank import kernels, rows
 from bayespca.spectrum import solve
-from lowrank.patterns import SHAPES, fresh, one_by_one, problem
+from lowrank.patterns import SHAPES, fresh, one_by_one, own_rows, problem
 
 HERE = Path(__file__).parent
 KERNELS = Path(cuda.__file__).with_name("kernels.cu")
@@ -122,6 +122,14 @@ def test_rows_are_updated_as_defined(placed, n, m, H):
     gram, pull, *rest = problem(n, m, H)
     found = kernels.by_device(placed(np.asfortranarray(gram)), placed(pull), *rest)
     agrees(found, one_by_one(gram, pull, *rest))
+
+
+@pytest.mark.parametrize(("n", "m", "H"), [(40, 40, 5), (60, 7, 3), (9, 8, 33)])
+def test_rows_may_count_differently(placed, n, m, H):
+    (gram, pull, *rest), own = problem(n, m, H), own_rows(n, m)
+    there = kernels.OwnRows(*map(placed, own))
+    found = kernels.by_device(placed(np.asfortranarray(gram)), placed(pull), *rest, there)
+    agrees(found, one_by_one(gram, pull, *rest, own))
 
 
 def test_packed_matrices_between_other_numbers(placed):

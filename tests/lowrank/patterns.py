@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from bayespca.lowrank.kernels import OwnRows
+
 
 def problem(n, m, H, seed=0):
     """Random Gram matrices for m patterns, and n rows spread unevenly over them."""
@@ -15,12 +17,18 @@ def problem(n, m, H, seed=0):
     return gram, rng.normal(size=(n, H)), starts, 0.8, rng.uniform(0.1, 2, H), 0.7
 
 
+def own_rows(n, m, seed=0):
+    """Rows that do not all count the same."""
+    rng = np.random.default_rng(seed)
+    return OwnRows(rng.uniform(0.5, 2, m), rng.uniform(0.5, 2, n))
+
+
 def fresh(given):
     """The same problem in arrays of its own: kernels may write into what they are given."""
     return [np.copy(part) if isinstance(part, np.ndarray) else part for part in given]
 
 
-def one_by_one(gram, pull, starts, share, ridge, s2):
+def one_by_one(gram, pull, starts, share, ridge, s2, own=None):
     """The definition, row by row."""
     n, H = pull.shape
     m = len(starts) - 1
@@ -34,9 +42,12 @@ def one_by_one(gram, pull, starts, share, ridge, s2):
         cov[:, i], log_dets[i] = Sigma[np.triu_indices(H)], np.linalg.slogdet(Sigma)[1]
         for row in range(starts[i], starts[i + 1]):
             a[row] = Sigma @ pull[row] / s2
-            square = np.outer(np.append(a[row], 1), np.append(a[row], 1))
-            square[:H, :H] += share * Sigma
+            ones = np.append(a[row], 1 if own is None else own.last[row])
+            square = np.outer(ones, ones)
+            square[:H, :H] += share * Sigma if own is None else 0
             second[:, i] += square[np.triu_indices(H + 1)]
+        if own is not None:
+            second[np.triu_indices(H + 1)[1] < H, i] += own.shares[i] * cov[:, i]
     return a, cov, second, log_dets
 
 

@@ -19,7 +19,7 @@ from bayespca.lowrank.observing import observed, sorted_by_pattern
 from bayespca.lowrank.patterns import _hashes, patterns_of
 from bayespca.lowrank.rows import Columns, latent, sums_over_rows
 
-from .patterns import SHAPES, fresh, one_by_one, problem
+from .patterns import SHAPES, fresh, one_by_one, own_rows, problem
 
 
 @pytest.mark.parametrize("kernel", [kernels.by_numpy, by_loops])
@@ -28,6 +28,14 @@ def test_kernels_compute_what_is_defined(kernel, n, m, H):
     given = problem(n, m, H)
     expected = one_by_one(*given)
     for found, wanted in zip(kernel(*fresh(given)), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("kernel", [kernels.by_numpy, by_loops])
+@pytest.mark.parametrize(("n", "m", "H"), SHAPES)
+def test_rows_may_count_differently(kernel, n, m, H):
+    given = (*problem(n, m, H), own_rows(n, m))
+    for found, wanted in zip(kernel(*fresh(given)), one_by_one(*given), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-11)
 
 
@@ -220,7 +228,7 @@ def test_blocks_are_all_rows_and_few_patterns(monkeypatch, alike):
     for block in blocks:
         assert len(block.mask) <= 5
         assert len(block.values) <= 20
-        assert (block.counts > 0).all()
+        assert (block.shares > 0).all()
         np.testing.assert_array_equal(block.seen, data.patterns[block.which])
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from bayespca import inference
 from bayespca.inference.fitting import settle
+from bayespca.lowrank.noise_models import ISOTROPIC
 from bayespca.lowrank.rows import latent
 from bayespca.missing.dense.fit import dense_model, holes_table
 from bayespca.spectrum.forms import ClosedForm
@@ -23,11 +24,11 @@ def with_holes(n, p, rank, share, *, noise=1.0, seed=0):
     return X, np.where(rng.random((n, p)) < share, np.nan, X)
 
 
-def asked(Y, method="evb", *, center=True, scale=False, per_feature=False, **options):
+def asked(Y, method="evb", *, center=True, scale=False, noise=ISOTROPIC, **options):
     """The model that is asked for, and its table."""
-    table = holes_table(Y, center=center, scale=scale or per_feature)
+    table = holes_table(Y, center=center, scale=scale, noise=noise)
     form = ClosedForm(METHODS[method], **options)
-    return dense_model(table, form, per_feature=per_feature), table
+    return dense_model(table, form, noise=noise), table
 
 
 def swept(Y, *, max_iter=3000, tol=1e-14, **options):
@@ -40,22 +41,20 @@ def swept(Y, *, max_iter=3000, tol=1e-14, **options):
 def defined_energy(state, data, model, *, a=None, a_cov=None):
     """The defined free energy of a state, at its own rows or others."""
     family = model.factors.family
-    values = data.values if state.psi is None else data.values / np.sqrt(state.psi)
-    X = np.where(data.mask, values, np.nan)
+    X = np.where(data.mask, data.values, np.nan)
     if a is None:
         a, a_cov = rows_of(state, data, model)
     moments = (a, a_cov, state.b, state.b_cov, state.prior_a, state.prior_b)
-    energy = free_energy(X, *moments, state.noise_variance, family, data.centred)
-    if state.psi is not None:
-        energy += 0.5 * float((data.column_counts - data.centred) @ np.log(state.psi))
+    scales = {"rows": state.scales.rows, "columns": state.scales.columns}
+    energy = free_energy(X, *moments, state.noise_variance, family, data.centred, **scales)
     return energy + state.n_gone * model.factors.gone_energy
 
 
 def rows_of(state, data, model):
     """Mean and covariance of each row, as the next sweep will find them."""
-    scaled = data
-    if state.psi is not None:
-        scaled = replace(data, values=data.values / np.sqrt(state.psi))
+    scaled = state.scales.applied(data)
+    if state.scales.root is not None:
+        scaled = replace(scaled, values=data.values / state.scales.root)
     columns = state.columns(integrated=model.factors.family.integrates_a)
     a, cov = latent(scaled, columns)
     return a, cov[data.pattern]

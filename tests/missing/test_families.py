@@ -141,22 +141,6 @@ def test_without_holes_the_answer_is_the_closed_form(method, options, centred, s
     np.testing.assert_allclose(low, closed.denoise(X), atol=1e-6 * np.abs(X).max())
 
 
-@pytest.mark.parametrize(
-    ("method", "options"),
-    [("evb", {}), ("ml", {"n_components": 2}), ("vb", {"prior_variance": 2.0})],
-    ids=named,
-)
-def test_without_holes_noise_of_each_feature_is_that_of_complete_data(method, options):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(80, 2)) @ rng.normal(size=(2, 10))
-    X += rng.normal(size=X.shape) * rng.uniform(0.5, 2, 10)
-    closed = BayesianPCA(method, noise="per-feature", max_iter=5000, tol=1e-13, **options).fit(X)
-    looping = inference.Looping(max_iter=5000, tol=1e-13)
-    found = inference.fit(*asked(X, method, per_feature=True, **options), looping)
-    assert found.free_energy == pytest.approx(closed.free_energy_, rel=1e-8)
-    np.testing.assert_allclose(found.noise_variance, closed.noise_variance_, rtol=1e-4)
-
-
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(
     ("method", "options"), [*CLOSED, ("pb", {"prior_variance": 0.5})], ids=named

@@ -9,30 +9,48 @@ from bayespca.spectrum import VB
 LOG_2PI = np.log(2 * np.pi)
 
 
-def free_energy(X, a, a_cov, b, b_cov, prior_a, prior_b, s2, family=VB, centred=True):
+def free_energy(
+    X, a, a_cov, b, b_cov, prior_a, prior_b, s2, family=VB, centred=True, rows=None, columns=None
+):
     """⟨−log p(X | A, B, μ)⟩ + KL(A) + KL(B, μ), for rows a with covariance a_cov each.
 
     Covariances of rows count (n − 1)/n, because one of n rows goes to the mean. The last column of
     b is μ, with a flat prior of density √nⱼ: of it only that and the entropy of r(b, μ) are left.
     A point-estimated factor has −log of its prior density in place of KL.
+
+    With `rows` and `columns`, which have ⟨1/u⟩, ⟨log u⟩ and the divergence of r(u), cell (i, j) has
+    a noise variance of s2·uᵢ·vⱼ. Moments are in the units of the noise then: a in √uᵢ, b in √vⱼ,
+    where the priors are the same for all.
     """
-    n = len(a)
-    w = (n - 1) / n if centred else 1.0
-    total = sum(
-        _cell(X[i, j], a[i], w * family.integrates_a * a_cov[i], b[j], b_cov[j], s2)
-        for i, j in np.argwhere(~np.isnan(X))
-    )
+    (n, p), seen = X.shape, ~np.isnan(X)
+    w, log_u = _of_scales(rows, n)
+    q, log_v = _of_scales(columns, p)
+    share = 1 - centred * w / w.sum()
+    total = 0.5 * np.sum(seen * (log_u[:, None] + log_v))
+    for i, j in np.argwhere(seen):
+        ones = np.append(a[i], np.sqrt(w[i]))
+        x = X[i, j] * np.sqrt(w[i] * q[j])
+        total += _cell(x, ones, share[i] * family.integrates_a * a_cov[i], b[j], b_cov[j], s2)
     for i in range(n):
-        total += _row(a[i], a_cov[i], prior_a, w, family.integrates_a)
-    for j in range(len(b)):
+        total += _row(a[i], a_cov[i], prior_a, share[i], family.integrates_a)
+        # The prior of z = a/√w is N(0, c²u).
+        total += 0.5 * prior_a.size * share[i] * (log_u[i] + np.log(w[i]))
+    for j in range(p):
         total += _column(b[j], b_cov[j], prior_b, family.integrates_b, centred)
-        total -= centred * 0.5 * np.log(np.sum(~np.isnan(X[:, j])))
-    return float(total)
+        total += 0.5 * np.isfinite(prior_b).sum() * (log_v[j] + np.log(q[j]))
+        # The density of μ is that of data in their own units.
+        total += centred * 0.5 * (np.log(q[j]) - np.log(np.sum(seen[:, j])))
+    return float(total + sum(scales.divergence for scales in (rows, columns) if scales is not None))
 
 
-def _cell(x, a, a_cov, b, b_cov, s2):
-    H = a.size
-    ones = np.append(a, 1.0)
+def _of_scales(scales, size):
+    if scales is None:
+        return np.ones(size), np.zeros(size)
+    return scales.precision, scales.log_variance
+
+
+def _cell(x, ones, a_cov, b, b_cov, s2):
+    H = ones.size - 1
     A2 = np.outer(ones, ones)
     A2[:H, :H] += a_cov
     B2 = b_cov + np.outer(b, b)

@@ -51,10 +51,13 @@ def update_rows(
     ridge: NDArray[np.float64],
     s2: float,
     *,
+    shares: Array | None = None,
+    last: Array | None = None,
     summed: bool = True,
 ) -> tuple[Array, Array, Array]:
     """a, second or, where not `summed`, cov, and log_dets, as `kernels.by_numpy` computes them.
 
+    `shares` are those of patterns and `last` the last entries of ã, where these are rows' own.
     Means take the place of `pull` if it lies in one piece, and covariances that of `gram` if each
     of its columns does.
     """
@@ -79,6 +82,8 @@ def update_rows(
             pull,
             begins,
             np.float64(share),
+            shares,
+            last,
             at(pull, ridge),
             np.float64(s2),
             second if summed else None,

@@ -82,11 +82,14 @@ __device__ void invert(const int H, const int width, double *C, double *x, doubl
 // starts  where the rows of each pattern begin, with their number at the end; null where each
 //         pattern has one row.
 // second  (patterns, (H + 1)(H + 2)/2): packed sums of <aa'>; null where they are not wanted.
+// shares  (patterns): what the covariances of the rows of each pattern count; null for share each.
+// last_a  (rows): the last entry of each row's a; null where it is 1.
 //
 // Shared memory: H * (H | 1) + H + 2 * max(ROWS, H) numbers.
 extern "C" __global__ void update_rows(
     const int H, const long long pitch, double *gram, double *pull, const long long *starts,
-    const double share, const double *ridge, const double s2, double *second, double *log_dets)
+    const double share, const double *shares, const double *last_a, const double *ridge,
+    const double s2, double *second, double *log_dets)
 {
     extern __shared__ double memory[];
     const int width = H | 1;  // odd, so that a column does not lie in one bank of the memory
@@ -132,13 +135,15 @@ extern "C" __global__ void update_rows(
                 packed[row_begins(g, H) + h] = -s2 * C[g * width + h];
         return;
     }
-    const double weight = s2 * share * (last - first);
+    const double weight = s2 * (shares ? shares[pattern] : share * (last - first));
     double *sums = second + pattern * ((H + 1) * (H + 2) / 2);
     for (int g = threadIdx.y; g <= H; g += blockDim.y)
         for (int h = g + threadIdx.x; h <= H; h += blockDim.x) {
             double sum = h < H ? -weight * C[g * width + h] : 0;
-            for (long long row = first; row < last; row++)
-                sum += (g < H ? pull[row * H + g] : 1) * (h < H ? pull[row * H + h] : 1);
+            for (long long row = first; row < last; row++) {
+                const double known = last_a ? last_a[row] : 1;
+                sum += (g < H ? pull[row * H + g] : known) * (h < H ? pull[row * H + h] : known);
+            }
             sums[row_begins(g, H + 1) + h] = sum;
         }
 }

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
 
-from .kernels import Starts, UpdatedRows
+from .kernels import OwnRows, Starts, UpdatedRows
 
 # Lanes at most, and the numbers in all of them that stay in a core's cache.
 LANES = 128
@@ -26,7 +26,13 @@ _compiled = numba.njit(nogil=True, fastmath={"contract", "nsz"}, error_model="nu
 
 
 def by_loops(
-    gram: FloatArray, pull: FloatArray, starts: Starts, share: float, ridge: FloatArray, s2: float
+    gram: FloatArray,
+    pull: FloatArray,
+    starts: Starts,
+    share: float,
+    ridge: FloatArray,
+    s2: float,
+    own: OwnRows | None = None,
 ) -> UpdatedRows:
     """As `kernels.by_numpy`; covariances take the place of `gram`, and means that of `pull`.
 
@@ -36,7 +42,9 @@ def by_loops(
     second = np.empty(((H + 1) * (H + 2) // 2, m))
     log_dets = np.empty(m)
     lanes = max(min(LANES, CACHED // (H * H + 1)), 8)
-    _update(gram, pull, starts, share, ridge, s2, second, log_dets, lanes)
+    shares = share * np.diff(starts) if own is None else own.shares
+    known = np.empty(0) if own is None else own.last
+    _update(gram, pull, starts, shares, known, ridge, s2, second, log_dets, lanes)
     return UpdatedRows(pull, gram, second, log_dets)
 
 
@@ -45,7 +53,8 @@ def _update(
     gram: FloatArray,
     pull: FloatArray,
     starts: Starts,
-    share: float,
+    shares: FloatArray,
+    known: FloatArray,
     ridge: FloatArray,
     s2: float,
     second: FloatArray,
@@ -65,11 +74,11 @@ def _update(
         _load(gram[:, first:last], ridge, C)
         _invert(C, x, y, t, log_dets[first:last])
         for l in range(last - first):
-            t[l] = s2 * share * (begins[l + 1] - begins[l])
+            t[l] = s2 * shares[first + l]
         _store(C, s2, t, gram[:, first:last], S)
         for l in range(last - first):
-            S[-1, l] = begins[l + 1] - begins[l]
-        _update_rows(C, begins, pull, x, y, t, S)
+            S[-1, l] = 0.0 if known.size else begins[l + 1] - begins[l]
+        _update_rows(C, begins, pull, known, x, y, t, S)
         second[:, first:last] = S[:, : last - first]
 
 
@@ -144,6 +153,7 @@ def _update_rows(
     C: FloatArray,
     begins: NDArray[np.intp],
     pull: FloatArray,
+    known: FloatArray,
     x: FloatArray,
     y: FloatArray,
     t: FloatArray,
@@ -151,6 +161,7 @@ def _update_rows(
 ) -> None:
     """Means of the rows, which take the place of `pull`, and their squares, added to S.
 
+    `known` are the last entries of ã, empty where all of them are 1, whose squares S has already.
     Here a lane is a row, whatever its pattern: patterns may have any number of rows.
     """
     H, lanes = x.shape
@@ -182,9 +193,16 @@ def _update_rows(
                 for l in range(count):
                     S[at, of[l]] += y[h, l] * y[k, l]
                 at += 1
-            for l in range(count):
-                S[at, of[l]] += y[h, l]
+            if known.size:
+                for l in range(count):
+                    S[at, of[l]] += y[h, l] * known[first + l]
+            else:
+                for l in range(count):
+                    S[at, of[l]] += y[h, l]
             at += 1
+        if known.size:
+            for l in range(count):
+                S[at, of[l]] += known[first + l] ** 2
 
 
 # Where no folder can be written to, it is compiled anew in each process.

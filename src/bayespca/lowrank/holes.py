@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,23 @@ Given = TypeVar("Given")
 Change = Callable[[Array, "Holes", Given], Total]
 
 
+class RowWeights(NamedTuple):
+    """How much rows count where that is not the same for all.
+
+    `root` is √w: rows are multiplied by it, and it is their regressor of the mean. `shares` is what
+    is left of each row when the mean has taken its part: (n,) both.
+    """
+
+    root: FloatArray
+    shares: FloatArray
+
+    @classmethod
+    def of(cls, precision: FloatArray, *, centred: bool) -> RowWeights:
+        """For rows that count w, of which one is taken in all."""
+        taken = precision / precision.sum() if centred and precision.size > 1 else 0 * precision
+        return cls(np.sqrt(precision), 1 - taken)
+
+
 class IncompleteRows(ABC):
     """Data with holes as sweeps see them, wherever the rows are: what is known of the columns, and
     sums over rows. Names are those of `Holes`.
@@ -47,6 +64,7 @@ class IncompleteRows(ABC):
     location: FloatArray
     unit: FloatArray
     centred: bool
+    weights: RowWeights | None
 
     @property
     @abstractmethod
@@ -60,8 +78,10 @@ class IncompleteRows(ABC):
 
     @property
     def share(self) -> float:
-        """How much of a row is left when the mean has taken its part of it."""
-        return self.freedom / self.shape[0]
+        """How much of a row is left when the mean has taken its part of it, besides what rows have
+        as their own share.
+        """
+        return self.freedom / self.shape[0] if self.weights is None else 1.0
 
     @cached_property
     def column_counts(self) -> FloatArray:
@@ -69,14 +89,45 @@ class IncompleteRows(ABC):
         return self.total(_column_counts)
 
     @cached_property
+    def row_counts(self) -> FloatArray:
+        """Observed cells of each row."""
+        return np.concatenate(self.total(_row_counts))
+
+    @cached_property
+    def places(self) -> NDArray[np.intp]:
+        """Which row of the data as given, without those that have no value, each row is."""
+        orders = self.total(_orders)
+        begins = np.cumsum([0, *(order.size for order in orders[:-1])])
+        return np.concatenate([order + begin for order, begin in zip(orders, begins, strict=True)])
+
+    def squares_of_rows(self, root: float | FloatArray) -> FloatArray:
+        """Σ(x/root)² of each row."""
+        return np.concatenate(self.total(_squares_of_rows, root))
+
+    @cached_property
     def totals(self) -> FloatArray:
-        """Σx of each column."""
+        """Σwx of each column."""
         return self.total(_totals)
 
     @cached_property
     def squares(self) -> FloatArray:
-        """Σx² of each column."""
+        """Σwx² of each column."""
         return self.total(_squares)
+
+    def weighted(self, precision: FloatArray) -> IncompleteRows:
+        """The same with rows that count w, in the order of these rows."""
+        found = self._with(RowWeights.of(precision, centred=self.centred))
+        # Which do not depend on them.
+        vars(found).update(column_counts=self.column_counts, row_counts=self.row_counts)
+        return found
+
+    @abstractmethod
+    def multiplied(self, rows: FloatArray, columns: FloatArray) -> IncompleteRows:
+        """Rows and columns multiplied by numbers, in the order of these rows."""
+
+    @abstractmethod
+    def _with(self, weights: RowWeights) -> IncompleteRows:
+        """The same with other weights."""
 
     @abstractmethod
     def total(self, sums: Callable[..., Total], *given: Any) -> Total:
@@ -117,6 +168,8 @@ class Holes(IncompleteRows):
         What was subtracted from the columns, and divided by.
     centred
         Whether the mean is part of the model.
+    weights
+        How much rows count; None where all count 1. They are not part of `values`.
 
     All but `values` and `patterns` are NumPy arrays.
     """
@@ -128,6 +181,7 @@ class Holes(IncompleteRows):
     location: FloatArray
     unit: FloatArray
     centred: bool = True
+    weights: RowWeights | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -145,6 +199,19 @@ class Holes(IncompleteRows):
         if self.patterns.shape[0] == self.values.shape[0]:
             return self.patterns
         return taken(self.patterns, self.pattern)
+
+    @property
+    def shares(self) -> FloatArray:
+        """Rows of each pattern, each with its own share: (m,)."""
+        return _shares(self.weights, self.starts)
+
+    def _with(self, weights: RowWeights) -> Holes:
+        return replace(self, weights=weights)
+
+    def multiplied(self, rows: FloatArray, columns: FloatArray) -> Holes:
+        values = self.values * at(self.values, rows)[:, None]
+        values *= at(values, columns)
+        return replace(self, values=values)
 
     def total(self, sums: Callable[..., Total], *given: Any) -> Total:
         return sums(self, *given)
@@ -204,7 +271,10 @@ class Holes(IncompleteRows):
             starts = self.starts[: last - first + 1]
         else:
             starts = np.clip(self.starts[low : high + 1], first, last) - first
-        return Block(rows, which, self.values[rows, :], self.patterns[which, :], starts)
+        weights = self.weights
+        if weights is not None:
+            weights = RowWeights(weights.root[rows], weights.shares[rows])
+        return Block(rows, which, self.values[rows, :], self.patterns[which, :], starts, weights)
 
     def edges(self, most: int | None = None) -> list[tuple[int, int]]:
         """Where blocks begin and end."""
@@ -230,7 +300,7 @@ class Holes(IncompleteRows):
 @dataclass(frozen=True, eq=False)
 class Block:
     """Some of the rows: which rows and patterns they are, their values, what is observed in their
-    patterns, and where the rows of each pattern begin among these rows.
+    patterns, where the rows of each pattern begin among these rows, and how much they count.
     """
 
     rows: slice
@@ -238,6 +308,7 @@ class Block:
     values: Array
     seen: Array
     starts: NDArray[np.intp]
+    weights: RowWeights | None = None
 
     @cached_property
     def mask(self) -> Array:
@@ -250,9 +321,15 @@ class Block:
         return pattern_of_rows(self.starts)
 
     @property
-    def counts(self) -> NDArray[np.intp]:
-        """Rows of each pattern."""
-        return np.diff(self.starts)
+    def shares(self) -> FloatArray:
+        """Rows of each pattern, each with its own share: (m,)."""
+        return _shares(self.weights, self.starts)
+
+
+def _shares(weights: RowWeights | None, starts: NDArray[np.intp]) -> FloatArray:
+    if weights is None:
+        return np.diff(starts).astype(np.float64)
+    return np.add.reduceat(weights.shares, starts[:-1])
 
 
 def altered_copy(data: Holes, change: Change[Given, Total], steps: Sequence[Given] = ()) -> Array:
@@ -272,24 +349,44 @@ def _column_counts(data: Holes) -> FloatArray:
     return data.over_patterns(np.diff(data.starts))
 
 
+def _orders(data: Holes) -> list[NDArray[np.intp]]:
+    return [data.order]
+
+
+def _row_counts(data: Holes) -> list[FloatArray]:
+    return [data.over_columns(np.ones(data.shape[1]))[data.pattern]]
+
+
+def _squares_of_rows(data: Holes, root: float | FloatArray) -> list[FloatArray]:
+    xp, found = array_namespace(data.values), []
+    precision = at(data.values, np.ones(data.shape[1]) / np.square(root))
+    for rows in row_blocks(data.values):
+        found.append(to_numpy(xp.matmul(data.values[rows, :] ** 2, precision)))
+    return found
+
+
 def _totals(data: Holes) -> FloatArray:
     xp = array_namespace(data.values)
-    return to_numpy(xp.sum(data.values, axis=0))
+    if data.weights is None:
+        return to_numpy(xp.sum(data.values, axis=0))
+    return to_numpy(xp.matmul(at(data.values, data.weights.root**2), data.values))
 
 
 def _squares(data: Holes) -> FloatArray:
-    return squares_of_columns(data.values)
+    if data.weights is None:
+        return squares_of_columns(data.values)
+    return squares_of_columns(data.values, at(data.values, 1 / data.weights.root)[:, None])
 
 
 def floats(seen: Array) -> Array:
     return cast(seen, array_namespace(seen).float64)
 
 
-def squares_of_columns(values: Array, divisor: float = 1.0) -> FloatArray:
-    """Σ(x/divisor)² of each column."""
+def squares_of_columns(values: Array, divisor: float | Array = 1.0) -> FloatArray:
+    """Σ(x/divisor)² of each column; the divisor may differ between rows: (n, 1)."""
     xp = array_namespace(values)
     total = xp.zeros_like(values[0, :])
     for rows in row_blocks(values):
-        block = values[rows, :] / divisor
+        block = values[rows, :] / (divisor if isinstance(divisor, float) else divisor[rows, :])
         total += xp.sum(block * block, axis=0)
     return to_numpy(total)

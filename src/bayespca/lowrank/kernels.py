@@ -6,9 +6,8 @@ Packed matrices lie in columns, one for each pattern: H(H + 1)/2 × m.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +41,30 @@ class UpdatedRows(NamedTuple):
     log_dets: Array
 
 
-Kernel = Callable[[Array, Array, Starts, float, FloatArray, float], UpdatedRows]
+class OwnRows(NamedTuple):
+    """What rows have of their own where they do not all count the same.
+
+    `shares` is what the covariances of the rows of each pattern count in Σ⟨ããᵀ⟩, all together (m,);
+    `last` is the last entry of each row's ã, else 1 (n,).
+    """
+
+    shares: Array
+    last: Array
+
+
+class Kernel(Protocol):
+    """What `by_numpy` says."""
+
+    def __call__(
+        self,
+        gram: Array,
+        pull: Array,
+        starts: Starts,
+        share: float,
+        ridge: FloatArray,
+        s2: float,
+        own: OwnRows | None = None,
+    ) -> UpdatedRows: ...
 
 
 def kernel_for(n: int, m: int, H: int) -> Kernel:
@@ -60,15 +82,28 @@ def has_device_kernel(like: Array, n: int, m: int, H: int) -> bool:
 
 
 def by_device(
-    gram: Array, pull: Array, starts: Starts, share: float, ridge: FloatArray, s2: float
+    gram: Array,
+    pull: Array,
+    starts: Starts,
+    share: float,
+    ridge: FloatArray,
+    s2: float,
+    own: OwnRows | None = None,
 ) -> UpdatedRows:
     """As `by_numpy`, by one kernel, but without covariances; means take the place of `pull`."""
-    a, second, log_dets = cuda.update_rows(gram, pull, starts, share, ridge, s2)
+    own_or_none = {} if own is None else own._asdict()
+    a, second, log_dets = cuda.update_rows(gram, pull, starts, share, ridge, s2, **own_or_none)
     return UpdatedRows(a, None, second, log_dets)
 
 
 def by_numpy(
-    gram: FloatArray, pull: FloatArray, starts: Starts, share: float, ridge: FloatArray, s2: float
+    gram: FloatArray,
+    pull: FloatArray,
+    starts: Starts,
+    share: float,
+    ridge: FloatArray,
+    s2: float,
+    own: OwnRows | None = None,
 ) -> UpdatedRows:
     """Update the rows of some patterns.
 
@@ -84,12 +119,16 @@ def by_numpy(
         What the covariance of each row counts in Σ⟨ããᵀ⟩.
     ridge
         σ²/cₐ²: (H,).
+    own
+        What takes the place of `share` and of the 1 in ã.
     """
-    H, counts = pull.shape[1], np.diff(starts)
+    H = pull.shape[1]
+    shares = share * np.diff(starts) if own is None else own.shares
+    last = np.ones(len(pull)) if own is None else own.last
     a, cov, log_dets = given_gram(gram, pull, starts, ridge, s2)
-    second = _squares(np.concatenate([a, np.ones((len(a), 1))], axis=1), starts)
+    second = _squares(np.concatenate([a, last[:, None]], axis=1), starts)
     cov = packed(cov)
-    second[:, np.triu_indices(H + 1)[1] < H] += (share * counts)[:, None] * cov
+    second[:, np.triu_indices(H + 1)[1] < H] += shares[:, None] * cov
     return UpdatedRows(a, cov.T, second.T, log_dets)
 
 

@@ -2,7 +2,8 @@
 
     r(aᵢ) = N(Σᵢ rᵢ/σ², Σᵢ),  Σᵢ = σ²(Σⱼ⟨bⱼbⱼᵀ⟩ + σ²/cₐ²)⁻¹,  rᵢ = Σⱼ(xᵢⱼ⟨bⱼ⟩ − ⟨bⱼμⱼ⟩)
 
-over the observed j of row i (aistats2014 Eq. 13 with a sum over observed cells in place of all).
+over the observed j of row i (aistats2014 Eq. 13 with a sum over observed cells in place of all). A
+row that counts w is multiplied by √w, and so is its rᵢ; the last entry of its ã is √w then.
 Rows are gone through in blocks: products of masks and packed outer products by BLAS, the small
 matrices of each pattern by a kernel. What is n×p is read, never written.
 
@@ -19,7 +20,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import is_torch_array
-from numpy.typing import NDArray
 
 from bayespca.arrays.checks import check_covariances, check_moments, check_sizes
 from bayespca.arrays.namespaces import array_namespace, device, is_numpy_array, to_numpy
@@ -31,6 +31,7 @@ from bayespca.arrays.types import Array, ArrayMatrices, ArrayMatrix, FloatArray,
 from .holes import BLOCK, Block, Holes, IncompleteRows
 from .kernels import (
     Kernel,
+    OwnRows,
     UpdatedRows,
     by_device,
     given_gram,
@@ -86,7 +87,7 @@ class Columns:
 
 @dataclass(frozen=True, eq=False)
 class RowSums:
-    """Sums over the rows of A, ã = (a, 1); arrays are where the data are.
+    """Sums over the rows of A, ã = (a, 1), or (a, √w); arrays are where the data are.
 
     Attributes
     ----------
@@ -151,6 +152,31 @@ def latent_means(data: Holes, columns: Columns) -> Array:
     return a
 
 
+class RowMisfits(NamedTuple):
+    """What is left of each row, and what it tells of its scores: (n,) both.
+
+    `squares` is Σⱼ⟨(x − ãᵀb̃)²⟩/σ² + Σₕaₕ²/cₐₕ² with A at its mean, `gain` is −½ log|Σᵢ/cₐ²|.
+    """
+
+    squares: FloatArray
+    gain: FloatArray
+
+
+def misfits_of_rows(
+    data: IncompleteRows, columns: Columns, *, root: FloatArray | None = None
+) -> RowMisfits:
+    """Of rows that count 1, in the order of the data's rows.
+
+    At the mean aᵢ the squares are Σⱼ⟨(x − μ)²⟩ − aᵢᵀrᵢ, over σ²; covariances would add 1 to them
+    for each component.
+    """
+    task, mean = _task(columns, share=1.0, root=root), columns.second[:, -1, -1]
+    found = data.total(_misfits, task, columns.b[:, -1], mean, root)
+    prior = 0.5 * float(np.log(columns.prior_a).sum())
+    squares, log_dets = (np.concatenate(parts) for parts in found)
+    return RowMisfits(squares / columns.noise_variance, prior - 0.5 * log_dets)
+
+
 def log_precision_along(data: IncompleteRows, columns: Columns, v: FloatArray) -> Any:
     """Σᵢ log vᵀΣᵢ⁻¹v over all rows: a number, where the data are."""
     along = at(columns.b, np.append(v, 0.0))
@@ -161,19 +187,49 @@ def log_precision_along(data: IncompleteRows, columns: Columns, v: FloatArray) -
 
 def _log_precisions(data: Holes, of_columns: Array, of_prior: float) -> Any:
     logs = array_namespace(data.values).log(data.over_columns_there(of_columns) + of_prior)
-    return _over_rows(logs, data.starts, data.shape[0])
+    return _over_rows(logs, data)
 
 
-def _over_rows(of_patterns: Array, starts: NDArray[np.intp], n: int) -> Array:
-    """The sum over n rows of a number that their patterns have."""
-    if of_patterns.shape[0] == n:
+def _over_rows(of_patterns: Array, rows: Holes | Block) -> Array:
+    """The sum over rows, with their own shares, of a number that their patterns have."""
+    if rows.weights is None and of_patterns.shape[0] == rows.values.shape[0]:
         return array_namespace(of_patterns).sum(of_patterns)
-    return at(of_patterns, np.diff(starts)) @ of_patterns
+    return at(of_patterns, rows.shares) @ of_patterns
 
 
 def second_moments(mean: Array, cov: Array) -> Array:
     """⟨xxᵀ⟩ of each row."""
     return cov + mean[:, :, None] * mean[:, None, :]
+
+
+def _misfits(
+    data: Holes, task: _Task, mean: Array, second: Array, root: FloatArray | None
+) -> tuple[list[FloatArray], list[FloatArray]]:
+    """Squares times σ² and log|Σᵢ|, block by block."""
+    data = _shared(data)
+    task, like = _placed(task, data.values), data.values
+    xp, over = array_namespace(like), 1.0 if root is None else at(like, root)
+    mean, second = at(like, mean) / over, at(like, second)
+    kernel = kernel_for(data.shape[0], data.patterns.shape[0], task.ridge.size)
+
+    def work(block: Block) -> tuple[FloatArray, FloatArray]:
+        gram, pull = _gram_and_pull(block, task)
+        rest = xp.sum((block.values / over) ** 2, axis=1) - 2 * xp.matmul(block.values, mean)
+        rest += taken(xp.matmul(block.mask, second), block.pattern)
+        before = xp.asarray(pull, copy=True)
+        if is_numpy_array(pull):
+            found = kernel(gram, pull, block.starts, 0.0, task.ridge, task.s2, None)
+            a, log_dets = found.a, found.log_dets
+        else:
+            a, _, log_dets = given_gram(gram, pull, block.starts, task.ridge, task.s2)
+        rest = rest - xp.sum(a * before, axis=1)
+        return to_numpy(rest), to_numpy(log_dets)[block.pattern]
+
+    if is_numpy_array(like):
+        parts = list(in_turn(lambda edge: work(data.block(*edge)), data.edges()))
+    else:
+        parts = [work(block) for block in suited_blocks(data, task.ridge.size)]
+    return [part[0] for part in parts], [part[1] for part in parts]
 
 
 # --- block by block ----------------------------------------------------------------------------
@@ -273,19 +329,36 @@ def _part(block: Block, task: _Task, kernel: Kernel) -> _Part:
     found = _found(block, task, kernel)
     return _Part(
         found.second @ block.mask,
-        found.a.T @ block.values,
+        _counted(found.a, block).T @ block.values,
         over_patterns(found.second),
-        _over_rows(found.log_dets, block.starts, block.values.shape[0]),
+        _over_rows(found.log_dets, block),
     )
+
+
+def _counted(a: Array, block: Block) -> Array:
+    """What belongs to rows, as much as these count."""
+    return a if block.weights is None else a * at(a, block.weights.root)[:, None]
 
 
 def _found(block: Block, task: _Task, kernel: Kernel) -> UpdatedRows:
     gram, pull = _gram_and_pull(block, task)
-    return kernel(gram, pull, block.starts, task.share, task.ridge, task.s2)
+    return kernel(
+        gram, pull, block.starts, task.share, task.ridge, task.s2, _own(block, task.share)
+    )
+
+
+def _own(block: Block, share: float) -> OwnRows | None:
+    """What rows have of their own, where the data are."""
+    if block.weights is None:
+        return None
+    shares, last = share * block.shares, block.weights.root
+    return OwnRows(at(block.values, shares), at(block.values, last))
 
 
 def _gram_and_pull(block: Block, task: _Task) -> tuple[Array, Array]:
-    """Packed Σⱼ⟨bⱼbⱼᵀ⟩ of each pattern, in columns, and Σⱼ(xᵢⱼ⟨bⱼ⟩ − ⟨bⱼμⱼ⟩) of each row."""
+    """Packed Σⱼ⟨bⱼbⱼᵀ⟩ of each pattern, in columns, and Σⱼ(xᵢⱼ⟨bⱼ⟩ − ⟨bⱼμⱼ⟩) of each row, as much
+    as it counts.
+    """
     H = task.ridge.size
     if is_numpy_array(block.values):
         both = task.outer @ block.mask.T
@@ -297,7 +370,7 @@ def _gram_and_pull(block: Block, task: _Task) -> tuple[Array, Array]:
         drift = taken(drift, block.pattern)
     pull = block.values @ task.b
     pull -= drift
-    return both[:size, :], pull
+    return both[:size, :], _counted(pull, block)
 
 
 def suited_blocks(data: Holes, rank: int) -> Iterator[Block]:
@@ -324,16 +397,18 @@ def _part_by_products(block: Block, task: _Task) -> _Part:
     """The sums over a block by products alone: array libraries have no sums over groups of rows."""
     xp = array_namespace(block.values)
     a, cov, log_dets = _given_block(block, task)
-    counts = at(a, block.counts)
-    ones = xp.concat([a, xp.ones_like(block.values[:, :1])], axis=1)
+    own = _own(block, task.share)
+    shares = at(a, task.share * block.shares) if own is None else own.shares
+    last = xp.ones_like(block.values[:, :1]) if own is None else own.last[:, None]
+    ones = xp.concat([a, last], axis=1)
     k, l = np.triu_indices(task.ridge.size + 1)
     squares = (taken(ones, k, axis=1) * taken(ones, l, axis=1)).T
-    spread = task.share * counts * _packed_with_zeros(cov).T
+    spread = shares * _packed_with_zeros(cov).T
     return _Part(
         _by_column(squares, spread, block),
-        xp.matmul(a.T, block.values),
+        xp.matmul(_counted(a, block).T, block.values),
         xp.sum(squares, axis=1) + xp.sum(spread, axis=1),
-        _over_rows(log_dets, block.starts, block.values.shape[0]),
+        _over_rows(log_dets, block),
     )
 
 

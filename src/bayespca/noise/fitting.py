@@ -185,7 +185,7 @@ def fit_with_holes(X: Input, form: ClosedForm, looping: inference.Looping, asked
         looping,
         center=asked.center,
         scale=asked.scale,
-        per_feature=noise.columns,
+        noise=noise,
         init=asked.init,
         engine=asked.engine,
     )

@@ -81,7 +81,7 @@ def _without_weakest(
     if h < 0:
         return state, parts
     less = _parts_without(parts, h, np.ones(state.rank + 1), state, turn, before)
-    least = problem.least_noise if state.psi is None else None
+    least = problem.least_noise
     if less.at_best_noise(least).free_energy >= parts.at_best_noise(least).free_energy:
         return state, parts
     return state.without(h), less

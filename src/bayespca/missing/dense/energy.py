@@ -10,10 +10,12 @@ from bayespca.arrays.namespaces import array_namespace, to_numpy
 from bayespca.arrays.places import at
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.factors import Factors
+from bayespca.lowrank.holes import IncompleteRows
 from bayespca.lowrank.moments import FactorMoments
-from bayespca.spectrum.tolerances import LOG_2PI
+from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES, LOG_2PI
 
 from .idle import Idle
+from .scales import in_units
 from .state import DenseProblem, DenseState
 
 
@@ -22,7 +24,8 @@ class Parts:
     """What the free energy is made of.
 
     Of each column: counts are the observed cells, squares is Σx², residuals Σ⟨(x − b̃ᵀã)²⟩. Where B
-    is point-estimated, `moments.log_det_b` is that of μ.
+    is point-estimated, `moments.log_det_b` is that of μ. `of_component` is what each component
+    costs because rows or columns have noise of their own.
     """
 
     factors: Factors
@@ -33,6 +36,7 @@ class Parts:
     moments: FactorMoments
     noise_variance: float
     idle: Idle | None
+    of_component: float = 0.0
 
     @property
     def free_energy(self) -> float:
@@ -59,10 +63,12 @@ class Parts:
 
     @property
     def _energy_of_others(self) -> float:
-        """The components that are idle, or gone."""
+        """The components that are idle, or gone, and what all of them cost besides."""
+        count = self.moments.Sa.size + (self.idle.count if self.idle is not None else 0)
+        others = count * self.of_component
         if self.idle is not None:
-            return self.idle.energy
-        return self.moments.n_gone * self.factors.gone_energy
+            return others + self.idle.energy
+        return others + self.moments.n_gone * self.factors.gone_energy
 
     def at_best_noise(self, least: float | None) -> Parts:
         """With the noise where the free energy is lowest, unless it is given."""
@@ -73,35 +79,46 @@ class Parts:
 
 
 def with_best_noise(
-    state: DenseState, parts: Parts, problem: DenseProblem
+    state: DenseState, parts: Parts, data: IncompleteRows, problem: DenseProblem
 ) -> tuple[DenseState, Parts]:
-    if state.psi is not None:
-        return _with_best_psi(state, parts, problem)
     parts = parts.at_best_noise(problem.least_noise)
-    return replace(state, noise_variance=parts.noise_variance), parts
+    state = replace(state, noise_variance=parts.noise_variance)
+    if not problem.noise.columns:
+        return state, parts
+    new, less = _with_best_columns(state, parts, data, problem)
+    before = parts.free_energy + state.scales.energy(data)
+    # Rounding errors aside it never rises.
+    return (new, less) if less.free_energy + new.scales.energy(data) < before else (state, parts)
 
 
-def _with_best_psi(
-    state: DenseState, parts: Parts, problem: DenseProblem
+def _with_best_columns(
+    state: DenseState, parts: Parts, data: IncompleteRows, problem: DenseProblem
 ) -> tuple[DenseState, Parts]:
-    """ψⱼ·φⱼ that minimises the free energy at the posterior of A and (B, μ), feature by feature.
+    """r(v) that minimises the free energy at the posterior of A and (B, μ), feature by feature.
 
-    φⱼ is the mean over ⟨residual²⟩ of the nⱼ observed cells and ⟨bⱼₕ²⟩/c_bₕ² of the loadings that
-    have a proper prior, which is in units of the noise as well. Everything in units of √ψ is
+    Its squares are ⟨residual²⟩/σ² of the nⱼ observed cells and ⟨bⱼₕ²⟩/c_bₕ² of the loadings that
+    have a proper prior, which is in units of the noise as well. Everything in units of √v is
     rescaled.
     """
-    H, psi = state.rank, state.psi
-    assert psi is not None
-    assert problem.least_noise is not None
+    H, scales, s2 = state.rank, state.scales, parts.noise_variance
+    assert scales.columns is not None
+    before = scales.columns.precision
     xp = array_namespace(state.b)
     variances = xp.linalg.diagonal(state.b_cov)[:, :H]
     loadings = to_numpy(state.b[:, :H] ** 2 + variances)
     prior = loadings @ (1 / state.prior_b)
-    count = H * np.isfinite(problem.factors.prior.variance)
+    count = H * problem.has_prior_of_loadings
     if parts.idle is not None:
         prior += parts.idle.count * parts.idle.b / problem.factors.prior.variance
         count += parts.idle.count
-    phi = np.maximum((parts.residuals + prior) / (parts.counts + count), problem.least_noise / psi)
+    squares, counts = parts.residuals / s2 + prior, parts.counts + count
+    squares = np.maximum(squares / before, counts * LEAST_NOISE_WITH_HOLES / s2)
+    assert scales.units is not None
+    columns = in_units(problem.estimate, squares, counts, scales.units)
+    if not problem.scale_is_free:
+        columns = columns.at_unit_scale()
+    scales = replace(scales, columns=columns)
+    phi = before / columns.precision
     scaled = replace(
         parts,
         squares=parts.squares / phi,
@@ -113,11 +130,12 @@ def _with_best_psi(
             - _integrated_entries(parts, H) * float(np.log(phi).sum()),
         ),
         idle=None if parts.idle is None else parts.idle.rescaled(phi),
+        of_component=problem.energy_of_component(scales, centred=data.centred),
     )
     there = at(state.b, phi)
     b, b_cov = state.b / xp.sqrt(there)[:, None], state.b_cov / there[:, None, None]
     idle = None if scaled.idle is None else scaled.idle.b
-    return replace(state, b=b, b_cov=b_cov, psi=psi * phi, idle=idle), scaled
+    return replace(state, b=b, b_cov=b_cov, scales=scales, idle=idle), scaled
 
 
 def _integrated_entries(parts: Parts, H: int) -> int:

@@ -13,15 +13,15 @@ from bayespca import inference
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import Array
 from bayespca.inference.checkpoint import fingerprint
-from bayespca.inference.loop import Info, Run
+from bayespca.inference.loop import Info, Run, best_of, run
 from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
 from bayespca.lowrank.factors import FactorPrior, Factors
 from bayespca.lowrank.filling import fill
 from bayespca.lowrank.holes import Holes, IncompleteRows
 from bayespca.lowrank.holes_posterior import HolesPosterior, latent_variance_of_scores
-from bayespca.lowrank.noise_models import PER_FEATURE
-from bayespca.lowrank.records import NoiseFound, PCAFit, spectrum_as_if_complete
+from bayespca.lowrank.noise_models import ISOTROPIC, NoiseModel
+from bayespca.lowrank.records import PCAFit, spectrum_as_if_complete
 from bayespca.sources.cluster import watched
 from bayespca.sources.data import Where, where_of
 from bayespca.spectrum.families import MAP, PB_A, PB_B, VB
@@ -41,10 +41,16 @@ from bayespca.spectrum.tolerances import (
 from .data import HolesTable, table_in_memory
 from .idle import with_more
 from .partitioned import table_on_workers
-from .posterior import for_all_columns
+from .posterior import for_all_columns, mean_noise, noise_found
+from .scales import NoiseScales, starts
 from .start import random_start, start, start_with_all, with_one_more
 from .state import DenseProblem, DenseState
 from .step import has_mean, step
+
+# Steps from each of several starts, and the relative fall of the free energy at which they end: so
+# far that ranks have settled, and the best can be told.
+WARMING = 50
+CALM_ENOUGH = 1e-6
 
 
 def fit(
@@ -54,7 +60,7 @@ def fit(
     *,
     center: bool = True,
     scale: bool = False,
-    per_feature: bool = False,
+    noise: NoiseModel = ISOTROPIC,
     init: str = "closed",
     engine: str = "auto",
 ) -> PCAFit:
@@ -62,21 +68,24 @@ def fit(
 
     With noise of its own for each feature, its unit is arbitrary: that of its spread will do.
     """
-    table = holes_table(X, center=center, scale=scale or per_feature)
-    model = dense_model(table, form, per_feature=per_feature, init=init, engine=engine)
+    table = holes_table(X, center=center, scale=scale, noise=noise)
+    model = dense_model(table, form, noise=noise, init=init, engine=engine)
     # The passes of an iteration on Dask are too small to be shown.
     with watched(None):
         return inference.fit(model, table, looping)
 
 
-def holes_table(X: Array, *, center: bool, scale: bool) -> HolesTable:
+def holes_table(
+    X: Array, *, center: bool, scale: bool, noise: NoiseModel = ISOTROPIC
+) -> HolesTable:
     """A matrix of floats with NaN in its holes, where it is: in memory, on a device, on Dask.
 
     Rows and columns without any value take no part: the former have the prior's scores, the latter
-    loadings of 0 and no mean.
+    loadings of 0 and no mean. Where columns have noise of their own, those that do not vary take
+    no part either.
     """
     read = table_on_workers if where_of(X) is Where.PARTITIONS else table_in_memory
-    return read(X, center=center, scale=scale)
+    return read(X, center=center, scale=scale, noise=noise)
 
 
 @dataclass(frozen=True)
@@ -88,7 +97,6 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
     """
 
     form: ClosedForm = field(default_factory=ClosedForm)
-    per_feature: bool = False
     init: str = "closed"
     engine: str = "auto"
     lends: DenseModel | None = None
@@ -101,17 +109,28 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         return self.init == "closed"
 
     def start(self, data: HolesTable, rng: np.random.Generator) -> DenseState:
-        rows, noise = data.rows, self._given_noise
+        scales = starts(data.rows, self.noise, data.relative_units, self.estimate)
+        begun = [self._start_from(each, data.rows, rng) for each in scales]
+        if len(begun) == 1:
+            return begun[0]
+        short = partial(run, partial(_step, self, data), max_iter=WARMING, tol=CALM_ENOUGH)
+        return best_of([short(state) for state in begun]).state
+
+    def _start_from(
+        self, scales: NoiseScales, rows: IncompleteRows, rng: np.random.Generator
+    ) -> DenseState:
+        return replace(self._start(scales.divided(rows), rng), scales=scales)
+
+    def _start(self, rows: IncompleteRows, rng: np.random.Generator) -> DenseState:
+        noise = self._given_noise
         if not self.has_one_start:
             return random_start(rows, self, noise, rng)
         filled = fill(rows, most=self.most, exactly=self.keeps_all, engine=self.engine)
         if self.prunes or self.keeps_all:
-            begin = start(rows, self, filled, per_feature=self.per_feature)
+            begin = start(rows, self, filled)
             return begin if noise is None else replace(begin, noise_variance=noise)
         plan = replace(self.form, n_components=None)
-        return start_with_all(
-            rows, self, filled, plan, per_feature=self.per_feature, engine=self.engine
-        )
+        return start_with_all(rows, self, filled, plan, engine=self.engine)
 
     @property
     def _given_noise(self) -> float | None:
@@ -196,9 +215,9 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
             spectrum=spectrum_as_if_complete(gamma, (data.live.size, M), posterior.noise_variance),
             shrunk_singular_values=np.sqrt(M * variances),
             rank_posterior=found.rank_posterior if found.rank_posterior.size else alone,
-            noise_variance=_mean_noise(run.state, data, posterior),
+            noise_variance=mean_noise(run.state, data),
             n_samples=data.n_samples,
-            noise=_noise(run.state, data),
+            noise=noise_found(run.state, data, self),
         )
 
 
@@ -206,19 +225,20 @@ def dense_model(
     table: HolesTable,
     form: ClosedForm,
     *,
-    per_feature: bool = False,
+    noise: NoiseModel = ISOTROPIC,
     init: str = "closed",
     engine: str = "auto",
 ) -> DenseModel:
-    """The model of a table, which has to be scaled with `per_feature`."""
+    """The model of a table, which has to be scaled where columns have noise of their own."""
     rows, inner, method = table.rows, _in_units(form, table), form.method
     shape, c2 = (rows.shape[1], rows.freedom), inner.prior_variance
     prior = method.prior(*shape, np.inf if c2 is None else c2)
     least = LEAST_NOISE_OF_ML if method.needs_rank else LEAST_NOISE_WITH_HOLES
-    asked: dict[str, Any] = {"per_feature": per_feature, "init": init, "engine": engine}
+    asked: dict[str, Any] = {"noise": noise, "init": init, "engine": engine}
     borrows = form.noise_variance == "auto" and not form.estimates_noise
+    factors = Factors(shape, prior.family, _factor_prior(prior), GONE)
     return DenseModel(
-        factors=Factors(shape, prior.family, _factor_prior(prior), GONE),
+        factors=factors,
         most=_most(rows, form),
         least_noise=least if inner.noise_variance == "auto" else None,
         keeps_all=method.needs_rank,
@@ -270,6 +290,10 @@ def _factor_prior(prior: Prior) -> FactorPrior:
     return FactorPrior("given", c2, 1.0) if m >= l else FactorPrior("given", 1.0, c2)
 
 
+def _step(model: DenseModel, data: HolesTable, state: DenseState) -> tuple[DenseState, Info]:
+    return model.step(state, data)
+
+
 def _digests(data: Holes) -> list[str]:
     """Short texts that differ where cells do."""
     return [fingerprint(to_numpy(data.values), to_numpy(data.patterns))]
@@ -277,18 +301,3 @@ def _digests(data: Holes) -> list[str]:
 
 def _less(state: DenseState) -> DenseState | None:
     return state.without(state.rank - 1) if state.rank else None
-
-
-def _noise(state: DenseState, table: HolesTable) -> NoiseFound:
-    if state.psi is None:
-        return NoiseFound()
-    noise = np.zeros(table.live.size)
-    noise[table.live] = state.psi * table.rows.unit**2
-    return NoiseFound(name=PER_FEATURE.name, features=noise)
-
-
-def _mean_noise(state: DenseState, table: HolesTable, posterior: HolesPosterior) -> float:
-    """Of the scaled data; with one for each feature, of the data as given."""
-    if state.psi is None:
-        return posterior.noise_variance
-    return float((state.psi * table.rows.unit**2).mean())

@@ -78,6 +78,18 @@ def update_idle(
     return Idle(count, b, a, total, log_a, factors)
 
 
+def gain_of_idle(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> FloatArray:
+    """−½ log vᵢ/cₐ² of each row, for all of them together."""
+    assert state.idle is not None
+    prior = problem.factors.prior.variance_a
+    more = data.total(_of_rows, state.idle * prior / state.noise_variance)
+    return 0.5 * (problem.most - state.rank) * np.log1p(np.concatenate(more))
+
+
+def _of_rows(data: Holes, of_columns: FloatArray) -> list[FloatArray]:
+    return [data.over_columns(of_columns)[data.pattern]]
+
+
 class _Variances(NamedTuple):
     """Σᵢvᵢ over the observed rows of each column, Σᵢvᵢ and Σᵢlog vᵢ over all."""
 
@@ -88,7 +100,7 @@ class _Variances(NamedTuple):
 
 def _over_rows(data: Holes, of_columns: FloatArray, of_prior: float, share: float) -> _Variances:
     v = 1 / (of_prior + data.over_columns(of_columns))
-    weights = share * np.diff(data.starts)
+    weights = share * data.shares
     return _Variances(
         data.over_patterns(weights * v), float(weights @ v), float(weights @ np.log(v))
     )

@@ -8,7 +8,7 @@ belongs to columns, and a tree of sums that ends here. Nothing of the size of th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,12 +21,15 @@ from bayespca.lowrank.holes import (
     Given,
     Holes,
     IncompleteRows,
+    RowWeights,
     Total,
     altered_copy,
     sums_of_last,
 )
+from bayespca.lowrank.noise_models import ISOTROPIC, NoiseModel
 from bayespca.lowrank.observing import counts_and_totals, new_rows, units
-from bayespca.sources.cluster import computed, kept
+from bayespca.sources.cluster import computed
+from bayespca.sources.cluster import kept as held
 from bayespca.sources.constant import extremes, is_constant
 from bayespca.sources.errors import UnusableData
 from bayespca.sources.records import Delayed, Partitions
@@ -50,10 +53,26 @@ class DistantHoles(IncompleteRows):
     location: FloatArray
     unit: FloatArray
     centred: bool
+    weights: RowWeights | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
         return sum(self.lengths), self.location.size
+
+    def _with(self, weights: RowWeights) -> DistantHoles:
+        """Blocks get their part of the weights when they are read."""
+        parts = [RowWeights(*pair) for pair in zip(*map(self._parts, weights), strict=True)]
+        blocks = tuple(mapped_parts(Holes._with, self.blocks, parts))
+        return replace(self, blocks=blocks, weights=weights)
+
+    def multiplied(self, rows: FloatArray, columns: FloatArray) -> DistantHoles:
+        parts = self._parts(rows)
+        blocks = mapped_parts(Holes.multiplied, self.blocks, parts, broadcast=(columns,))
+        return replace(self, blocks=tuple(blocks))
+
+    def _parts(self, of_rows: FloatArray) -> list[FloatArray]:
+        """What belongs to the rows of each block."""
+        return np.split(of_rows, np.cumsum(self.lengths)[:-1])
 
     def total(self, sums: Callable[..., Total], *given: Any) -> Total:
         return total_over(self.blocks, sums, *given)
@@ -76,35 +95,73 @@ class DistantHoles(IncompleteRows):
         return found
 
 
-def table_on_workers(X: Partitions, *, center: bool, scale: bool) -> HolesTable:
+def table_on_workers(
+    X: Partitions, *, center: bool, scale: bool, noise: NoiseModel = ISOTROPIC
+) -> HolesTable:
     """Sort out a collection with NaN, as `lowrank.observing` does a matrix."""
     look: _ColumnLook = computed(reduced(mapped(X, _look), _followed))[0]
-    n, live = look.n_rows, look.counts > 0
+    n, live, known, constants = look.n_rows, look.counts > 0, look.known, None
     check_any_value(look.counts.sum(), n * X.n_features)
     _check_finite(look, X)
-    counts, totals, low, high = (a[live] for a in (look.counts, look.totals, look.low, look.high))
-    location = totals / counts if center else np.zeros(counts.size)
-    # Differences are rounded in the order of the numbers: the largest is that of an extreme one.
-    largest = np.maximum(np.abs(low - location), np.abs(high - location))
-    constant = is_constant(low, high, center=True) & (
-        largest <= sum(look.known) * EPS * np.abs(location)
-    )
-    varying = np.where(constant, 0.0, 1.0)
-    size = float((largest * varying).max()) or 1.0
+    constant = live & _is_constant(look, center)
+    alone = constant & (look.counts > 1)
+    if noise.columns and alone.any() and (live & ~alone).any():
+        live, constants = live & ~alone, np.where(alone, _location(look, center), np.nan)
+    kept = None
+    if noise.rows or constants is not None:
+        kept_in = computed(reduced(mapped(X, _kept, live), added))[0]
+        known, kept = [int(block.sum()) for block in kept_in], np.concatenate(kept_in)
+    counts, location = look.counts[live], _location(look, center)[live]
+    varying = np.where(constant[live], 0.0, 1.0)
+    size = float((_largest(look, center)[live] * varying).max()) or 1.0
     scaling = (live, location, varying)
     squares = computed(reduced(mapped(X, _squares, *scaling, size), added))[0]
-    unit = size * units(squares, counts, center=center, scale=scale)
-    tasks = zip(mapped(X, _holes, *scaling, unit, center), look.known, strict=True)
-    blocks = tuple(kept([task for task, rows in tasks if rows]))
+    unit = size * units(squares, counts, center=center, scale=scale or noise.columns)
+    tasks = zip(mapped(X, _holes, *scaling, unit, center), known, strict=True)
+    blocks = tuple(held([task for task, rows in tasks if rows]))
     data = DistantHoles(
         blocks=blocks,
-        lengths=tuple(rows for rows in look.known if rows),
+        lengths=tuple(rows for rows in known if rows),
         location=location,
         unit=unit,
         centred=center,
     )
-    status = little_known(look.empty, look.counts, n)
-    return HolesTable(data, n, live, status, np.empty(0, dtype=X.dtype), scale)
+    return HolesTable(
+        data,
+        n_samples=n,
+        live=live,
+        status=little_known(look.empty, look.counts, n),
+        like=np.empty(0, dtype=X.dtype),
+        scaled=scale,
+        own_units=noise.columns and not scale,
+        kept=kept,
+        constants=constants,
+    )
+
+
+def _location(look: _ColumnLook, center: bool) -> FloatArray:
+    """Means of columns that have values."""
+    return np.asarray(center * look.totals / np.maximum(look.counts, 1))
+
+
+def _largest(look: _ColumnLook, center: bool) -> FloatArray:
+    """The largest difference from the location: that of an extreme value, for differences are
+    rounded in the order of the numbers.
+    """
+    location = _location(look, center)
+    return np.maximum(np.abs(look.low - location), np.abs(look.high - location))
+
+
+def _is_constant(look: _ColumnLook, center: bool) -> NDArray[np.bool_]:
+    """Columns that do not vary, of those that have values."""
+    rounding = sum(look.known) * EPS * np.abs(_location(look, center))
+    small = _largest(look, center) <= rounding
+    return np.asarray(is_constant(look.low, look.high, center=True) & small)
+
+
+def _kept(X: NDArray[Any], live: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
+    """Which rows have values in some columns."""
+    return [np.asarray(~np.isnan(X[:, live]).all(axis=1))]
 
 
 # --- what columns hold -------------------------------------------------------------------------

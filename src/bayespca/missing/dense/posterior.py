@@ -7,9 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.types import FloatArray
 from bayespca.lowrank import holes_posterior as read
 from bayespca.lowrank.holes_posterior import HolesPosterior
+from bayespca.lowrank.records import NoiseFound
 from bayespca.lowrank.rows import Columns
+from bayespca.lowrank.scales import probability_of_outlier
+from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES
 
 from .data import HolesTable
 from .state import DenseProblem, DenseState
@@ -20,9 +24,10 @@ def for_all_columns(state: DenseState, table: HolesTable, problem: DenseProblem)
     """The posterior of a state, in the units of the data; columns without values have the prior's
     loadings.
     """
+    state = state.at_unit_scale()
     rows, live, unit = table.rows, table.live, table.unit
     p, H, family = live.size, state.rank, problem.factors.family
-    root = np.ones(rows.shape[1]) if state.psi is None else np.sqrt(state.psi)
+    root = 1.0 if state.scales.root is None else state.scales.root
     b = np.zeros((p, H + 1))
     b_cov = np.zeros((p, H + 1, H + 1))
     # Nothing is known of a column without values: the prior, and a mean as uncertain as the data.
@@ -32,7 +37,45 @@ def for_all_columns(state: DenseState, table: HolesTable, problem: DenseProblem)
     location, scales = np.zeros(p), np.ones(p)
     location[live] = rows.location
     scales[live] = rows.unit * root / unit
+    if table.constants is not None:
+        constant = ~np.isnan(table.constants)
+        location[constant], b_cov[constant] = table.constants[constant], 0.0
+        scales[constant] = np.sqrt(LEAST_NOISE_WITH_HOLES) * rows.unit.mean() / unit
     columns = Columns(b, b_cov, state.prior_a, state.noise_variance, family.integrates_a)
     found = read.from_columns(columns, location=location, scale=scales, unit=unit, like=table.like)
     variance = mean_squares_of_rows(state, rows, integrated=family.integrates_a)
     return replace(found, latent_variance=variance)
+
+
+def mean_noise(state: DenseState, table: HolesTable) -> float:
+    """Noise variance of a cell, on average; of the scaled data."""
+    return state.noise_variance * state.scales.mean * table.unit**2
+
+
+def noise_found(state: DenseState, table: HolesTable, problem: DenseProblem) -> NoiseFound:
+    """The noise of rows and columns, in the units of the data."""
+    rows, columns = state.scales.rows, state.scales.columns
+    found = NoiseFound(name=problem.noise.name)
+    if columns is not None:
+        features = np.zeros(table.live.size)
+        size = state.noise_variance * state.scales.mean_of_rows
+        features[table.live] = size * columns.variance * table.rows.unit**2
+        found = replace(found, features=features)
+    if rows is not None:
+        mean, variance = mean_noise(state, table), rows.variance
+        found = replace(
+            found,
+            samples=_of_rows(mean * variance / variance.mean(), mean, table),
+            degrees_of_freedom=rows.degrees_of_freedom,
+            outliers=_of_rows(probability_of_outlier(rows), 0.0, table),
+        )
+    return found
+
+
+def _of_rows(values: FloatArray, others: float, table: HolesTable) -> FloatArray:
+    """What belongs to rows, in the order of the data; others have no value."""
+    found = np.full(table.n_samples, others)
+    kept = slice(None) if table.kept is None else np.flatnonzero(table.kept)
+    places = np.arange(table.n_samples)[kept]
+    found[places[table.rows.places]] = values
+    return found

@@ -21,11 +21,9 @@ from .idle import start_idle
 from .state import DenseProblem, DenseState
 
 
-def start(
-    data: IncompleteRows, problem: DenseProblem, filled: Filled, *, per_feature: bool = False
-) -> DenseState:
+def start(data: IncompleteRows, problem: DenseProblem, filled: Filled) -> DenseState:
     """The low-rank part of a filled matrix."""
-    return _state(data, problem, filled.right, filled.spread, filled.noise_variance, per_feature)
+    return _state(data, problem, filled.right, filled.spread, filled.noise_variance)
 
 
 def start_with_all(
@@ -34,12 +32,11 @@ def start_with_all(
     filled: Filled,
     plan: Plan,
     *,
-    per_feature: bool = False,
     engine: str = "auto",
 ) -> DenseState:
     """All components that a method might keep, at their full strength, from which they shrink."""
     right, spread, noise = all_kept(filled, data, plan, most=problem.most, engine=engine)
-    return _state(data, problem, right, spread, max(noise, LEAST_NOISE_WITH_HOLES), per_feature)
+    return _state(data, problem, right, spread, max(noise, LEAST_NOISE_WITH_HOLES))
 
 
 def with_one_more(state: DenseState, data: IncompleteRows) -> DenseState:
@@ -48,8 +45,8 @@ def with_one_more(state: DenseState, data: IncompleteRows) -> DenseState:
     Zeros in the holes make it weaker by the share of cells that are there.
     """
     n, p = data.shape
-    root = np.ones(p) if state.psi is None else np.sqrt(state.psi)
-    rest = data.matrix(_rest, state.columns(), root)
+    data = state.scales.applied(data)
+    rest = data.matrix(_rest, state.columns(), state.scales.root)
     found = decompose(rest, plan=solve, center=data.centred, n_needed=1)
     gamma = float(found.spectrum.singular_values[0] * found.spectrum.scale)
     size = max(gamma * np.sqrt(n * p) / float(data.column_counts.sum()), 1e-6)
@@ -61,14 +58,16 @@ def with_one_more(state: DenseState, data: IncompleteRows) -> DenseState:
     return replace(state, b=b, b_cov=b_cov, prior_a=prior_a, prior_b=prior_b, energy=np.inf)
 
 
-def _rest(data: Holes, columns: Columns, root: FloatArray) -> Array:
-    """x/root − b̃ᵀã in the cells that are there, 0 elsewhere."""
-    xp, H = array_namespace(data.values), columns.rank
-    rest = data.values / at(data.values, root)
-    right, mean = at(rest, columns.b[:, :H].T), at(rest, columns.b[:, H])
-    a = latent_means(replace(data, values=rest), columns)
-    for block in suited_blocks(data, H):
-        left = rest[block.rows, :] - xp.matmul(a[block.rows, :], right) - mean
+def _rest(data: Holes, columns: Columns, root: FloatArray | None) -> Array:
+    """√w·x/root − b̃ᵀã in the cells that are there, 0 elsewhere."""
+    xp = array_namespace(data.values)
+    rest = data.values / (1.0 if root is None else at(data.values, root))
+    right, a = at(rest, columns.b.T), latent_means(replace(data, values=rest), columns)
+    for block in suited_blocks(data, columns.rank):
+        ones = xp.ones_like(rest[block.rows, :1])
+        counts = ones if block.weights is None else at(rest, block.weights.root)[:, None]
+        both = xp.concat([a[block.rows, :], counts], axis=1)
+        left = rest[block.rows, :] * counts - xp.matmul(both, right)
         rest[block.rows, :] = xp.where(taken(block.seen, block.pattern), left, 0 * left)
     return rest
 
@@ -86,7 +85,7 @@ def random_start(
         prior_a, prior_b = problem.factors.priors(prior_a, prior_b)
     noise = 0.5 if noise is None else noise
     idle = start_idle(data, problem.factors, noise) if problem.has_idle else None
-    return DenseState(b, b_cov, prior_a, prior_b, noise, None, idle)
+    return DenseState(b, b_cov, prior_a, prior_b, noise, idle=idle)
 
 
 def _state(
@@ -95,7 +94,6 @@ def _state(
     right: FloatArray,
     spread: FloatArray,
     noise: float,
-    per_feature: bool,
 ) -> DenseState:
     p, rank = data.shape[1], right.shape[0]
     b = np.zeros((p, rank + 1))
@@ -106,13 +104,5 @@ def _state(
     prior_b = np.maximum((b[:, :rank] ** 2).mean(axis=0), 1e-6)
     if not problem.factors.prior.is_learned:
         prior_a, prior_b = problem.factors.priors(prior_a, prior_b)
-    psi = None
-    if per_feature:
-        # The same noise for every feature to begin with, and everything in its units.
-        psi = np.full(p, noise)
-        b /= np.sqrt(noise)
-        if problem.factors.prior.is_learned:
-            prior_b = prior_b / noise
-        noise = 1.0
     idle = start_idle(data, problem.factors, noise) if problem.has_idle else None
-    return DenseState(b, b_cov, prior_a, prior_b, noise, psi, idle)
+    return DenseState(b, b_cov, prior_a, prior_b, noise, idle=idle)

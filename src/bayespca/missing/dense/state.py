@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from bayespca.arrays.places import taken
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.lowrank.factors import Factors
+from bayespca.lowrank.noise_models import ISOTROPIC, NoiseModel
 from bayespca.lowrank.rows import Columns
+from bayespca.lowrank.scales import learned, most_likely
 from bayespca.spectrum.families import VB
 from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES
+
+from .scales import Estimate, NoiseScales
 
 
 @dataclass(frozen=True)
@@ -19,18 +23,41 @@ class DenseProblem:
     """What is to be fitted: families and priors of A and B, the number of components in all.
 
     `least_noise` is None where the noise is given, else the smallest that it may become. With
-    `keeps_all`, their number is the rank.
+    `keeps_all`, their number is the rank. `noise` says which rows and columns have noise of their
+    own.
     """
 
     factors: Factors
     most: int
     least_noise: float | None = LEAST_NOISE_WITH_HOLES
     keeps_all: bool = False
+    noise: NoiseModel = ISOTROPIC
 
     @property
     def prunes(self) -> bool:
         """Whether components go when the free energy is lower without them."""
         return self.factors.prior.is_learned and self.factors.family == VB
+
+    @property
+    def estimate(self) -> Estimate:
+        """How variances are found from squares."""
+        return most_likely if self.keeps_all else learned
+
+    @property
+    def scale_is_free(self) -> bool:
+        """Whether it does not matter how noise variance and scales share their size: a given prior
+        is in units of the scales, whose geometric mean is 1.
+        """
+        return self.factors.prior.is_learned or not self.has_prior_of_loadings
+
+    @property
+    def has_prior_of_loadings(self) -> bool:
+        return bool(np.isfinite(self.factors.prior.variance))
+
+    def energy_of_component(self, scales: NoiseScales, *, centred: bool) -> float:
+        """What each component costs because of noise that rows and columns have of their own."""
+        loadings = self.has_prior_of_loadings
+        return scales.energy_of_component(centred=centred, loadings=loadings)
 
     @property
     def has_idle(self) -> bool:
@@ -42,9 +69,9 @@ class DenseProblem:
 class DenseState:
     """All that the next sweep needs: A follows from it.
 
-    `b` and `b_cov` are mean (p, H+1) and covariance (p, H+1, H+1) of the rows of (B, μ). With
-    `psi`, each feature has a noise variance of its own: everything else is then of data divided by
-    √ψ, whose noise variance is 1, the prior of the loadings included. `idle` is the variance of the
+    `b` and `b_cov` are mean (p, H+1) and covariance (p, H+1, H+1) of the rows of (B, μ). `scales`
+    is the noise that rows and columns have of their own: everything else is of data divided by its
+    root, the priors included. `idle` is the variance of the
     loadings of each further component, which has no mean; `n_gone` counts those that have become 0;
     `energy` is the free energy, and `batch` the number of components to try to do without.
     """
@@ -54,7 +81,7 @@ class DenseState:
     prior_a: FloatArray
     prior_b: FloatArray
     noise_variance: float
-    psi: FloatArray | None = None
+    scales: NoiseScales = field(default_factory=NoiseScales)
     idle: FloatArray | None = None
     n_gone: int = 0
     energy: float = np.inf
@@ -67,6 +94,32 @@ class DenseState:
     def columns(self, *, integrated: bool = True) -> Columns:
         """What rows need to know of it."""
         return Columns(self.b, self.b_cov, self.prior_a, self.noise_variance, integrated)
+
+    def at_unit_scale(self) -> DenseState:
+        """With scales whose geometric mean is 1: the noise variance has what they had."""
+        rows, columns, state = self.scales.rows, self.scales.columns, self
+        if rows is not None:
+            unit = rows.at_unit_scale()
+            factor = float(rows.precision[0] / unit.precision[0])
+            state = replace(
+                state,
+                scales=replace(state.scales, rows=unit),
+                prior_a=state.prior_a / factor,
+                noise_variance=state.noise_variance / factor,
+            )
+        if columns is not None:
+            unit = columns.at_unit_scale()
+            factor = float(columns.precision[0] / unit.precision[0])
+            state = replace(
+                state,
+                scales=replace(state.scales, columns=unit),
+                b=state.b / factor**0.5,
+                b_cov=state.b_cov / factor,
+                prior_b=state.prior_b / factor,
+                noise_variance=state.noise_variance / factor,
+                idle=None if state.idle is None else state.idle / factor,
+            )
+        return state
 
     def without(self, h: int) -> DenseState:
         """With one component less."""

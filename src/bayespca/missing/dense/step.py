@@ -37,12 +37,13 @@ from bayespca.inference.rounding import is_rounding
 from bayespca.lowrank.holes import IncompleteRows
 from bayespca.lowrank.kernels import given_gram
 from bayespca.lowrank.moments import FactorMoments
-from bayespca.lowrank.rows import RowSums, second_moments, sums_over_rows
-from bayespca.spectrum.tolerances import VANISHING
+from bayespca.lowrank.rows import RowSums, misfits_of_rows, second_moments, sums_over_rows
+from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES, VANISHING
 
 from .dropping import Before, Turn, with_components_that_pay
 from .energy import Parts, with_best_noise
-from .idle import update_idle
+from .idle import gain_of_idle, update_idle
+from .row_noise import RowTask, best_rows
 from .state import DenseProblem, DenseState
 
 
@@ -57,16 +58,21 @@ def step(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> tupl
     if 1 < state.batch <= state.rank:
         less = sweep(state.without_weakest(state.batch), data, problem)
         new = replace(less, batch=2 * state.batch) if less.energy < new.energy else new
-    squares = data.squares if state.psi is None else data.squares / state.psi
-    if is_rounding(state.energy, new.energy, float(squares.sum()), 1 / state.noise_variance):
+    size = float(_squares(new, new.scales.applied(data)).sum())
+    if is_rounding(state.energy, new.energy, size, 1 / state.noise_variance):
         new = state
-    noise = new.noise_variance if new.psi is None else float(new.psi.mean())
-    return new, Info(new.energy, new.rank, noise)
+    return new, Info(new.energy, new.rank, new.noise_variance * new.scales.mean)
+
+
+def _squares(state: DenseState, data: IncompleteRows) -> FloatArray:
+    """Σx² of each column, of data divided by the root of the scales."""
+    return data.squares * state.scales.column_precision
 
 
 def sweep(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> DenseState:
-    """Rows, columns, the best coordinates, priors, components that pay, noise."""
-    root = None if state.psi is None else np.sqrt(state.psi)
+    """Noise of rows, rows, columns, the best coordinates, priors, components that pay, noise."""
+    state = with_best_rows(state, data, problem)
+    data, root = state.scales.applied(data), state.scales.root
     columns = state.columns(integrated=problem.factors.family.integrates_a)
     sums = sums_over_rows(data, columns, share=data.share, root=root)
     before = Before(state, columns, sums, data)
@@ -74,11 +80,29 @@ def sweep(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> Den
         found = _update_columns(state, data, sums, problem)
         state, parts, turn = _settled(state, found, data, sums, problem)
         state, parts = with_components_that_pay(state, parts, turn, before, problem)
-        state, parts = with_best_noise(state, parts, problem)
-    energy = parts.free_energy
-    if state.psi is not None:
-        energy += 0.5 * float((data.column_counts - data.centred) @ np.log(state.psi))
+        state, parts = with_best_noise(state, parts, data, problem)
+    energy = parts.free_energy + state.scales.energy(data)
     return replace(state, energy=energy, batch=1)
+
+
+def with_best_rows(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> DenseState:
+    """With the best noise of rows for these columns, where they have their own."""
+    scales = state.scales
+    if scales.rows is None or not problem.noise.rows:
+        return state
+    found = misfits_of_rows(data, state.columns(), root=scales.root)
+    if state.idle is not None:
+        found = found._replace(gain=found.gain + gain_of_idle(state, data, problem))
+    task = RowTask(
+        found,
+        data.row_counts,
+        rank=problem.most if problem.has_idle else state.rank,
+        centred=data.centred,
+        estimate=problem.estimate,
+        least=LEAST_NOISE_WITH_HOLES / state.noise_variance,
+        is_free=problem.scale_is_free,
+    )
+    return replace(state, scales=replace(scales, rows=best_rows(scales.rows, task)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,14 +156,14 @@ def _settled(
     there.
     """
     xp = array_namespace(sums.second)
-    (n, p), H, family = data.shape, state.rank, problem.factors.family
+    p, H, family = data.shape[1], state.rank, problem.factors.family
     b = found.b[:, :H]
     Sbb = b.T @ b + xp.sum(found.b_cov[:, :H, :H], axis=0)
     everything, Sbb, log_det_a, log_det_b, misfit = brought(
         sums.everything, Sbb, sums.log_det, found.log_det, _misfit(found, sums)
     )
-    mean = everything[:H, H] / n * data.centred
-    Saa = everything[:H, :H] - n * np.outer(mean, mean)
+    mean = everything[:H, H] / everything[H, H] * data.centred
+    Saa = everything[:H, :H] - everything[H, H] * np.outer(mean, mean)
     R, back = problem.factors.best_turn(Saa, Sbb) or (np.eye(H), np.eye(H))
     log_det = 2 * float(np.linalg.slogdet(R)[1])
     Sa, Sb = np.diag(R.T @ Saa @ R), np.diag(back @ Sbb @ back.T)
@@ -151,7 +175,7 @@ def _settled(
         idle = update_idle(
             state.idle, data, problem.factors, problem.most - H, state.noise_variance
         )
-    squares = data.squares if state.psi is None else data.squares / state.psi
+    squares = _squares(state, data)
     parts = Parts(
         factors=problem.factors,
         has_mean=data.centred,
@@ -169,6 +193,7 @@ def _settled(
         ),
         noise_variance=state.noise_variance,
         idle=idle,
+        of_component=problem.energy_of_component(state.scales, centred=data.centred),
     )
     state = replace(state, b=b, b_cov=b_cov, prior_a=prior_a, prior_b=prior_b)
     return replace(state, idle=None if idle is None else idle.b), parts, turn
@@ -205,9 +230,9 @@ def mean_squares_of_rows(
     state: DenseState, data: IncompleteRows, *, integrated: bool
 ) -> FloatArray:
     """⟨a²⟩ over the rows, about their mean; without `integrated`, of the posterior means."""
-    root = None if state.psi is None else np.sqrt(state.psi)
-    columns = state.columns(integrated=integrated)
-    sums = sums_over_rows(data, columns, share=data.share, root=root)
-    (n, _), H, everything = data.shape, state.rank, to_numpy(sums.everything)
-    mean = everything[:H, H] / n * data.centred
-    return np.asarray((np.diag(everything)[:H] - n * mean**2) / data.freedom)
+    data, columns = state.scales.applied(data), state.columns(integrated=integrated)
+    sums = sums_over_rows(data, columns, share=data.share, root=state.scales.root)
+    H, everything = state.rank, to_numpy(sums.everything)
+    total = everything[H, H]
+    mean = everything[:H, H] / total * data.centred
+    return np.asarray((np.diag(everything)[:H] - total * mean**2) / data.freedom)

@@ -1,0 +1,205 @@
+"""Noise of its own for rows and columns of matrices with holes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bayespca import BayesianPCA, inference
+from bayespca.inference.checkpoint import Checkpoint
+from bayespca.lowrank.noise_models import BOTH, ISOTROPIC, PER_FEATURE, PER_SAMPLE
+from bayespca.lowrank.rows import latent
+from bayespca.missing.dense.fit import fit
+from bayespca.missing.dense.state import DenseState
+from bayespca.missing.dense.step import step
+from bayespca.spectrum.forms import ClosedForm
+from bayespca.spectrum.methods import METHODS
+from oracles import scaled
+from oracles.holes import free_energy
+
+from .sweeping import asked, defined_energy, swept
+
+MODELS = [PER_FEATURE, PER_SAMPLE, BOTH]
+OWN = pytest.mark.parametrize("noise", MODELS, ids=lambda model: model.name)
+
+
+def noisy(n, p, rank, *, rows=0.0, columns=0.0, strength=1.0, share=0.1, seed=0):
+    """Data of known rank whose noise varies between rows and columns, with holes."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, rank)) @ (strength * rng.normal(size=(rank, p)))
+    sizes = np.exp(rows * rng.normal(size=(n, 1)) + columns * rng.normal(size=(1, p)))
+    X += sizes * rng.normal(size=(n, p))
+    return np.where(rng.random((n, p)) < share, np.nan, X)
+
+
+def fitted(Y, noise, **options):
+    looping = inference.Looping(max_iter=5000, tol=options.pop("tol", 1e-12))
+    return fit(Y, ClosedForm(**options), looping, noise=noise)
+
+
+@OWN
+@pytest.mark.parametrize("center", [True, False])
+def test_the_free_energy_is_the_defined_one(noise, center):
+    """At the end, where rows no longer change."""
+    Y = noisy(40, 7, 2, rows=0.7, columns=0.7, strength=3.0, share=0.2)
+    run, model, data = swept(Y, noise=noise, center=center)
+    assert run.state.rank > 0
+    assert run.free_energy == pytest.approx(defined_energy(run.state, data, model), rel=1e-7)
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_brute_force_finds_nothing_lower(seed):
+    """One component, noise of rows and columns: from near the solution, and from elsewhere."""
+    Y = noisy(10, 5, 1, rows=0.5, columns=0.5, strength=10.0, seed=seed)
+    found = fitted(Y, BOTH, n_components=1)
+    assert found.n_components == 1
+    run, _, data = swept(Y, noise=BOTH, n_components=1)
+    X = np.where(data.mask, data.values * data.unit, np.nan)
+    rng = np.random.default_rng(seed)
+    begin = as_parameters(run.state, data)
+    assert scaled.value(begin, X) == pytest.approx(written_out(begin, X), rel=1e-12)
+    least = found.free_energy - 1e-6 * abs(found.free_energy)
+    # The shapes of the gamma distributions go far, slowly.
+    assert least < scaled.least_free_energy(X, begin) < found.free_energy + 0.3
+    assert least < scaled.least_free_energy(X, begin + 0.5 * rng.normal(size=begin.size))
+
+
+def as_parameters(state, data):
+    """A state with one component for the brute force, as if its noise variance were 1."""
+    state = state.at_unit_scale()
+    scaled_data = state.scales.applied(data)
+    scaled_data = replace(scaled_data, values=data.values / state.scales.root)
+    a, a_cov = latent(scaled_data, state.columns())
+    size = np.sqrt(state.noise_variance)
+    b, roots = state.b / size, np.linalg.cholesky(state.b_cov / size**2)
+    cholesky = np.r_[np.log(roots[:, 0, 0]), roots[:, 1, 0], np.log(roots[:, 1, 1])]
+    rows, columns = state.scales.rows, state.scales.columns
+    columns = columns.times(state.noise_variance)
+    in_units = replace(columns, precision=columns.precision / data.unit**2)
+    gammas = [gamma_parameters(scales) for scales in (rows, in_units)]
+    a_var = a_cov[data.pattern, 0, 0]
+    return np.r_[a[:, 0], np.log(a_var), b[:, 0], b[:, 1], cholesky, 0.0, *gammas]
+
+
+def gamma_parameters(scales):
+    """A gamma distribution with about the spread of a few cells for each."""
+    shape = np.full(scales.precision.size, 4.0)
+    return np.log(np.r_[shape, shape / scales.precision, 2.0, 2.0])
+
+
+def written_out(theta, X):
+    """The same, cell by cell."""
+    a, s, b, mu, C, c2, rows, columns = scaled.parameters(theta, *X.shape)
+    moments = (a[:, None], s[:, None, None], np.c_[b, mu], C, np.array([c2]), np.array([c2]))
+    return free_energy(X, *moments, 1.0, rows=rows, columns=columns)
+
+
+@OWN
+@pytest.mark.parametrize(("n", "p"), [(60, 9), (25, 40)])
+def test_without_holes_it_is_the_closed_form_of_scaled_data(noise, n, p):
+    """As it is written out, and as complete data are fitted."""
+    X = noisy(n, p, 2, rows=0.6 * noise.rows, columns=0.6 * noise.columns, share=0.0)
+    F, rank = scaled.alternated(X, rows=noise.rows, columns=noise.columns)
+    found = fitted(X, noise)
+    assert found.n_components == rank > 0
+    assert found.free_energy == pytest.approx(F, rel=1e-7)
+    whole = BayesianPCA(noise=noise.name, max_iter=5000, tol=1e-13).fit(X)
+    assert found.free_energy == pytest.approx(whole.free_energy_, rel=1e-8)
+    assert found.noise_variance == pytest.approx(whole.noise_variance_, rel=1e-5)
+    close = {"rtol": 1e-4}
+    if noise.columns:
+        np.testing.assert_allclose(found.noise.features, whole.feature_noise_variance_, **close)
+    if noise.rows:
+        np.testing.assert_allclose(found.noise.samples, whole.sample_noise_variance_, **close)
+        np.testing.assert_allclose(found.noise.outliers, whole.outlier_probability_, atol=1e-4)
+        assert found.noise.degrees_of_freedom == pytest.approx(whole.degrees_of_freedom_, rel=1e-4)
+
+
+@OWN
+@pytest.mark.parametrize(
+    ("method", "options"), [("ml", {"n_components": 2}), ("vb", {"prior_variance": 2.0})]
+)
+def test_without_holes_other_methods_are_no_worse(noise, method, options):
+    X = noisy(80, 10, 2, rows=0.6 * noise.rows, columns=0.6 * noise.columns, share=0.0)
+    whole = BayesianPCA(method, noise=noise.name, max_iter=5000, tol=1e-12, **options).fit(X)
+    found = fitted(X, noise, method=METHODS[method], **options)
+    assert found.n_components == whole.n_components_
+    assert found.free_energy < whole.free_energy_ + 1e-6
+    assert found.free_energy > whole.free_energy_ - 5.0
+
+
+@OWN
+@pytest.mark.parametrize("seed", range(6))
+def test_the_free_energy_never_rises(noise, seed):
+    """The loop warns where it does, and warnings are errors here."""
+    rng = np.random.default_rng(seed)
+    n, p = rng.integers(4, 40, 2)
+    Y = noisy(n, p, 2, rows=1.0, columns=1.0, share=rng.choice([0.05, 0.5]), seed=seed)
+    found = fitted(Y, noise, tol=1e-9)
+    assert (np.diff(found.trace.free_energy) <= 1e-9 * np.abs(found.free_energy)).all()
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "noise"),
+    [(0.7, 0.0, PER_SAMPLE), (0.0, 0.7, PER_FEATURE), (0.7, 0.7, BOTH)],
+    ids=["rows", "columns", "both"],
+)
+@pytest.mark.parametrize(("n", "p", "rank"), [(300, 20, 3), (200, 60, 4)])
+def test_the_right_noise_finds_the_rank(rows, columns, noise, n, p, rank):
+    Y = noisy(n, p, rank, rows=rows, columns=columns, strength=0.6)
+    found, plain = fitted(Y, noise, tol=1e-8), fitted(Y, ISOTROPIC, tol=1e-8)
+    assert found.n_components == rank
+    assert plain.n_components > rank
+    assert found.free_energy < plain.free_energy - 100
+
+
+def test_noise_of_rows_is_found_in_their_order():
+    """With a row that has no value, and rows that have the same holes."""
+    rng = np.random.default_rng(0)
+    sizes = np.exp(0.7 * rng.normal(size=200))
+    Y = rng.normal(size=(200, 2)) @ rng.normal(size=(2, 30)) + sizes[:, None] * rng.normal(
+        size=(200, 30)
+    )
+    Y[::3, 4], Y[17], Y[40] = np.nan, np.nan, 20 * Y[40]
+    found = fitted(Y, PER_SAMPLE, tol=1e-8)
+    known = np.delete(np.arange(200), [17, 40])
+    assert np.corrcoef(np.log(found.noise.samples[known]), 2 * np.log(sizes[known]))[0, 1] > 0.95
+    assert found.noise.samples[17] == pytest.approx(found.noise_variance)
+    assert found.noise.outliers[40] > 0.99
+    assert np.median(found.noise.outliers) < 0.01
+
+
+@OWN
+def test_equal_noise_is_found_to_be_equal(noise):
+    """Models with more scales than there are contain the one with less."""
+    Y = noisy(150, 12, 2, strength=0.8)
+    found, plain = fitted(Y, noise, tol=1e-9), fitted(Y, ISOTROPIC, tol=1e-9)
+    assert found.n_components == plain.n_components == 2
+    assert found.free_energy == pytest.approx(plain.free_energy, abs=0.1)
+
+
+@OWN
+def test_a_run_that_was_broken_off_goes_on(tmp_path, noise):
+    Y = noisy(60, 8, 2, rows=0.7, columns=0.7)
+    model, table = asked(Y, noise=noise)
+    state = model.start(table, np.random.default_rng(0))
+    once, _ = step(state, table.rows, model)
+    kept = Checkpoint(tmp_path / "run", DenseState, fingerprint="", every=0.0)
+    kept.keep(inference.Run(once, inference.Trace.empty()))
+    again, info = step(kept.find().state, table.rows, model)
+    assert info == step(once, table.rows, model)[1]
+    assert again.rank == once.rank
+
+
+def test_a_constant_column_is_set_aside():
+    Y = noisy(100, 8, 2, columns=0.5)
+    plain = fitted(Y, PER_FEATURE)
+    constant = np.where(np.isnan(Y[:, :1]), np.nan, 3.0)
+    found = fitted(np.c_[Y[:, :4], constant, Y[:, 4:]], PER_FEATURE)
+    assert found.n_components == plain.n_components
+    assert found.free_energy == pytest.approx(plain.free_energy, rel=1e-9)
+    assert found.posterior.mean[4] == pytest.approx(3.0)
+    np.testing.assert_allclose(np.delete(found.noise.features, 4), plain.noise.features, rtol=1e-6)
+    assert found.noise.features[4] == 0
