@@ -33,6 +33,8 @@ CHOICES = (ISOTROPIC, PER_FEATURE, PER_SAMPLE, BOTH, AUTOREGRESSIVE, STUDENT_CEL
 
 # Up to so many cells every model is tried that could be better.
 FEW_CELLS = 500_000
+# So few columns cost next to nothing to give noise of their own.
+FEW_COLUMNS = 100
 
 Fitter = Callable[[NoiseModel], PCAFit]
 Looker = Callable[[PCAFit], Signs]
@@ -96,19 +98,23 @@ def _wanted(
     signs: Signs, so_far: NoiseModel, open_to: Set[str], shape: tuple[int, int]
 ) -> list[NoiseModel]:
     """What to try next: all that could be better, or what promises most where fits take long."""
-    new: Set[str] = signs.seen - _sides(so_far)
+    new: Set[str] = signs.seen - sides(so_far)
+    if so_far == ISOTROPIC and shape[1] <= FEW_COLUMNS:
+        # A few columns have room for all that is unequal in as many components.
+        new |= {"columns"}
     if not new:
         return []
     if math.prod(shape) > FEW_CELLS:
         new = {max(new, key=lambda side: getattr(signs, side))}
-    seen = _sides(so_far) | new
+    seen = sides(so_far) | new
     models = [model for model in CHOICES if _asked_for(model, seen) and model.name in open_to]
     if math.prod(shape) > FEW_CELLS:
-        models = [model for model in models if new <= _sides(model)][-1:]
+        models = [model for model in models if new <= sides(model)][-1:]
     return models
 
 
-def _sides(noise: NoiseModel) -> frozenset[str]:
+def sides(noise: NoiseModel) -> frozenset[str]:
+    """What has a variance of its own, or something in common."""
     names = ("rows", "columns", "cells", "neighbours")
     return frozenset(name for name in names if getattr(noise, name))
 
@@ -117,5 +123,5 @@ def _asked_for(noise: NoiseModel, seen: Set[str]) -> bool:
     """Whether it has nothing but what was seen; columns are part of all that have cells or
     neighbours, and their prior makes them equal where they are.
     """
-    own = _sides(noise)
+    own = sides(noise)
     return (own - {"columns"} if noise.cells or noise.neighbours else own) <= seen

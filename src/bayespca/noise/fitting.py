@@ -22,8 +22,9 @@ from bayespca.missing.dense import fit as with_holes
 from bayespca.sources.data import Where, where_of
 from bayespca.spectrum.forms import ClosedForm
 
-from . import residuals
-from .choosing import CHOICES, choose
+from . import advice, residuals
+from .choosing import CHOICES, choose, sides
+from .holes import choose_with_holes
 from .signs import Signs
 
 AUTO = "auto"
@@ -31,6 +32,8 @@ AUTO = "auto"
 MOST_DENSE = 200_000_000
 # From so many cells on, some of the rows choose the noise of all.
 MANY_CELLS = 2_000_000
+# Up to so many, what would be better than what was asked for is fitted as well, to say so.
+FEW_CELLS = 100_000
 
 
 @dataclass(frozen=True)
@@ -48,13 +51,15 @@ class Asked:
 class Complete:
     """Complete data, to be fitted with one noise model after another.
 
-    `found` is what the closed form has found out about them, once it was asked.
+    `found` is what the closed form has found out about them, once it was asked. `ordered` is
+    whether noise may be alike in neighbours.
     """
 
     X: Input
     form: ClosedForm
     looping: inference.Looping
     asked: Asked
+    ordered: bool = True
     found: Decomposition | None = field(default=None, init=False)
 
     def fit(self, noise: NoiseModel) -> PCAFit:
@@ -134,7 +139,7 @@ class Complete:
         where = where_of(self.X)
         for noise in CHOICES:
             served = where.in_memory or not (noise.rows or noise.cells)
-            ordered = not noise.neighbours or self.p > 2
+            ordered = not noise.neighbours or (self.ordered and self.p > 2)
             if served and ordered and not noise.cells:
                 yield noise.name
 
@@ -155,14 +160,35 @@ class Complete:
 def fit_complete(X: Input, form: ClosedForm, looping: inference.Looping, asked: Asked) -> PCAFit:
     """Fit complete data."""
     if asked.noise != AUTO or not compares(form):
-        noise = ISOTROPIC if asked.noise == AUTO else NOISES[asked.noise]
-        return Complete(X, form, looping, asked).fit(noise)
+        return _as_asked(Complete(X, form, looping, asked))
     # What a cap on the rank leaves over is not noise: the noise is chosen without.
     data = Complete(X, replace(form, n_components=None), looping, asked)
-    fit = data.chosen()
+    fit = advice.naming_outliers(data.chosen())
     if form.n_components is None or fit.n_components <= form.n_components:
         return fit
     return _with_evidence(replace(data, form=form).fit(NOISES[fit.noise.name]), fit.noise)
+
+
+def _as_asked(data: Complete) -> PCAFit:
+    """With the noise that was asked for, and a word where residuals show another."""
+    asked = data.asked.noise
+    noise = ISOTROPIC if asked == AUTO else NOISES[asked]
+    fit = advice.naming_outliers(data.fit(noise))
+    capped = data.form.n_components is not None
+    if not compares(data.form) or capped or noise.cells or not data.can_look_again:
+        return fit
+    signs = data.look(fit)
+    if signs.seen <= sides(noise):
+        return fit
+    if fit.n_samples * data.p > FEW_CELLS:
+        return advice.at_least(fit, signs, noise)
+    quiet = replace(data.looping, callback=None, checkpoint=None)
+    better = replace(data, looping=quiet, asked=replace(data.asked, noise=AUTO)).chosen()
+    return (
+        fit
+        if better.noise.name in (noise.name, ISOTROPIC.name)
+        else advice.against(fit, better, asked)
+    )
 
 
 def _with_evidence(fit: PCAFit, found: NoiseFound) -> PCAFit:
@@ -178,14 +204,28 @@ def compares(form: ClosedForm) -> bool:
 
 def fit_with_holes(X: Input, form: ClosedForm, looping: inference.Looping, asked: Asked) -> PCAFit:
     """Fit data with holes."""
-    noise = ISOTROPIC if asked.noise == AUTO else NOISES[asked.noise]
-    return with_holes.fit(
-        X,
-        form,
-        looping,
-        center=asked.center,
-        scale=asked.scale,
-        noise=noise,
-        init=asked.init,
-        engine=asked.engine,
-    )
+
+    def fitted(noise: NoiseModel) -> PCAFit:
+        return with_holes.fit(
+            X,
+            form,
+            looping,
+            center=asked.center,
+            scale=asked.scale,
+            noise=noise,
+            init=asked.init,
+            engine=asked.engine,
+        )
+
+    def chosen(values: Input) -> PCAFit:
+        """The noise of a filled matrix."""
+        quiet = replace(looping, callback=None, checkpoint=None)
+        uncapped = replace(form, n_components=None)
+        return Complete(values, uncapped, quiet, replace(asked, noise=AUTO), ordered=False).chosen()
+
+    if asked.noise != AUTO:
+        return fitted(NOISES[asked.noise])
+    plain = fitted(ISOTROPIC)
+    if not compares(form) or where_of(X) is not Where.DENSE:
+        return plain
+    return choose_with_holes(X, plain, fitted, chosen)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,11 +19,11 @@ from bayespca.lowrank.scales import given
 from bayespca.sources.data import Where, where_of
 from bayespca.spectrum.forms import ClosedForm
 
-from .signs import LEAST_CORRELATION, Signs, of_variances, signs
+from .signs import LEAST_CORRELATION, Signs, absorbed, of_variances, signs
 
 # So many cells are enough to see what the noise is like, and few beside those that a fit reads.
-CELLS = 250_000
-FEWEST = 400
+CELLS = 150_000
+FEWEST = 300
 # The advice that data have no noise, of which nothing can be said then.
 NOISE_FREE = "noise-free"
 
@@ -51,13 +53,15 @@ def of_complete(X: Array, fit: PCAFit) -> Signs:
         Z /= scale
     Z = filtered(Z, posterior.correlation)
     T = Z @ W.T * _host(posterior.shrinkage)
+    away = absorbed(W, T)
     few = some_columns(Z)
     Z, W = Z[:, few], W[:, few]
     a, b = _host(posterior.score_variance), _host(posterior.loading_variance)
     spread = a @ W**2 + (T**2 @ b)[:, None] + float(a @ b)
     s2 = posterior.noise_variance
     E = Z - T @ W
-    return signs(E / np.sqrt(s2), spread / s2, adjacent=np.diff(few) == 1)
+    found = signs(E / np.sqrt(s2), spread / s2, adjacent=np.diff(few) == 1)
+    return replace(found, absorbed=away)
 
 
 def some_columns(Z: FloatArray) -> NDArray[np.intp]:
@@ -85,7 +89,12 @@ def of_sums(table: NoisyTable, form: ClosedForm, fit: PCAFit) -> Signs:
     rest = best_phi(found)
     gain = -0.5 * table.n_samples * (table.p - 1) * float(np.log1p(-min(rest * rest, 0.99)))
     alike = abs(rest - phi) > LEAST_CORRELATION
-    return Signs(columns=by_columns, neighbours=gain if alike else 0.0, correlation=rest)
+    return Signs(
+        columns=by_columns,
+        neighbours=gain if alike else 0.0,
+        correlation=rest,
+        absorbed=absorbed(found.components, np.zeros((0, 0))),
+    )
 
 
 def _host(values: Array) -> FloatArray:

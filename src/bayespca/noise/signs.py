@@ -18,12 +18,16 @@ from bayespca.lowrank.scales import gained
 
 # Gains below are chance.
 LEAST_GAIN = 6.0
-# Standard errors by which a sum must exceed what equal noise gives before anything is computed.
+# Standard errors by which a sum must exceed what equal noise gives: to be looked at more closely,
+# and to be a sign.
+WORTH_A_LOOK = 1.0
 STANDS_OUT = 4.0
 # Neighbours are alike from this correlation on.
 LEAST_CORRELATION = 0.03
 # Rows that are too few to show anything.
 FEWEST = 4
+# Share of the squares of a component that one row or column has, if it is all there is to it.
+MOST_OF_IT = 0.5
 # Features among which correlations are compared.
 MOST_FEATURES = 1000
 # Cells whose tails are looked at.
@@ -34,7 +38,8 @@ MOST_CELLS = 200_000
 class Signs:
     """Nats that variances of their own would gain, at least, and what neighbours have in common.
 
-    `cells` are what is gained beyond columns and rows.
+    `cells` are what is gained beyond columns and rows. `absorbed` names what a single component may
+    have explained away: a column or a row that it consists of, which leaves no residuals behind.
     """
 
     columns: float = 0.0
@@ -42,13 +47,14 @@ class Signs:
     neighbours: float = 0.0
     cells: float = 0.0
     correlation: float = 0.0
+    absorbed: frozenset[str] = frozenset()
 
     @property
     def seen(self) -> frozenset[str]:
         """What differs by more than chance."""
         gains = vars(self)
         names = ("columns", "rows", "neighbours", "cells")
-        return frozenset(name for name in names if gains[name] > LEAST_GAIN)
+        return self.absorbed | {name for name in names if gains[name] > LEAST_GAIN}
 
 
 def signs(
@@ -79,6 +85,21 @@ def signs(
     return Signs(by_columns, by_rows, by_neighbours, _tails(squares[seen]), phi)
 
 
+def absorbed(loadings: FloatArray, scores: FloatArray) -> frozenset[str]:
+    """Whether a component consists of one column, or of one row."""
+    sides = {"columns": loadings.T, "rows": scores}
+    return frozenset(name for name, values in sides.items() if _is_single(values))
+
+
+def _is_single(values: FloatArray) -> bool:
+    """Whether one entry has most of the squares of a column, where there are many."""
+    if values.shape[0] < FEWEST or not values.shape[1]:
+        return False
+    squares = values**2
+    total = np.maximum(squares.sum(axis=0), np.finfo(np.float64).tiny)
+    return bool((squares.max(axis=0) > MOST_OF_IT * total).any())
+
+
 def of_variances(squares: FloatArray, counts: Numbers) -> tuple[FloatArray, float]:
     """Precisions, relative to their mean, and what they gain.
 
@@ -90,7 +111,7 @@ def of_variances(squares: FloatArray, counts: Numbers) -> tuple[FloatArray, floa
     common = float(squares.sum()) / total
     statistic = total * np.log(common) - float(N @ np.log(np.maximum(means, 1e-300)))
     freedom = max(N.size - 1, 1)
-    if statistic < freedom + STANDS_OUT * np.sqrt(2 * freedom):
+    if statistic < freedom + WORTH_A_LOOK * np.sqrt(2 * freedom):
         return np.ones(N.size), 0.0
     found, gain = gained(squares, N)
     return found.precision * common, gain

@@ -1,0 +1,84 @@
+"""What a fit says of its noise in words: where another has more evidence, and outlying rows."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import replace
+
+import numpy as np
+
+from bayespca.lowrank.noise_models import NoiseModel
+from bayespca.lowrank.records import PCAFit
+
+from .choosing import CHOICES, sides
+from .signs import Signs
+
+# So many outlying rows are named.
+NAMED_ROWS = 5
+
+REASONS = {
+    frozenset({"columns"}): "Noise differs between the features",
+    frozenset({"rows"}): "Noise differs between the samples",
+    frozenset({"rows", "columns"}): "Noise differs between the features and between the samples",
+    frozenset({"columns", "neighbours"}): "Neighbouring features have noise in common",
+    frozenset({"columns", "cells"}): "Some cells have far larger errors than others",
+}
+
+
+def reason(noise: NoiseModel) -> str:
+    """What speaks for a noise model."""
+    return REASONS[sides(noise)]
+
+
+def against(fit: PCAFit, better: PCAFit, asked: str) -> PCAFit:
+    """A fit with noise that was asked for, where another has more evidence."""
+    name = better.noise.name
+    noise = next(model for model in CHOICES if model.name == name)
+    nats = better.noise.evidence[name] - better.noise.evidence.get(fit.noise.name, 0.0)
+    count = better.n_components
+    text = (
+        f"{reason(noise)}: noise={name!r} has {nats:,.0f} nats more evidence and finds {count} "
+        f"component{'' if count == 1 else 's'}; noise={asked!r} was asked for, which finds "
+        f"{fit.n_components}."
+    )
+    return replace(fit, status=fit.status.but(CODE, text))
+
+
+def at_least(fit: PCAFit, signs: Signs, asked: NoiseModel) -> PCAFit:
+    """The same where others were not fitted: what residuals promise."""
+    seen = signs.seen - sides(asked)
+    noise = richest(seen | sides(asked))
+    gain = sum(getattr(signs, side) for side in seen & sides(noise))
+    if noise == asked or not gain:
+        return fit
+    text = (
+        f"{reason(noise)}: noise={noise.name!r} would have more evidence, by {gain:,.0f} nats or "
+        f"more in the rows looked at; noise={asked.name!r} was asked for."
+    )
+    return replace(fit, status=fit.status.but(CODE, text))
+
+
+def richest(seen: Set[str]) -> NoiseModel:
+    """The noise model with most of what was seen, and nothing else."""
+    return max((model for model in CHOICES if sides(model) <= seen), key=lambda m: len(sides(m)))
+
+
+def naming_outliers(fit: PCAFit) -> PCAFit:
+    """With a word on rows that lie far from all others, where they are few."""
+    outliers = fit.noise.outliers
+    if outliers is None or outliers.ndim != 1:
+        return fit
+    rows = np.flatnonzero(outliers > 0.5)
+    if not 0 < rows.size <= max(1, 0.02 * outliers.size):
+        return fit
+    listed = ", ".join(map(str, rows[:NAMED_ROWS])) + (", …" if rows.size > NAMED_ROWS else "")
+    verb = "is" if rows.size == 1 else "are"
+    text = (
+        f"Of {outliers.size} rows {rows.size} {verb} outlying ({listed}, counting from 0): noise "
+        "there is probably more than three times the usual, and counts "
+        "accordingly less."
+    )
+    return replace(fit, status=fit.status.but("outlying-rows", text))
+
+
+CODE = "other-noise"

@@ -1,0 +1,40 @@
+"""Which noise data with holes have.
+
+Sweeps with holes take long, so that few are tried. Equal noise comes first; a draw of what the
+holes might hold, noise included, makes a complete matrix of it, for which closed forms choose the
+noise. The noise chosen is then fitted to the cells that are there, and kept if that has more
+evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from bayespca.arrays.types import Array
+from bayespca.lowrank.holes_posterior import HolesPosterior, sample_imputation
+from bayespca.lowrank.noise_models import ISOTROPIC
+from bayespca.lowrank.records import PCAFit
+
+from .choosing import NAMED, Fitter, Tried
+
+# From what is drawn in the holes of a matrix to the name of its noise.
+Chooser = Callable[[Array], PCAFit]
+
+
+def choose_with_holes(X: Array, plain: PCAFit, fitter: Fitter, complete: Chooser) -> PCAFit:
+    """The better of equal noise and the noise that the filled matrix has."""
+    tried = Tried(X.shape, {ISOTROPIC.name: plain})
+    found = NAMED[complete(filled(X, plain)).noise.name]
+    if found != ISOTROPIC:
+        tried.fits[found.name] = fitter(found)
+    fit = tried.fits[tried.best]
+    return replace(fit, noise=replace(fit.noise, evidence=tried.evidence))
+
+
+def filled(X: Array, fit: PCAFit) -> Array:
+    """X with a draw in each of its holes, always the same."""
+    assert isinstance(fit.posterior, HolesPosterior)
+    return sample_imputation(fit.posterior, X, np.random.default_rng(0))
