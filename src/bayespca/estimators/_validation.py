@@ -48,6 +48,17 @@ def check_noise(estimator: BaseEstimator) -> None:
         )
 
 
+def check_known_errors(estimator: BaseEstimator) -> None:
+    """Errors of cells, rows or columns are for free energies that noise models have."""
+    if estimator.solver == "iterative" or estimator.method not in ("evb", "vb", "ml"):
+        raise ValueError(
+            "error_std and sample_weight work with method='evb', 'vb' and 'ml' and solver='auto'; "
+            f"got method={estimator.method!r}, solver={estimator.solver!r}."
+        )
+    if estimator.method == "vb" and estimator.prior_variance is None:
+        raise ValueError("error_std and sample_weight with method='vb' need a prior_variance.")
+
+
 def check_iterative(estimator: BaseEstimator) -> None:
     """Iteration needs a bounded free energy, and a scale that it does not have to find itself."""
     method = estimator.method

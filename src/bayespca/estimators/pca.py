@@ -16,13 +16,14 @@ from bayespca.linear import fit as closed
 from bayespca.linear.data import Decomposed
 from bayespca.linear.sweeps import fit as sweeps
 from bayespca.lowrank.records import PCAFit
+from bayespca.noise.errors import KnownErrors
 from bayespca.noise.fitting import Asked, fit_complete, fit_with_holes
 from bayespca.sources.data import Data, Where
 from bayespca.sources.errors import IncompleteData
 from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.methods import METHODS
 
-from . import _input, _validation
+from . import _errors, _input, _validation
 from ._base import PER_FEATURE, Fitted
 from ._options import Auto, Engine, Option, table
 from ._posterior import PosteriorReader, line, placed
@@ -185,7 +186,15 @@ class BayesianPCA(PosteriorReader[PCAFit]):
 
     # --- fitting -------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, *, callback: inference.Callback | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        error_std: Any = None,
+        callback: inference.Callback | None = None,
+    ) -> Self:
         """Fit the model.
 
         X is an array (NumPy, torch, CuPy), a DataFrame, a sparse matrix (zeros are zeros), a memory
@@ -203,6 +212,13 @@ class BayesianPCA(PosteriorReader[PCAFit]):
         that of the first decomposition, of the matrix filled with means; `init` tells where
         ``solver="iterative"`` starts.
 
+        `error_std` are standard deviations of the measurements, where they are known: one for each
+        cell, (n_samples, n_features), for each row, (n_samples, 1), or for each column,
+        (1, n_features); infinite for a cell that says nothing. The noise variance that is found
+        multiplies their squares, and is 1 where they are right; with ``noise="auto"`` it is the
+        only one. `sample_weight` are precisions of the rows: one of weight 2 has half of the noise
+        variance. They are not numbers of copies. Both are for data in memory.
+
         Where there is an iteration, `callback` is called after each step with its number, counting
         from 1, and an object with `free_energy`, `rank` and `noise_variance`; if it returns True,
         the iteration ends. It is not called for trial steps that test another rank.
@@ -212,38 +228,51 @@ class BayesianPCA(PosteriorReader[PCAFit]):
         streams = self.noise in ("auto", "isotropic")
         in_memory = not streams or self.engine not in ("auto", "streaming")
         data = _input.read(self, X, in_memory=in_memory, dask=True, twice=self.scale)
-        fitted = self._fitted(data, form, looping)
+        errors = _errors.known_errors(error_std, sample_weight, data)
+        fitted = self._fitted(data, form, looping, errors)
         self._keep(fitted, data.features)
         self._report(fitted, time.perf_counter() - start)
         return self
 
-    def _fitted(self, data: Data, form: ClosedForm, looping: inference.Looping) -> PCAFit:
+    def _fitted(
+        self,
+        data: Data,
+        form: ClosedForm,
+        looping: inference.Looping,
+        errors: KnownErrors | None,
+    ) -> PCAFit:
         """By closed form where data are complete, which only workers find out on their way."""
+        asked = self._asked(errors)
         if data.holes:
-            return self._fitted_with_holes(data, form, looping)
+            return self._fitted_with_holes(data, form, looping, asked)
         try:
             counted = replace(form, n_features=data.features.count)
-            return self._fitted_complete(data.values, counted, looping)
+            return self._fitted_complete(data.values, counted, looping, asked)
         except IncompleteData:
             if data.where is not Where.PARTITIONS:
                 raise
-        return self._fitted_with_holes(data, form, looping)
+        return self._fitted_with_holes(data, form, looping, asked)
 
-    def _fitted_complete(self, X: Any, form: ClosedForm, looping: inference.Looping) -> PCAFit:
+    def _fitted_complete(
+        self, X: Any, form: ClosedForm, looping: inference.Looping, asked: Asked
+    ) -> PCAFit:
         if self.solver == "iterative":
-            asked: dict[str, Any] = {"center": self.center, "scale": self.scale}
-            return sweeps.fit(X, form, looping, init=self.init, engine=self.engine, **asked)
-        return fit_complete(X, form, looping, self._asked())
+            how: dict[str, Any] = {"center": self.center, "scale": self.scale}
+            return sweeps.fit(X, form, looping, init=self.init, engine=self.engine, **how)
+        return fit_complete(X, form, looping, asked)
 
     def _fitted_with_holes(
-        self, data: Data, form: ClosedForm, looping: inference.Looping
+        self, data: Data, form: ClosedForm, looping: inference.Looping, asked: Asked
     ) -> PCAFit:
         _input.check_any_value(data)
         _validation.check_for_holes(self)
-        return fit_with_holes(data.values, form, looping, self._asked())
+        return fit_with_holes(data.values, form, looping, asked)
 
-    def _asked(self) -> Asked:
+    def _asked(self, errors: KnownErrors | None) -> Asked:
+        if errors is not None:
+            _validation.check_known_errors(self)
         return Asked(
+            errors=errors,
             noise=self.noise,
             center=self.center,
             scale=self.scale,

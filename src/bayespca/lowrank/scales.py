@@ -96,6 +96,14 @@ class Scales:
             rate=self.rate * factor,
         )
 
+    def times_each(self, factors: FloatArray) -> Scales:
+        """Each variance multiplied by a number of its own, which its prior knows of."""
+        return replace(
+            self,
+            precision=self.precision / factors,
+            log_variance=self.log_variance + np.log(factors),
+        )
+
     def at_unit_scale(self) -> Scales:
         """With a geometric mean of 1."""
         return self.times(float(np.exp(np.log(self.precision).mean())))

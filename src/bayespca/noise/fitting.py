@@ -24,6 +24,7 @@ from bayespca.spectrum.forms import ClosedForm
 
 from . import advice, residuals
 from .choosing import CHOICES, choose, sides
+from .errors import KnownErrors
 from .holes import choose_with_holes
 from .signs import Signs
 
@@ -45,6 +46,7 @@ class Asked:
     scale: bool = False
     engine: str = "auto"
     init: str = "closed"
+    errors: KnownErrors | None = None
 
 
 @dataclass
@@ -64,9 +66,10 @@ class Complete:
 
     def fit(self, noise: NoiseModel) -> PCAFit:
         """With a noise model."""
-        if noise == ISOTROPIC:
+        errors = self.asked.errors
+        if noise == ISOTROPIC and errors is None:
             return self._closed()
-        if noise.cells:
+        if noise.cells or (errors is not None and errors.cells is not None):
             asked = replace(self.asked, noise=noise.name)
             return fit_with_holes(self.X, self.form, self.looping, asked)
         return scaled.fit(self.table(rows=noise.rows), self.form, self.looping, noise)
@@ -119,6 +122,7 @@ class Complete:
 
     def table(self, *, rows: bool) -> NoisyTable:
         """The data as noise models see them."""
+        errors = self.asked.errors
         return noisy_table(
             self.X,
             center=self.asked.center,
@@ -126,6 +130,8 @@ class Complete:
             rows=rows,
             engine=self.asked.engine,
             found=self.found,
+            known=None if errors is None or errors.rows is None else errors.rows**2,
+            errors=None if errors is None else errors.columns,
         )
 
     def look(self, fit: PCAFit) -> Signs:
@@ -159,7 +165,7 @@ class Complete:
 
 def fit_complete(X: Input, form: ClosedForm, looping: inference.Looping, asked: Asked) -> PCAFit:
     """Fit complete data."""
-    if asked.noise != AUTO or not compares(form):
+    if asked.noise != AUTO or asked.errors is not None or not compares(form):
         return _as_asked(Complete(X, form, looping, asked))
     # What a cap on the rank leaves over is not noise: the noise is chosen without.
     data = Complete(X, replace(form, n_components=None), looping, asked)
@@ -175,7 +181,8 @@ def _as_asked(data: Complete) -> PCAFit:
     noise = ISOTROPIC if asked == AUTO else NOISES[asked]
     fit = advice.naming_outliers(data.fit(noise))
     capped = data.form.n_components is not None
-    if not compares(data.form) or capped or noise.cells or not data.can_look_again:
+    known = data.asked.errors is not None
+    if known or not compares(data.form) or capped or noise.cells or not data.can_look_again:
         return fit
     signs = data.look(fit)
     if signs.seen <= sides(noise):
@@ -215,7 +222,12 @@ def fit_with_holes(X: Input, form: ClosedForm, looping: inference.Looping, asked
             noise=noise,
             init=asked.init,
             engine=asked.engine,
+            **errors,
         )
+
+    errors: dict[str, Any] = {}
+    if asked.errors is not None:
+        errors["error_std"] = asked.errors.of_cells(X.shape)
 
     def chosen(values: Input) -> PCAFit:
         """The noise of a filled matrix."""
@@ -226,6 +238,6 @@ def fit_with_holes(X: Input, form: ClosedForm, looping: inference.Looping, asked
     if asked.noise != AUTO:
         return fitted(NOISES[asked.noise])
     plain = fitted(ISOTROPIC)
-    if not compares(form) or where_of(X) is not Where.DENSE:
+    if errors or not compares(form) or where_of(X) is not Where.DENSE:
         return plain
     return choose_with_holes(X, plain, fitted, chosen)

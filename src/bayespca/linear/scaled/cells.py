@@ -61,7 +61,9 @@ class CellTable(NoisyTable):
             return None
         values = self.values[::step, :]
         mean = mean_of(values) if self.centred else self.mean
-        return replace(self, values=values, n_samples=int(values.shape[0]), mean=mean)
+        known = None if self.known is None else self.known[::step]
+        n = int(values.shape[0])
+        return replace(self, values=values, n_samples=n, mean=mean, known=known)
 
     def projected(self, whitening: Whitening, found: Whitened) -> Whitened:
         """What was found from other rows, with squares and scores of these."""

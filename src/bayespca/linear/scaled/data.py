@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.engines import gram
 from bayespca.lowrank.filtering import filtered_gram, transposed, unfiltered
+from bayespca.lowrank.scales import Scales, given
 from bayespca.spectrum.records import Solution, Spectrum, samples
 
 from .whitening import Whitening
@@ -83,6 +84,8 @@ class NoisyTable(ABC):
         Which columns of the data these are, and the means of all.
     units
         What columns were divided by.
+    known
+        Relative noise variances of the rows, where they are known; None where all are 1.
     """
 
     mean: FloatArray
@@ -92,6 +95,7 @@ class NoisyTable(ABC):
     live: NDArray[np.intp]
     mean_of_row: FloatArray
     units: FloatArray
+    known: FloatArray | None
 
     def spread_out(self, values: FloatArray, fill: float) -> FloatArray:
         """What belongs to the columns that vary, with a number for the others."""
@@ -135,6 +139,11 @@ class NoisyTable(ABC):
     @abstractmethod
     def column_squares(self, precision: FloatArray) -> FloatArray:
         """Σᵢ(x_ij − meanⱼ)²·precisionᵢ of each column."""
+
+    @property
+    def known_rows(self) -> Scales | None:
+        """The noise of rows, as far as it is known."""
+        return None if self.known is None else given(self.known).at_unit_scale()
 
     @property
     def M(self) -> int:

@@ -25,7 +25,7 @@ from bayespca.spectrum.records import Status
 
 from .data import NoisyTable
 from .start import start
-from .step import Estimate, ScaledState, mean_noise, step
+from .step import Estimate, ScaledState, mean_noise, stationary, step
 
 
 def fit(
@@ -106,20 +106,21 @@ class ScaledModel(Model[NoisyTable, ScaledState, PCAFit]):
             found,
             self.form(state.found.spectrum),
             spectrum=state.found.spectrum,
-            noise_variance=mean_noise(state),
+            noise_variance=mean_noise(state, data.known),
             n_samples=data.n_samples,
             engine=state.found.engine,
             noise=self._noise(state, data),
         )
 
     def _noise(self, state: ScaledState, data: NoisyTable) -> NoiseFound:
-        whitening, mean = state.whitening, mean_noise(state)
+        whitening, mean = state.whitening, mean_noise(state, data.known)
         rows, columns = whitening.rows, whitening.columns
+        of_rows = stationary(state) * float((columns.variance * data.units**2).mean())
         features = mean * columns.variance / columns.variance.mean()
         return NoiseFound(
             name=self.noise.name,
             features=data.spread_out(features * data.units**2, 0.0) if self.noise.columns else None,
-            samples=None if rows is None else mean * rows.variance / rows.variance.mean(),
+            samples=None if rows is None else of_rows * rows.variance,
             degrees_of_freedom=np.inf if rows is None else rows.degrees_of_freedom,
             correlation=whitening.phi,
             outliers=None if rows is None else probability_of_outlier(rows),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.arrays.namespaces import array_namespace, numpy_dtype, to_numpy
+from bayespca.arrays.namespaces import array_namespace, numpy_dtype, to_namespace, to_numpy
 from bayespca.arrays.places import taken
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.engines import gram, map_reduce, streaming
@@ -35,25 +35,31 @@ def noisy_table(
     scale: bool = False,
     engine: str = "auto",
     found: Decomposition | None = None,
+    known: FloatArray | None = None,
+    errors: FloatArray | None = None,
 ) -> NoisyTable:
     """Data in memory, sparse, or on Dask's workers; with `rows` where their noise may differ.
 
     What was decomposed already, and scaled as it is asked for here, need not be read again where
-    its Gram matrix is known.
+    its Gram matrix is known. `known` are relative noise variances of the rows, `errors` relative
+    standard deviations of the columns: units, from which the noise is counted.
     """
     where = where_of(X)
     units = np.ones(X.shape[1] if where.in_memory else X.n_features)
     if scale:
         scales = column_scales(X, center=center)
         units, X = _host(scales), rescaled_columns(X, scales)
+    if errors is not None:
+        units, X, found = units * errors, rescaled_columns(X, to_namespace(errors, X)), None
     like = X[:0, :] if where is Where.DENSE else np.empty(0, X.dtype)
     product = gram_of(found)
+    rows = rows or known is not None
     if not rows and found is not None and product is not None and len(units) <= GRAM:
-        read = _Read(_host(found.mean), found.n_samples, center, like, units)
+        read = _Read(_host(found.mean), found.n_samples, center, like, units, known)
         return _gram_table(product, read, found.engine)
     if not where.in_memory:
         product, mean, n = _scatter(X, center=center, rows=rows)
-        return _gram_table(product, _Read(mean, n, center, like, units), ENGINES[where])
+        return _gram_table(product, _Read(mean, n, center, like, units, known), ENGINES[where])
     dense = X.toarray() if where is Where.SPARSE else X
     n, p = dense.shape
     unit = _unit(dense)
@@ -62,12 +68,14 @@ def noisy_table(
     if n > p and p <= GRAM and not rows and engine in ("auto", "gram"):
         xp = array_namespace(dense)
         product, mean = gram.feature_gram(dense, center=center, dtype=xp.float64)
-        return _gram_table(_host(product), _Read(_host(mean), n, center, like, units), "gram")
+        return _gram_table(
+            _host(product), _Read(_host(mean), n, center, like, units, known), "gram"
+        )
     mean = mean_of(dense) if center else np.zeros(p)
     live = np.setdiff1d(np.arange(p), constant_columns(dense, center=center))
     live = live if live.size else np.arange(p)
     values = dense if live.size == p else taken(dense, live, axis=1)
-    read = _Read(mean, n, center, like, units)
+    read = _Read(mean, n, center, like, units, known)
     return CellTable(**read.of(live), values=values, engine=engine)
 
 
@@ -87,6 +95,7 @@ class _Read(NamedTuple):
     centred: bool
     like: Array
     units: FloatArray
+    known: FloatArray | None
 
     def of(self, live: NDArray[np.intp]) -> dict[str, Any]:
         """The fields of a `NoisyTable`."""

@@ -21,8 +21,8 @@ from .data import NoisyTable
 from .step import (
     Estimate,
     ScaledState,
+    best_rows,
     squares_of_columns,
-    squares_of_rows,
     state_of,
     step,
     updated,
@@ -71,6 +71,8 @@ def start(data: NoisyTable, noise: NoiseModel, form: ClosedForm, estimate: Estim
     whitening = state.whitening
     if noise.rows:
         whitening = replace(whitening, rows=_all_rows(state, data, estimate))
+    elif whitening.rows is not None:
+        whitening = replace(whitening, rows=data.known_rows)
     return state_of(whitening, data, noise, form)
 
 
@@ -78,7 +80,7 @@ def _all_rows(state: ScaledState, data: NoisyTable, estimate: Estimate) -> Scale
     """Variances of all rows, from what components of some of them leave over."""
     found = data.projected(state.whitening, state.found)
     equal = given(np.ones(data.n_samples))
-    return estimate(*squares_of_rows(found, equal, data)).at_unit_scale()
+    return best_rows(found, equal, data, estimate)
 
 
 def from_all_noise(
@@ -106,13 +108,15 @@ def left_over(state: ScaledState, whitening: Whitening, data: NoisyTable) -> flo
 def all_noise(data: NoisyTable, noise: NoiseModel) -> Whitening:
     """Variances of rows and columns of the data themselves."""
     n, p = data.n_samples, data.p
-    rows, columns = np.ones(n), np.ones(p)
+    known = np.ones(n) if data.known is None else data.known
+    rows, columns = known, np.ones(p)
     if noise.columns:
-        columns = np.where(data.squares > 0, data.squares, 1.0) / data.M
+        squares = data.squares if data.known is None else data.column_squares(1 / known)
+        columns = np.where(squares > 0, squares, 1.0) / data.M
     for _ in range(TURNS if noise.rows else 0):
         rows = _of_rows(data, columns)
         columns = _of_columns(data, rows) if noise.columns else columns
-    return Whitening(_scales(columns), _scales(rows) if noise.rows else None)
+    return Whitening(_scales(columns), _scales(rows) if noise.rows else data.known_rows)
 
 
 def _of_rows(data: NoisyTable, columns: FloatArray) -> FloatArray:

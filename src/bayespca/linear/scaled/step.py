@@ -77,21 +77,26 @@ def step(
         if new.energy <= state.energy:
             changed = new.found.solution.rank != state.found.solution.rank
             new = replace(new, rounds=() if changed else rounds)
-            return new, info_of(new)
-    return state, info_of(state)
+            return new, info_of(new, data)
+    return state, info_of(state, data)
 
 
-def info_of(state: ScaledState) -> Info:
+def info_of(state: ScaledState, data: NoisyTable) -> Info:
     """What the loop is told."""
-    return Info(state.energy, state.found.solution.rank, mean_noise(state))
+    return Info(state.energy, state.found.solution.rank, mean_noise(state, data.known))
 
 
-def mean_noise(state: ScaledState) -> float:
-    """Noise variance of a cell, on average over rows and columns."""
-    rows, columns, phi = state.whitening.rows, state.whitening.columns, state.whitening.phi
-    s2 = state.found.solution.noise_variance / (1 - phi * phi)
-    of_rows = 1.0 if rows is None else float(rows.variance.mean())
-    return s2 * of_rows * float(columns.variance.mean())
+def mean_noise(state: ScaledState, known: FloatArray | None = None) -> float:
+    """Noise variance of a cell, on average over rows and columns; relative to what is known."""
+    rows, columns = state.whitening.rows, state.whitening.columns
+    own = np.ones(1) if rows is None else rows.variance
+    own = own if known is None else own / known
+    return stationary(state) * float(own.mean()) * float(columns.variance.mean())
+
+
+def stationary(state: ScaledState) -> float:
+    """σ² before the filter."""
+    return state.found.solution.noise_variance / (1 - state.whitening.phi**2)
 
 
 def _candidates(
@@ -118,10 +123,17 @@ def updated(
     if noise.neighbours:
         phi = best_phi(found)
     if noise.rows and rows is not None:
-        rows = estimate(*squares_of_rows(found, rows, data)).at_unit_scale()
+        rows = best_rows(found, rows, data, estimate)
     if noise.columns:
         columns = estimate(*squares_of_columns(found, whitening, data)).at_unit_scale()
     return Whitening(columns, rows, phi)
+
+
+def best_rows(found: Whitened, rows: Scales, data: NoisyTable, estimate: Estimate) -> Scales:
+    """The best variances of rows, beyond what is known of them."""
+    squares, counts = squares_of_rows(found, rows, data)
+    known = np.ones(data.n_samples) if data.known is None else data.known
+    return estimate(squares / known, counts).times_each(known).at_unit_scale()
 
 
 def free_energy(

@@ -1,0 +1,47 @@
+"""Measurement errors that are known: of each cell, or of rows and of columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayespca.arrays.types import FloatArray
+
+# Errors that are a row's times a column's to this precision are taken apart.
+SAME = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class KnownErrors:
+    """Standard deviations, relative to one noise variance of all that is still to be found.
+
+    Attributes
+    ----------
+    rows, columns
+        Factors of each row and each column; None where all are 1.
+    cells
+        One for each cell, where they are not a row's times a column's; infinite for holes.
+    """
+
+    rows: FloatArray | None = None
+    columns: FloatArray | None = None
+    cells: FloatArray | None = None
+
+    def of_cells(self, shape: tuple[int, int]) -> FloatArray:
+        """One for each cell."""
+        found = np.ones(shape) if self.cells is None else self.cells
+        found = found if self.rows is None else found * self.rows[:, None]
+        return found if self.columns is None else found * self.columns
+
+
+def taken_apart(cells: FloatArray) -> KnownErrors:
+    """Errors of cells, as a row's times a column's where they are."""
+    if not np.isfinite(cells).all():
+        return KnownErrors(cells=cells)
+    logs = np.log(cells)
+    rows, columns = logs.mean(axis=1), logs.mean(axis=0)
+    rest = logs - rows[:, None] - columns + logs.mean()
+    if np.abs(rest).max() > SAME:
+        return KnownErrors(cells=cells)
+    return KnownErrors(np.exp(rows - logs.mean()), np.exp(columns))
