@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from array_api_compat import is_array_api_obj
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import FloatArray
@@ -25,7 +26,11 @@ def known_errors(error_std: Any, sample_weight: Any, data: Data) -> KnownErrors 
     found = KnownErrors() if error_std is None else _errors(_numbers(error_std), n, p)
     if sample_weight is None:
         return found
-    spread = 1 / np.sqrt(_weights(_numbers(sample_weight), n))
+    weights = _weights(_numbers(sample_weight), n)
+    if (weights == weights[0]).all():
+        # Weights that are all the same say nothing.
+        return found if error_std is not None else None
+    spread = 1 / np.sqrt(weights)
     rows = spread if found.rows is None else found.rows * spread
     return KnownErrors(rows, found.columns, found.cells)
 
@@ -39,8 +44,8 @@ WORDS = {
 
 def _numbers(values: Any) -> FloatArray:
     values = values.to_numpy() if hasattr(values, "to_numpy") else values
-    values = np.asarray(values) if isinstance(values, list | tuple | float | int) else values
-    return np.asarray(to_numpy(values), dtype=np.float64)
+    values = to_numpy(values) if is_array_api_obj(values) else values
+    return np.asarray(values, dtype=np.float64)
 
 
 def _errors(std: FloatArray, n: int, p: int) -> KnownErrors:
@@ -97,9 +102,10 @@ def _weights(weights: FloatArray, n: int) -> FloatArray:
     wrong = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
     if wrong.size:
         i = int(wrong[0])
+        value = "zero" if weights[i] == 0 else f"{weights[i]:g}"
         advice = ": leave a row out that does not count" if weights[i] == 0 else ""
         raise ValueError(
-            f"sample_weight must be positive and finite; it is {weights[i]:g} for row {i} "
-            f"(counting from 0){advice}."
+            f"sample_weight must be positive and finite; it is {value} for row {i} (counting from "
+            f"0){advice}."
         )
     return np.asarray(weights / weights.mean())

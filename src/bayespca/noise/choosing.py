@@ -26,7 +26,7 @@ from bayespca.lowrank.noise_models import (
 )
 from bayespca.lowrank.records import PCAFit
 
-from .signs import Signs
+from .signs import FEWEST, Signs
 
 # In this order: of two that are as good, the first is kept.
 CHOICES = (ISOTROPIC, PER_FEATURE, PER_SAMPLE, BOTH, AUTOREGRESSIVE, STUDENT_CELLS)
@@ -99,7 +99,7 @@ def _wanted(
 ) -> list[NoiseModel]:
     """What to try next: all that could be better, or what promises most where fits take long."""
     new: Set[str] = signs.seen - sides(so_far)
-    if so_far == ISOTROPIC and shape[1] <= FEW_COLUMNS:
+    if so_far == ISOTROPIC and shape[1] <= FEW_COLUMNS and shape[0] > FEWEST:
         # A few columns have room for all that is unequal in as many components.
         new |= {"columns"}
     if not new:

@@ -92,6 +92,8 @@ def from_all_noise(
     """
     state = state_of(all_noise(data, noise), data, noise, AtNoise(form))
     for _ in range(ROUNDS):
+        if not state.found.solution.noise_variance:
+            return state
         whitening = updated(state, data, noise, estimate)
         left = left_over(state, whitening, data)
         state = state_of(whitening, data, noise, AtNoise(form, left))

@@ -70,6 +70,8 @@ def step(
     First to where the rounds are heading, then where this one leads; one of rows, columns and φ
     alone where that leads higher, and nowhere if nothing leads lower.
     """
+    if not state.found.solution.noise_variance:
+        return state, info_of(state, data)
     end = updated(state, data, noise, estimate)
     rounds = remembered(state.rounds, state.whitening, end)
     for whitening in _candidates(state, end, rounds, noise):
