@@ -46,9 +46,12 @@ class Tried:
 
     shape: tuple[int, int]
     fits: dict[str, PCAFit]
+    baseline: float | None = None
 
     def cost(self, name: str) -> float:
         """Nats: the free energy, and ½ log of how many variances taught each parameter."""
+        if name == ISOTROPIC.name and self.baseline is not None:
+            return self.baseline
         return self.fits[name].free_energy + learned_by(NAMED[name], self.shape)
 
     @property
@@ -78,10 +81,18 @@ def learned_by(noise: NoiseModel, shape: tuple[int, int]) -> float:
 
 
 def choose(
-    plain: PCAFit, fitter: Fitter, looker: Looker, shape: tuple[int, int], allowed: frozenset[str]
+    plain: PCAFit,
+    fitter: Fitter,
+    looker: Looker,
+    shape: tuple[int, int],
+    allowed: frozenset[str],
+    baseline: float | None = None,
 ) -> PCAFit:
-    """The fit with the most evidence among the noise models that residuals ask for."""
-    tried = Tried(shape, {ISOTROPIC.name: plain})
+    """The fit with the most evidence among the noise models that residuals ask for.
+
+    `baseline` is the free energy of equal noise where others take account of rounding.
+    """
+    tried = Tried(shape, {ISOTROPIC.name: plain}, baseline)
     best, seen = plain, looker(plain)
     while wanted := _wanted(seen, NAMED[best.noise.name], allowed - tried.fits.keys(), shape):
         for model in wanted:
@@ -102,15 +113,19 @@ def _wanted(
     if so_far == ISOTROPIC and shape[1] <= FEW_COLUMNS and shape[0] > FEWEST:
         # A few columns have room for all that is unequal in as many components.
         new |= {"columns"}
-    if not new:
-        return []
-    if math.prod(shape) > FEW_CELLS:
-        new = {max(new, key=lambda side: getattr(signs, side))}
-    seen = sides(so_far) | new
-    models = [model for model in CHOICES if _asked_for(model, seen) and model.name in open_to]
-    if math.prod(shape) > FEW_CELLS:
-        models = [model for model in models if new <= sides(model)][-1:]
-    return models
+    if math.prod(shape) <= FEW_CELLS:
+        return _open(sides(so_far) | new, new, open_to) if new else []
+    for side in sorted(new, key=lambda side: -getattr(signs, side)):
+        models = _open(sides(so_far) | {side}, {side}, open_to)
+        if models:
+            return models[-1:]
+    return []
+
+
+def _open(seen: Set[str], new: Set[str], open_to: Set[str]) -> list[NoiseModel]:
+    """Models with nothing but what was seen, something new among it, that can be tried."""
+    asked = [model for model in CHOICES if _asked_for(model, seen) and model.name in open_to]
+    return [model for model in asked if sides(model) & new] or asked
 
 
 def sides(noise: NoiseModel) -> frozenset[str]:

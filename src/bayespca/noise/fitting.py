@@ -19,6 +19,7 @@ from bayespca.linear.scaled.reading import gram_of, noisy_table
 from bayespca.lowrank.noise_models import ISOTROPIC, NOISES, NoiseModel
 from bayespca.lowrank.records import NoiseFound, PCAFit
 from bayespca.missing.dense import fit as with_holes
+from bayespca.sources.constant import constant_columns
 from bayespca.sources.data import Where, where_of
 from bayespca.spectrum.forms import ClosedForm
 
@@ -102,8 +103,21 @@ class Complete:
             return fit
         if some is not None and self.look(fit).seen:
             return self._as_in(some)
-        shape = (fit.n_samples, self.p)
-        return choose(fit, self.fit, self.look, shape, frozenset(self.allowed()))
+        shape, allowed = (fit.n_samples, self.p), frozenset(self.allowed())
+        return choose(fit, self.fit, self.look, shape, allowed, self._baseline())
+
+    def _baseline(self) -> float | None:
+        """The free energy of equal noise for numbers that were rounded; None where they were not.
+
+        Rounding is noise, too, which components of equal noise would explain.
+        """
+        if where_of(self.X) is not Where.DENSE or self.p > GRAM or self.X.shape[0] <= self.p:
+            return None
+        table = self.table(rows=False)
+        if not table.rounding.any():
+            return None
+        quiet = replace(self.looping, callback=None, checkpoint=None)
+        return scaled.fit(table, self.form, quiet, ISOTROPIC).free_energy
 
     def _as_in(self, some: Complete) -> PCAFit:
         """With the noise that some of the rows have."""
@@ -145,9 +159,19 @@ class Complete:
         where = where_of(self.X)
         for noise in CHOICES:
             served = where.in_memory or not (noise.rows or noise.cells)
-            ordered = not noise.neighbours or (self.ordered and self.p > 2)
+            ordered = not noise.neighbours or self._has_neighbours
             if served and ordered and not noise.cells:
                 yield noise.name
+
+    @property
+    def _has_neighbours(self) -> bool:
+        """Whether features have an order, and all of them vary."""
+        if not self.ordered or self.p < 3:
+            return False
+        if not where_of(self.X).in_memory:
+            gram = gram_of(self.found)
+            return gram is not None and bool((gram.diagonal() > 0).all())
+        return not constant_columns(self.X, center=self.asked.center).size
 
     @property
     def p(self) -> int:

@@ -24,14 +24,18 @@ from .signs import LEAST_CORRELATION, Signs, absorbed, of_variances, signs
 # So many cells are enough to see what the noise is like, and few beside those that a fit reads.
 CELLS = 150_000
 FEWEST = 300
+# What is left of the noise of a cell, at least; and the share of all directions from which on too
+# much is taken to see what it was like.
+LEAST_LEFT = 0.02
+MOST_TAKEN = 0.25
 # The advice that data have no noise, of which nothing can be said then.
 NOISE_FREE = "noise-free"
 
 
-def every_few(X: Array) -> Array:
-    """Rows at equal distances: all, where they are few."""
-    n, p = X.shape
-    return X[:: max(1, n // max(CELLS // p, FEWEST)), :]
+def every_few(X: Array, p: int | None = None) -> Array:
+    """Rows at equal distances: all, where they are few; as many as are taken of p columns."""
+    n, width = X.shape
+    return X[:: max(1, n // max(CELLS // (p or width), FEWEST)), :]
 
 
 def some_rows(X: Array) -> FloatArray:
@@ -52,16 +56,21 @@ def of_complete(X: Array, fit: PCAFit) -> Signs:
     if (scale != 1.0).any():
         Z /= scale
     Z = filtered(Z, posterior.correlation)
-    T = Z @ W.T * _host(posterior.shrinkage)
+    T, shrinkage = Z @ W.T, _host(posterior.shrinkage)
     away = absorbed(W, T)
     few = some_columns(Z)
-    Z, W = Z[:, few], W[:, few]
-    a, b = _host(posterior.score_variance), _host(posterior.loading_variance)
-    spread = a @ W**2 + (T**2 @ b)[:, None] + float(a @ b)
-    s2 = posterior.noise_variance
-    E = Z - T @ W
-    found = signs(E / np.sqrt(s2), spread / s2, adjacent=np.diff(few) == 1)
-    return replace(found, absorbed=away)
+    E = Z[:, few] - (T * shrinkage) @ W[:, few]
+    # Components take noise with them: a share of each column's, and of each row's.
+    of_rows = T**2 @ (shrinkage / fit.kept_singular_values**2)
+    left = 1 - shrinkage @ W[:, few] ** 2 - of_rows[:, None]
+    freedom = np.maximum(left, LEAST_LEFT)
+    E /= np.sqrt(posterior.noise_variance)
+    if fit.noise.samples is not None:
+        logs = np.log(fit.noise.samples)
+        E *= np.exp(0.5 * (logs.mean() - every_few(logs[:, None], p=X.shape[1])))
+    found = signs(E, freedom, np.diff(few) == 1)
+    crowded = len(W) > MOST_TAKEN * W.shape[1]
+    return replace(found, absorbed=away | ({"columns", "rows"} if crowded else set()))
 
 
 def some_columns(Z: FloatArray) -> NDArray[np.intp]:

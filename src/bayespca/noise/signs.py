@@ -1,8 +1,8 @@
 """What the residuals of a fit show of its noise, in nats of evidence.
 
-From the expected squares of what a fit leaves over, in units of its noise, follows how much
+From the squares of what a fit leaves over, in units of its noise, follows about how much
 evidence one update of the variances of columns would gain, and then one of rows, of what neighbours
-have in common, and of cells: a lower bound for what a fit with them gains. Data whose noise is as
+have in common, and of cells, which is less than a fit with them gains. Data whose noise is as
 the model has it gain next to nothing.
 """
 
@@ -58,31 +58,22 @@ class Signs:
 
 
 def signs(
-    residuals: FloatArray,
-    spread: FloatArray,
-    known: NDArray[np.bool_] | None = None,
-    adjacent: NDArray[np.bool_] | None = None,
+    residuals: FloatArray, freedom: FloatArray, adjacent: NDArray[np.bool_] | None = None
 ) -> Signs:
-    """From residuals in units of the noise's standard deviation, the variance of what was removed,
-    which cells are known, and which columns have the next one for their neighbour.
+    """From residuals in units of the noise's standard deviation, what share of its noise each cell
+    has left in them, and which columns have the next one for their neighbour.
     """
-    seen = np.ones(residuals.shape, dtype=np.bool_) if known is None else known
     if residuals.shape[0] < FEWEST or not residuals.shape[1]:
         return Signs()
-    squares = np.where(seen, residuals**2 + spread, 0.0)
-    n_rows, n_columns = seen.sum(axis=1), seen.sum(axis=0)
-    rows, columns = n_rows > 0, n_columns > 0
-    squares, seen = squares[np.ix_(rows, columns)], seen[np.ix_(rows, columns)]
-    residuals = np.where(seen, residuals[np.ix_(rows, columns)], 0.0)
-    of_columns, by_columns = of_variances(squares.sum(axis=0), n_columns[columns])
+    squares, residuals = residuals**2, residuals.copy()
+    of_columns, by_columns = of_variances(squares.sum(axis=0), freedom.sum(axis=0))
     squares *= of_columns
-    of_rows, by_rows = of_variances(squares.sum(axis=1), n_rows[rows])
+    of_rows, by_rows = of_variances(squares.sum(axis=1), freedom.sum(axis=1))
     squares *= of_rows[:, None]
     residuals *= np.sqrt(of_columns)
     residuals *= np.sqrt(of_rows)[:, None]
-    whole = adjacent is not None and columns.all()
-    phi, by_neighbours = _alike(residuals, adjacent if whole else None)
-    return Signs(by_columns, by_rows, by_neighbours, _tails(squares[seen]), phi)
+    phi, by_neighbours = _alike(residuals, adjacent)
+    return Signs(by_columns, by_rows, by_neighbours, _tails(squares / freedom), phi)
 
 
 def absorbed(loadings: FloatArray, scores: FloatArray) -> frozenset[str]:
@@ -105,7 +96,7 @@ def of_variances(squares: FloatArray, counts: Numbers) -> tuple[FloatArray, floa
 
     Nothing where Bartlett's statistic is what it is for equal variances.
     """
-    N = counts.astype(np.float64)
+    N = np.maximum(counts.astype(np.float64), 1.0)
     total = float(N.sum())
     means = squares / N
     common = float(squares.sum()) / total
@@ -120,7 +111,7 @@ def of_variances(squares: FloatArray, counts: Numbers) -> tuple[FloatArray, floa
 def _tails(squares: FloatArray) -> float:
     """What cells of their own would gain: nothing where fourth moments are those of the normal."""
     step = squares.size // MOST_CELLS + 1
-    unit = squares[::step] / squares.mean()
+    unit = squares.ravel()[::step] / squares.mean()
     if float(unit @ unit) / unit.size - 3 < STANDS_OUT * np.sqrt(24 / unit.size):
         return 0.0
     return step * gained(np.maximum(unit, 1e-8), 1.0)[1]

@@ -137,6 +137,7 @@ class CellTable(NoisyTable):
         if self.centred:
             product -= np.outer(total, total) / w.sum()
             location = total / w.sum() / columns
+        product[np.diag_indices(self.p)] += w.sum() * self.rounding * columns**2
         values, top = eigen_of(product)
         spectrum = spectrum_of_squares(values, (self.p, self.M), float(np.trace(product)))
         solution = solve(spectrum, other_ranks=False)

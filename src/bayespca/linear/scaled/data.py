@@ -86,6 +86,9 @@ class NoisyTable(ABC):
         What columns were divided by.
     known
         Relative noise variances of the rows, where they are known; None where all are 1.
+    rounding
+        Variance of each column that comes of how numbers were written down (`sources.rounding`).
+        It is added to their squares, as if they had been known to all digits.
     """
 
     mean: FloatArray
@@ -96,6 +99,7 @@ class NoisyTable(ABC):
     mean_of_row: FloatArray
     units: FloatArray
     known: FloatArray | None
+    rounding: FloatArray
 
     def spread_out(self, values: FloatArray, fill: float) -> FloatArray:
         """What belongs to the columns that vary, with a number for the others."""
@@ -178,6 +182,7 @@ class GramTable(NoisyTable):
     def whitened(self, whitening: Whitening, solve: Solve) -> Whitened:
         root, phi = np.sqrt(whitening.columns.precision), whitening.phi
         V = self.gram * root[:, None] * root
+        V[np.diag_indices(self.p)] += self.n_samples * self.rounding * root**2
         Z = filtered_gram(V, phi)
         values, top = eigen_of(Z)
         spectrum = spectrum_of_squares(values, (self.p, self.M), float(np.trace(Z)))

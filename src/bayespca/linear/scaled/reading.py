@@ -16,6 +16,7 @@ from bayespca.sources.columns import column_scales, rescaled_columns
 from bayespca.sources.constant import constant_columns, varies_beyond_rounding
 from bayespca.sources.data import Where, where_of
 from bayespca.sources.errors import UnusableData
+from bayespca.sources.rounding import rounding_variances
 
 from .cells import GRAM, CellTable, mean_of
 from .data import GramTable, NoisyTable
@@ -45,7 +46,9 @@ def noisy_table(
     standard deviations of the columns: units, from which the noise is counted.
     """
     where = where_of(X)
-    units = np.ones(X.shape[1] if where.in_memory else X.n_features)
+    width = X.shape[1] if where.in_memory else X.n_features
+    rounding = rounding_variances(X) if where is Where.DENSE else np.zeros(width)
+    units = np.ones(width)
     if scale:
         scales = column_scales(X, center=center)
         units, X = _host(scales), rescaled_columns(X, scales)
@@ -55,11 +58,13 @@ def noisy_table(
     product = gram_of(found)
     rows = rows or known is not None
     if not rows and found is not None and product is not None and len(units) <= GRAM:
-        read = _Read(_host(found.mean), found.n_samples, center, like, units, known)
+        read = _Read(_host(found.mean), found.n_samples, center, like, units, known, rounding)
         return _gram_table(product, read, found.engine)
     if not where.in_memory:
         product, mean, n = _scatter(X, center=center, rows=rows)
-        return _gram_table(product, _Read(mean, n, center, like, units, known), ENGINES[where])
+        return _gram_table(
+            product, _Read(mean, n, center, like, units, known, rounding), ENGINES[where]
+        )
     dense = X.toarray() if where is Where.SPARSE else X
     n, p = dense.shape
     unit = _unit(dense)
@@ -69,13 +74,13 @@ def noisy_table(
         xp = array_namespace(dense)
         product, mean = gram.feature_gram(dense, center=center, dtype=xp.float64)
         return _gram_table(
-            _host(product), _Read(_host(mean), n, center, like, units, known), "gram"
+            _host(product), _Read(_host(mean), n, center, like, units, known, rounding), "gram"
         )
     mean = mean_of(dense) if center else np.zeros(p)
     live = np.setdiff1d(np.arange(p), constant_columns(dense, center=center))
     live = live if live.size else np.arange(p)
     values = dense if live.size == p else taken(dense, live, axis=1)
-    read = _Read(mean, n, center, like, units, known)
+    read = _Read(mean, n, center, like, units, known, rounding)
     return CellTable(**read.of(live), values=values, engine=engine)
 
 
@@ -96,10 +101,12 @@ class _Read(NamedTuple):
     like: Array
     units: FloatArray
     known: FloatArray | None
+    rounding: FloatArray
 
     def of(self, live: NDArray[np.intp]) -> dict[str, Any]:
         """The fields of a `NoisyTable`."""
         own = {"mean": self.mean[live], "units": self.units[live], "live": live}
+        own |= {"rounding": self.rounding[live] / self.units[live] ** 2}
         return self._asdict() | own | {"mean_of_row": self.mean * self.units}
 
 

@@ -80,7 +80,7 @@ def _all_rows(state: ScaledState, data: NoisyTable, estimate: Estimate) -> Scale
     """Variances of all rows, from what components of some of them leave over."""
     found = data.projected(state.whitening, state.found)
     equal = given(np.ones(data.n_samples))
-    return best_rows(found, equal, data, estimate)
+    return best_rows(found, equal, state.whitening.columns, data, estimate)
 
 
 def from_all_noise(

@@ -125,15 +125,17 @@ def updated(
     if noise.neighbours:
         phi = best_phi(found)
     if noise.rows and rows is not None:
-        rows = best_rows(found, rows, data, estimate)
+        rows = best_rows(found, rows, columns, data, estimate)
     if noise.columns:
         columns = estimate(*squares_of_columns(found, whitening, data)).at_unit_scale()
     return Whitening(columns, rows, phi)
 
 
-def best_rows(found: Whitened, rows: Scales, data: NoisyTable, estimate: Estimate) -> Scales:
+def best_rows(
+    found: Whitened, rows: Scales, columns: Scales, data: NoisyTable, estimate: Estimate
+) -> Scales:
     """The best variances of rows, beyond what is known of them."""
-    squares, counts = squares_of_rows(found, rows, data)
+    squares, counts = squares_of_rows(found, rows, columns, data)
     known = np.ones(data.n_samples) if data.known is None else data.known
     return estimate(squares / known, counts).times_each(known).at_unit_scale()
 
@@ -174,7 +176,7 @@ def _has_prior(variances: FloatArray) -> NDArray[np.bool_]:
 
 
 def squares_of_rows(
-    found: Whitened, rows: Scales, data: NoisyTable
+    found: Whitened, rows: Scales, columns: Scales, data: NoisyTable
 ) -> tuple[FloatArray, FloatArray]:
     """Rᵢ and Nᵢ: cells and scores of each row."""
     assert found.row_squares is not None
@@ -189,6 +191,7 @@ def squares_of_rows(
     b2 = moments.mean_b**2 + data.p * moments.variance_b
     left = np.maximum(left, LEAST_NOISE_OF_FEATURES * found.row_squares)
     left += t2 @ (size * data.p * moments.variance_b[:k]) + share * float(moments.variance_a @ b2)
+    left += w * float(data.rounding @ columns.precision)
     total = left / s2 + (data.p * w / w.sum() if data.centred else 0.0)
     proper = _has_prior(moments.prior_variance_a)
     inverse = np.where(proper, 1 / np.where(proper, moments.prior_variance_a, 1.0), 0.0)
