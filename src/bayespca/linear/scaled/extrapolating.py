@@ -16,8 +16,8 @@ from bayespca.lowrank.scales import Scales
 
 from .whitening import Whitening
 
-# Rounds that are remembered: with more, old ones lead astray.
-MEMORY = 4
+# Rounds that are remembered: those of one rank, which are alike.
+MEMORY = 12
 # Further than by this factor, e to its power, no variance is taken at once.
 FURTHEST = 2.0
 
