@@ -20,14 +20,16 @@ def fitted(X: np.ndarray, noise: str, **options: Any) -> BayesianPCA | str:
         model = BayesianPCA(noise=noise, **options).fit(X)
     except (ValueError, NotImplementedError) as reason:
         return str(reason)
-    if noise not in ("auto", model.noise_):
-        return f"noise={noise!r} is not available for such data: {model.noise_!r} was fitted."
+    if noise == "student-cells" and model.outlier_probability_ is None:
+        return f"noise={noise!r} is not available for such data."
     return model
 
 
-def all_fitted(X: np.ndarray, **options: Any) -> dict[str, BayesianPCA]:
+def all_fitted(
+    X: np.ndarray, noises: Iterable[str] = NOISES, **options: Any
+) -> dict[str, BayesianPCA]:
     """The fits that there are, isotropic noise first."""
-    found = {noise: fitted(X, noise, **options) for noise in NOISES}
+    found = {noise: fitted(X, noise, **options) for noise in noises}
     return {noise: model for noise, model in found.items() if not isinstance(model, str)}
 
 

@@ -16,6 +16,9 @@ from ..data import Missing
 from ..records import Outcome, Run, Table
 from .models import NOISES, all_fitted, cells
 
+# Heavy tails of cells, which need sweeps, are left out.
+SHOWN = NOISES[:-1]
+
 # Modes that take seconds.
 QUICK = {"amino": (1,), "kinetic": ()}
 
@@ -35,7 +38,7 @@ def reproduce(run: Run) -> Outcome:
             half = BayesianPCA(center=False, noise_variance="0db").fit(X).n_components_
             lines.append(number(f"{what}: default", truth, default.n_components_))
             lines.append(number(f'{what}: noise_variance="0db"', truth, half))
-            found = cells(all_fitted(X, center=False))
+            found = cells(all_fitted(X, SHOWN, center=False), SHOWN)
             chosen = f"{default.n_components_}, {default.noise_}"
             rows.append((what, str(truth), chosen, *found, str(half)))
     return Outcome(
@@ -45,7 +48,7 @@ def reproduce(run: Run) -> Outcome:
             Table(
                 "Rank under each noise model, and in brackets by how many nats its evidence "
                 "exceeds that of isotropic noise.",
-                ("unfolding", "truth", "default", *NOISES, 'noise_variance="0db"'),
+                ("unfolding", "truth", "default", *SHOWN, 'noise_variance="0db"'),
                 tuple(rows),
             ),
         ),
