@@ -86,14 +86,16 @@ def choose(
     looker: Looker,
     shape: tuple[int, int],
     allowed: frozenset[str],
-    baseline: float | None = None,
+    baseline: Callable[[], float | None] = lambda: None,
 ) -> PCAFit:
     """The fit with the most evidence among the noise models that residuals ask for.
 
     `baseline` is the free energy of equal noise where others take account of rounding.
     """
-    tried = Tried(shape, {ISOTROPIC.name: plain}, baseline)
+    tried = Tried(shape, {ISOTROPIC.name: plain})
     best, seen = plain, looker(plain)
+    if _wanted(seen, ISOTROPIC, allowed, shape):
+        tried.baseline = baseline()
     while wanted := _wanted(seen, NAMED[best.noise.name], allowed - tried.fits.keys(), shape):
         for model in wanted:
             tried.fits[model.name] = fitter(model)

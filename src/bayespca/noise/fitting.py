@@ -65,15 +65,15 @@ class Complete:
     ordered: bool = True
     found: Decomposition | None = field(default=None, init=False)
 
-    def fit(self, noise: NoiseModel) -> PCAFit:
-        """With a noise model."""
+    def fit(self, noise: NoiseModel, other: PCAFit | None = None) -> PCAFit:
+        """With a noise model, from what a fit of other rows has found."""
         errors = self.asked.errors
         if noise == ISOTROPIC and errors is None:
             return self._closed()
         if noise.cells or (errors is not None and errors.cells is not None):
             asked = replace(self.asked, noise=noise.name)
             return fit_with_holes(self.X, self.form, self.looping, asked)
-        return scaled.fit(self.table(rows=noise.rows), self.form, self.looping, noise)
+        return scaled.fit(self.table(rows=noise.rows), self.form, self.looping, noise, other)
 
     def _closed(self) -> PCAFit:
         data = decomposed(
@@ -104,7 +104,7 @@ class Complete:
         if some is not None and self.look(fit).seen:
             return self._as_in(some)
         shape, allowed = (fit.n_samples, self.p), frozenset(self.allowed())
-        return choose(fit, self.fit, self.look, shape, allowed, self._baseline())
+        return choose(fit, self.fit, self.look, shape, allowed, self._baseline)
 
     def _baseline(self) -> float | None:
         """The free energy of equal noise for numbers that were rounded; None where they were not.
@@ -121,8 +121,8 @@ class Complete:
 
     def _as_in(self, some: Complete) -> PCAFit:
         """With the noise that some of the rows have."""
-        found = some.chosen().noise
-        return _with_evidence(self.fit(NOISES[found.name]), found)
+        found = some.chosen()
+        return _with_evidence(self.fit(NOISES[found.noise.name], found), found.noise)
 
     @property
     def sample(self) -> Complete | None:

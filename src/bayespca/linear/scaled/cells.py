@@ -65,17 +65,19 @@ class CellTable(NoisyTable):
         n = int(values.shape[0])
         return replace(self, values=values, n_samples=n, mean=mean, known=known)
 
-    def projected(self, whitening: Whitening, found: Whitened) -> Whitened:
-        """What was found from other rows, with squares and scores of these."""
-        W = to_namespace(np.ascontiguousarray(found.components.T), self.values)
+    def projections(
+        self, whitening: Whitening, W: FloatArray, location: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """‖zᵢ‖² and zᵢᵀw of rows that have the same noise."""
+        across = to_namespace(np.ascontiguousarray(W.T), self.values)
         root = to_namespace(np.sqrt(whitening.columns.precision), self.values)
 
         def work(rows: slice) -> tuple[np.ndarray, np.ndarray]:
-            return _of_rows(filtered(self._centred(rows, found.location) * root, whitening.phi), W)
+            return _of_rows(filtered(self._centred(rows, location) * root, whitening.phi), across)
 
         parts = zip(*in_blocks(self.values, work), strict=True)
         squares, scores = (np.concatenate(part).astype(np.float64, copy=False) for part in parts)
-        return replace(found, row_squares=squares, scores=scores)
+        return squares, scores
 
     def column_squares(self, precision: FloatArray) -> FloatArray:
         xp, weights = array_namespace(self.values), to_namespace(precision, self.values)
@@ -157,12 +159,8 @@ class CellTable(NoisyTable):
         )
         if rows is None:
             return found
-        seen = self.projected(whitening, found)
-        assert seen.row_squares is not None
-        assert seen.scores is not None
-        return replace(
-            seen, row_squares=seen.row_squares * w, scores=seen.scores * np.sqrt(w)[:, None]
-        )
+        squares, scores = self.projections(whitening, W, location)
+        return replace(found, row_squares=squares * w, scores=scores * np.sqrt(w)[:, None])
 
     def _location(self, whitening: Whitening) -> FloatArray:
         """Mean of the rows weighted by their precision, less the plain mean."""

@@ -132,9 +132,11 @@ class NoisyTable(ABC):
         """Some of the rows, where these are enough to begin with."""
         return None
 
-    def projected(self, whitening: Whitening, found: Whitened) -> Whitened:
-        """What was found from other rows, with squares and scores of these."""
-        return found
+    def projections(
+        self, whitening: Whitening, W: FloatArray, location: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """‖zᵢ‖² and zᵢᵀw of rows that have the same noise."""
+        raise TypeError("sums know nothing of rows")
 
     @abstractmethod
     def row_squares(self, precision: FloatArray) -> FloatArray:

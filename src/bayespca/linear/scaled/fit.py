@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,12 +29,16 @@ from .step import Estimate, ScaledState, mean_noise, stationary, step
 
 
 def fit(
-    table: NoisyTable, form: ClosedForm, looping: inference.Looping, noise: NoiseModel
+    table: NoisyTable,
+    form: ClosedForm,
+    looping: inference.Looping,
+    noise: NoiseModel,
+    other: PCAFit | None = None,
 ) -> PCAFit:
-    """Fit complete data with a noise model."""
+    """Fit complete data with a noise model, from what a fit of other rows has found."""
     if noise.neighbours:
         check_neighbours(table)
-    return inference.fit(ScaledModel(form, noise), table, looping)
+    return inference.fit(ScaledModel(form, noise, other), table, looping)
 
 
 def check_neighbours(data: NoisyTable) -> None:
@@ -56,13 +60,14 @@ class ScaledModel(Model[NoisyTable, ScaledState, PCAFit]):
 
     form: ClosedForm
     noise: NoiseModel
+    other: PCAFit | None = field(default=None, repr=False)
 
     @property
     def has_one_start(self) -> bool:
         return True
 
     def start(self, data: NoisyTable, rng: np.random.Generator) -> ScaledState:
-        return start(data, self.noise, self.form, self._estimate)
+        return start(data, self.noise, self.form, self._estimate, self.other)
 
     def step(self, state: ScaledState, data: NoisyTable) -> tuple[ScaledState, Info]:
         return step(state, data, self.noise, self.form, self._estimate)

@@ -10,8 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.noise_models import NoiseModel
+from bayespca.lowrank.posterior import Posterior
+from bayespca.lowrank.records import PCAFit
 from bayespca.lowrank.scales import Scales, given
 from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.records import Solution, Spectrum
@@ -57,8 +60,16 @@ class AtNoise:
         return replace(self.form, noise_variance=noise)(spectrum, other_ranks=other_ranks)
 
 
-def start(data: NoisyTable, noise: NoiseModel, form: ClosedForm, estimate: Estimate) -> ScaledState:
-    """From a sample of the rows where there are many, else from all noise."""
+def start(
+    data: NoisyTable,
+    noise: NoiseModel,
+    form: ClosedForm,
+    estimate: Estimate,
+    other: PCAFit | None = None,
+) -> ScaledState:
+    """From a fit of other rows, a sample of these where there are many, or all noise."""
+    if other is not None:
+        return state_of(as_in(other, data, noise, estimate), data, noise, form)
     sample = data.sample
     if sample is None:
         return from_all_noise(data, noise, form, estimate)
@@ -76,9 +87,29 @@ def start(data: NoisyTable, noise: NoiseModel, form: ClosedForm, estimate: Estim
     return state_of(whitening, data, noise, form)
 
 
+def as_in(other: PCAFit, data: NoisyTable, noise: NoiseModel, estimate: Estimate) -> Whitening:
+    """The noise that a fit of other rows has found, with that of these rows by its components."""
+    posterior, columns = other.posterior, given(np.ones(data.p))
+    if noise.columns and other.noise.features is not None:
+        columns = _scales(other.noise.features[data.live] / data.units**2)
+    whitening = Whitening(columns, data.known_rows, other.noise.correlation)
+    if not noise.rows:
+        return whitening
+    assert isinstance(posterior, Posterior)
+    W = to_numpy(posterior.components)[:, data.live].astype(np.float64)
+    location = to_numpy(posterior.mean)[data.live] / data.units - data.mean
+    squares, scores = data.projections(whitening, W, location)
+    kept = to_numpy(posterior.shrinkage).astype(np.float64)
+    left = (squares - scores**2 @ (kept * (2 - kept))) / posterior.noise_variance
+    counts = np.full(data.n_samples, float(max(data.p - len(W), 1)))
+    return replace(whitening, rows=estimate(left, counts).at_unit_scale())
+
+
 def _all_rows(state: ScaledState, data: NoisyTable, estimate: Estimate) -> Scales:
     """Variances of all rows, from what components of some of them leave over."""
-    found = data.projected(state.whitening, state.found)
+    seen = state.found
+    squares, scores = data.projections(state.whitening, seen.components, seen.location)
+    found = replace(seen, row_squares=squares, scores=scores)
     equal = given(np.ones(data.n_samples))
     return best_rows(found, equal, state.whitening.columns, data, estimate)
 
