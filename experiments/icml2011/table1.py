@@ -74,4 +74,4 @@ def _of_starts(found: list[str]) -> str:
 
 
 def _rank(X, **options) -> int:
-    return BayesianPCA(**options).fit(X).n_components_
+    return BayesianPCA(noise="isotropic", **options).fit(X).n_components_
