@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from bayespca import inference
 from bayespca.arrays.types import Input
 from bayespca.engines.records import Decomposition
@@ -73,7 +75,10 @@ class Complete:
         if noise.cells or (errors is not None and errors.cells is not None):
             asked = replace(self.asked, noise=noise.name)
             return fit_with_holes(self.X, self.form, self.looping, asked)
-        return scaled.fit(self.table(rows=noise.rows), self.form, self.looping, noise, other)
+        table = self.table(rows=noise.rows)
+        if not table.squares.any():
+            return replace(self._closed(), noise=silence(noise, table))
+        return scaled.fit(table, self.form, self.looping, noise, other)
 
     def _closed(self) -> PCAFit:
         data = decomposed(
@@ -224,6 +229,17 @@ def _as_asked(data: Complete) -> PCAFit:
 
 def _with_evidence(fit: PCAFit, found: NoiseFound) -> PCAFit:
     return replace(fit, noise=replace(fit.noise, evidence=found.evidence))
+
+
+def silence(noise: NoiseModel, table: NoisyTable) -> NoiseFound:
+    """The noise of data that do not vary."""
+    n, p = table.n_samples, table.mean_of_row.size
+    return NoiseFound(
+        name=noise.name,
+        features=np.zeros(p) if noise.columns else None,
+        samples=np.zeros(n) if noise.rows else None,
+        outliers=np.zeros(n) if noise.rows else None,
+    )
 
 
 def compares(form: ClosedForm) -> bool:

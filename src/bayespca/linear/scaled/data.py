@@ -82,8 +82,9 @@ class NoisyTable(ABC):
         An array of the library, type and place of the data.
     live, mean_of_row
         Which columns of the data these are, and the means of all.
-    units
-        What columns were divided by.
+    units, unit
+        What columns were divided by, and the part of it that was not asked for: of data whose
+        squares would leave the range of numbers.
     known
         Relative noise variances of the rows, where they are known; None where all are 1.
     rounding
@@ -100,6 +101,7 @@ class NoisyTable(ABC):
     units: FloatArray
     known: FloatArray | None
     rounding: FloatArray
+    unit: float
 
     def spread_out(self, values: FloatArray, fill: float) -> FloatArray:
         """What belongs to the columns that vary, with a number for the others."""

@@ -100,6 +100,9 @@ class ScaledModel(Model[NoisyTable, ScaledState, PCAFit]):
     def free_energy(self, run: Run[ScaledState], data: NoisyTable) -> float:
         return run.free_energy + data.M * float(np.log(data.units).sum())
 
+    def unit(self, data: NoisyTable) -> float:
+        return data.unit
+
     def status(self, state: ScaledState, data: NoisyTable) -> Status:
         return state.found.solution.status
 
@@ -111,7 +114,7 @@ class ScaledModel(Model[NoisyTable, ScaledState, PCAFit]):
             found,
             self.form(state.found.spectrum),
             spectrum=state.found.spectrum,
-            noise_variance=mean_noise(state, data.known),
+            noise_variance=mean_noise(state, data.known) * data.unit**2,
             n_samples=data.n_samples,
             engine=state.found.engine,
             noise=self._noise(state, data),
@@ -122,9 +125,11 @@ class ScaledModel(Model[NoisyTable, ScaledState, PCAFit]):
         rows, columns = whitening.rows, whitening.columns
         of_rows = stationary(state) * float((columns.variance * data.units**2).mean())
         features = mean * columns.variance / columns.variance.mean()
+        # Where units were changed, scales of columns do not tell noise that is equal.
+        differ = self.noise.columns or data.unit != 1.0
         return NoiseFound(
             name=self.noise.name,
-            features=data.spread_out(features * data.units**2, 0.0) if self.noise.columns else None,
+            features=data.spread_out(features * data.units**2, 0.0) if differ else None,
             samples=None if rows is None else of_rows * rows.variance,
             degrees_of_freedom=np.inf if rows is None else rows.degrees_of_freedom,
             correlation=whitening.phi,

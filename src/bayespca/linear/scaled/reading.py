@@ -23,7 +23,7 @@ from .data import GramTable, NoisyTable
 
 # Sums of squares beyond these may have lost digits to the limits of floating-point numbers.
 SAFE = (1e-200, 1e200)
-LIMITS = (1e-90, 1e90)
+LIMITS = {np.dtype(np.float64): (1e-90, 1e90), np.dtype(np.float32): (1e-14, 1e14)}
 # Who adds up what is not in memory.
 ENGINES = {Where.PARTITIONS: "dask", Where.BLOCKS: "streaming"}
 
@@ -73,14 +73,13 @@ def noisy_table(
     if n > p and p <= GRAM and not rows and engine in ("auto", "gram"):
         xp = array_namespace(dense)
         product, mean = gram.feature_gram(dense, center=center, dtype=xp.float64)
-        return _gram_table(
-            _host(product), _Read(_host(mean), n, center, like, units, known, rounding), "gram"
-        )
+        read = _Read(_host(mean), n, center, like, units, known, rounding, unit)
+        return _gram_table(_host(product), read, "gram")
     mean = mean_of(dense) if center else np.zeros(p)
     live = np.setdiff1d(np.arange(p), constant_columns(dense, center=center))
     live = live if live.size else np.arange(p)
     values = dense if live.size == p else taken(dense, live, axis=1)
-    read = _Read(mean, n, center, like, units, known, rounding)
+    read = _Read(mean, n, center, like, units, known, rounding, unit)
     return CellTable(**read.of(live), values=values, engine=engine)
 
 
@@ -102,6 +101,7 @@ class _Read(NamedTuple):
     units: FloatArray
     known: FloatArray | None
     rounding: FloatArray
+    unit: float = 1.0
 
     def of(self, live: NDArray[np.intp]) -> dict[str, Any]:
         """The fields of a `NoisyTable`."""
@@ -132,7 +132,8 @@ def _unit(X: Array) -> float:
     """What data are divided by whose squares would leave the range of numbers."""
     xp = array_namespace(X)
     peak = max(abs(float(xp.max(X))), abs(float(xp.min(X))))
-    return 1.0 if not peak or LIMITS[0] < peak < LIMITS[1] else peak
+    least, most = LIMITS[numpy_dtype(X.dtype)]
+    return 1.0 if not peak or least < peak < most else peak
 
 
 def _host(values: Array) -> FloatArray:

@@ -1,0 +1,209 @@
+"""Noise that is chosen, or asked for, on data of every kind."""
+
+from __future__ import annotations
+
+import array_api_strict
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+import bayespca
+from bayespca import BayesianPCA
+from bayespca.arrays.namespaces import to_numpy
+from bayespca.datasets import low_rank
+from bayespca.estimators import RankWarning
+
+NOISES = ("auto", "isotropic", "per-feature", "per-sample", "both", "autoregressive")
+QUIET = pytest.mark.filterwarnings("ignore::bayespca.estimators.pca.RankWarning")
+
+
+def of_columns(n=60, p=8):
+    return low_rank(n, p, 2, random_state=0).X * np.geomspace(1, 30, p)
+
+
+def of_rows(n=200, p=30):
+    rng = np.random.default_rng(0)
+    return low_rank(n, p, 2, random_state=0).X * np.exp(rng.normal(size=n))[:, None]
+
+
+def of_neighbours(n=300, p=60, phi=0.5):
+    X = np.random.default_rng(0).normal(size=(n, p))
+    for j in range(1, p):
+        X[:, j] += phi * X[:, j - 1]
+    return X
+
+
+KINDS = {"per-feature": of_columns, "per-sample": of_rows, "autoregressive": of_neighbours}
+
+
+def used(model, X):
+    """Whatever reads a fitted model must be able to."""
+    T = model.transform(X)
+    assert np.isfinite(to_numpy(model.score_samples(X))).all()
+    assert model.inverse_transform(T).shape == X.shape
+    assert np.isfinite(to_numpy(model.get_covariance())).all()
+    assert np.isfinite(to_numpy(model.get_precision())).all()
+    assert model.sample(3, random_state=0).shape == (3, X.shape[1])
+    assert model.feature_noise_variance_.shape == (X.shape[1],)
+    assert model.sample_noise_variance_.shape == (X.shape[0],)
+    assert np.isfinite(model.noise_variance_)
+    assert "bayespca-card" in model._repr_html_()
+
+
+# --- what is chosen ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", KINDS)
+def test_the_evidence_chooses(noise, tmp_path):
+    X = KINDS[noise]()
+    model = BayesianPCA().fit(X)
+    assert model.noise_ == noise
+    assert model.noise_evidence_["isotropic"] == 0.0
+    assert model.noise_evidence_[noise] == max(model.noise_evidence_.values()) > 20
+    asked = BayesianPCA(noise=noise).fit(X)
+    assert model.free_energy_ == pytest.approx(asked.free_energy_, rel=1e-6)
+    model.save(tmp_path / "m.bpca")
+    again = bayespca.load(tmp_path / "m.bpca")
+    assert again.noise_evidence_ == model.noise_evidence_
+    assert np.array_equal(again.score_samples(X), model.score_samples(X))
+
+
+@pytest.mark.parametrize("shape", [(300, 20), (20, 300), (100, 100)])
+@pytest.mark.parametrize("seed", range(3))
+def test_white_noise_is_white(shape, seed):
+    model = BayesianPCA().fit(low_rank(*shape, 3, random_state=seed).X)
+    assert model.noise_ == "isotropic"
+
+
+# --- every kind of data ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", KINDS)
+@pytest.mark.parametrize("convert", [array_api_strict.asarray, torch.asarray, sp.csr_array])
+def test_other_arrays(noise, convert):
+    X = KINDS[noise]()
+    theirs, ours = BayesianPCA().fit(X), BayesianPCA().fit(convert(X))
+    assert ours.noise_ == theirs.noise_ == noise
+    assert ours.n_components_ == theirs.n_components_
+    assert ours.free_energy_ == pytest.approx(theirs.free_energy_, rel=1e-8)
+    used(ours, convert(X) if convert is not sp.csr_array else X)
+
+
+@pytest.mark.parametrize("noise", KINDS)
+def test_float32(noise):
+    X = KINDS[noise]()
+    theirs, ours = BayesianPCA().fit(X), BayesianPCA().fit(X.astype(np.float32))
+    assert ours.noise_ == noise
+    assert ours.components_.dtype == ours.feature_noise_variance_.dtype == np.float32
+    assert ours.n_components_ == theirs.n_components_
+    assert ours.noise_variance_ == pytest.approx(theirs.noise_variance_, rel=1e-3)
+
+
+@pytest.mark.parametrize("noise", KINDS)
+@pytest.mark.parametrize("unit", [1e150, 1e-150, 1e-7])
+def test_units(noise, unit):
+    X = KINDS[noise]()
+    plain, other = BayesianPCA().fit(X), BayesianPCA().fit(X * unit)
+    assert other.noise_ == noise
+    assert other.n_components_ == plain.n_components_
+    for name in ("noise_variance_", "feature_noise_variance_", "sample_noise_variance_"):
+        scaled = getattr(other, name) / unit / unit
+        assert scaled == pytest.approx(getattr(plain, name), rel=1e-4)
+    n, p = X.shape
+    moved = other.free_energy_ - plain.free_energy_
+    assert moved == pytest.approx((n - 1) * p * np.log(unit), rel=1e-6)
+    last = other.trace_.noise_variance[-1] if other.trace_ else other.noise_variance_
+    assert last == pytest.approx(other.noise_variance_, rel=1e-6)
+    used(other, X * unit)
+
+
+@QUIET
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("options", [{}, {"center": False}, {"scale": True}], ids=str)
+def test_float32_whose_sums_of_squares_could_overflow(noise, options):
+    X = of_columns().astype(np.float32)
+    plain = BayesianPCA(noise=noise, **options).fit(X)
+    other = BayesianPCA(noise=noise, **options).fit(X * np.float32(2.0**50))
+    assert other.noise_ == plain.noise_
+    assert other.n_components_ == plain.n_components_
+    assert other.explained_variance_ratio_ == pytest.approx(
+        plain.explained_variance_ratio_, rel=1e-3
+    )
+
+
+@QUIET
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("options", [{}, {"center": False}, {"scale": True}], ids=str)
+@pytest.mark.parametrize("X", [np.full((20, 4), 3.0), np.zeros((10, 3)), np.ones((1, 5))], ids=str)
+def test_constant_data(noise, options, X):
+    model = BayesianPCA(noise=noise, **options).fit(X)
+    if not X.any() or options != {"center": False}:
+        assert model.n_components_ == 0
+        assert model.noise_variance_ == 0.0
+        assert not model.feature_noise_variance_.any()
+        assert not model.sample_noise_variance_.any()
+    assert model.transform(X).shape == (len(X), model.n_components_)
+
+
+@pytest.mark.parametrize("noise", [noise for noise in NOISES if noise != "autoregressive"])
+@pytest.mark.parametrize("shape", [(2, 8), (3, 2), (5, 1), (60, 1), (60, 2), (60, 3)])
+@QUIET
+def test_tiny_data(noise, shape):
+    X = of_columns()[: shape[0], : shape[1]]
+    used(BayesianPCA(noise=noise).fit(X), X)
+
+
+@QUIET
+@pytest.mark.parametrize("noise", [noise for noise in NOISES if noise != "autoregressive"])
+def test_booleans_counts_and_duplicates(noise):
+    rng = np.random.default_rng(0)
+    flags = rng.random((100, 6)) < [0.1, 0.3, 0.5, 0.7, 0.9, 0.99]
+    counts = rng.poisson([1, 5, 20, 100], size=(100, 4))
+    rows = np.repeat(of_columns()[:10], 6, axis=0)
+    columns = np.column_stack([of_columns(), of_columns()])
+    for X in (flags, counts, rows, columns):
+        model = BayesianPCA(noise=noise).fit(X)
+        assert model.transform(X).shape == (len(X), model.n_components_)
+        assert np.isfinite(model.free_energy_)
+
+
+def test_noise_free_data_have_equal_noise():
+    rng = np.random.default_rng(0)
+    for shape in ((50, 8), (8, 50)):
+        X = rng.normal(size=(shape[0], 2)) @ rng.normal(size=(2, shape[1]))
+        model = BayesianPCA().fit(X)
+        assert (model.noise_, model.n_components_) == ("isotropic", 2)
+        assert "noise-free" in model.status_
+
+
+def test_features_that_do_not_vary_have_no_neighbours():
+    X = of_neighbours()
+    X[:, 7] = 1.0
+    model = BayesianPCA().fit(X)
+    assert model.noise_ != "autoregressive"
+    with pytest.raises(ValueError, match="number 7"):
+        BayesianPCA(noise="autoregressive").fit(X)
+
+
+def test_features_that_do_not_vary_have_no_noise():
+    X = np.column_stack([of_columns(), np.ones(60)])
+    model, without = BayesianPCA().fit(X), BayesianPCA().fit(X[:, :8])
+    assert model.noise_ == without.noise_ == "per-feature"
+    assert model.feature_noise_variance_[8] == 0.0
+    assert model.noise_variance_ == pytest.approx(without.noise_variance_)
+
+
+def test_verbose_says_which_noise(capsys):
+    BayesianPCA(verbose=True).fit(of_columns())
+    assert ", noise per-feature (+" in capsys.readouterr().out
+    BayesianPCA(verbose=True, n_components=2).fit(low_rank(60, 8, 2, random_state=0).X)
+    assert ", noise isotropic, " in capsys.readouterr().out
+
+
+def test_a_warning_is_about_the_noise_that_was_chosen():
+    """With equal noise the rank of these data is as large as it can be."""
+    X = of_columns(200, 6)
+    with pytest.warns(RankWarning):
+        BayesianPCA(noise="isotropic").fit(X)
+    assert BayesianPCA(noise="per-feature").fit(X).n_components_ == 2
