@@ -35,7 +35,7 @@ def demo(folder: Path) -> None:
     files = {name: path for name, path in vars(outputs).items() if name != "label"}
     options = " ".join(f"--{name} {path}" for name, path in files.items())
     out = screen.console()
-    out.print(f"[dim]$ bayespca fit {data} --scale --label {outputs.label} {options}[/dim]\n")
-    model = BayesianPCA(scale=True, random_state=0)
+    out.print(f"[dim]$ bayespca fit {data} --label {outputs.label} {options}[/dim]\n")
+    model = BayesianPCA(random_state=0)
     fitting.fit(data, How(), model, outputs)
     out.print(f"\nOpen [bold]{outputs.report}[/bold] in a browser to see it.")
