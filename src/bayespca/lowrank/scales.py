@@ -29,7 +29,8 @@ LEAST_SHAPE = 0.05
 # flat, relative to √α.
 MOST_STEPS = 60
 LONGEST = 2.0
-FLAT = 1e-10
+FLAT = 1e-13
+ROUNDING = 1e-14
 # An outlier has a standard deviation of more than so many typical ones.
 FAR = 3.0
 
@@ -172,7 +173,10 @@ def _best_prior(squares: FloatArray, counts: FloatArray | float) -> tuple[float,
         if np.abs(slope).max() < FLAT * np.exp(at[0]) ** 0.5:
             break
         new, found = _descended(at, energy, slope, bend, unit, counts)
-        if found[0] >= energy:
+        # Where the energy is flat to its last digit, the slope still leads on.
+        same = abs(found[0] - energy) <= ROUNDING * (1 + abs(energy))
+        flatter = np.abs(found[1]).max() < np.abs(slope).max()
+        if not (found[0] < energy or (same and flatter)):
             break
         at, (energy, slope, bend) = new, found
     alpha, beta = np.exp(at)
@@ -196,7 +200,7 @@ def _descended(
         new = at + part * full
         new = new + (np.clip(new[0], np.log(LEAST_SHAPE), np.log(LARGEST_SHAPE)) - new[0])
         found = _marginal(new, squares, counts)
-        if found[0] < energy:
+        if found[0] <= energy + ROUNDING * (1 + abs(energy)):
             break
     return new, found
 
