@@ -170,6 +170,12 @@ class Holes(IncompleteRows):
         Whether the mean is part of the model.
     weights
         How much rows count; None where all count 1. They are not part of `values`.
+    unweighted
+        The values, where cells count differently, which `values` and `patterns` are multiplied by;
+        each row is a pattern of its own then. None where all count 1.
+    known
+        Precisions of cells that are known, relative to the others, 0 in holes; None if there are
+        none.
 
     All but `values` and `patterns` are NumPy arrays.
     """
@@ -182,6 +188,8 @@ class Holes(IncompleteRows):
     unit: FloatArray
     centred: bool = True
     weights: RowWeights | None = None
+    unweighted: Array | None = None
+    known: Array | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -207,6 +215,23 @@ class Holes(IncompleteRows):
 
     def _with(self, weights: RowWeights) -> Holes:
         return replace(self, weights=weights)
+
+    def with_cells(self, precision: Array) -> Holes:
+        """The same with cells that count ω, 0 in holes: it takes the place of the mask."""
+        found = replace(
+            self,
+            values=self.values * precision,
+            patterns=precision,
+            starts=np.arange(self.shape[0] + 1),
+            unweighted=self.values,
+        )
+        vars(found).update(column_counts=self.column_counts, row_counts=self.row_counts)
+        return found
+
+    @property
+    def plain_values(self) -> Array:
+        """The values, whatever cells count."""
+        return self.values if self.unweighted is None else self.unweighted
 
     def multiplied(self, rows: FloatArray, columns: FloatArray) -> Holes:
         values = self.values * at(self.values, rows)[:, None]
@@ -373,20 +398,25 @@ def _totals(data: Holes) -> FloatArray:
 
 
 def _squares(data: Holes) -> FloatArray:
-    if data.weights is None:
+    if data.weights is None and data.unweighted is None:
         return squares_of_columns(data.values)
-    return squares_of_columns(data.values, at(data.values, 1 / data.weights.root)[:, None])
+    xp, total = array_namespace(data.values), np.zeros(data.shape[1])
+    for rows in row_blocks(data.values):
+        block = data.values[rows, :] * data.plain_values[rows, :]
+        w = np.ones(block.shape[0]) if data.weights is None else data.weights.root[rows] ** 2
+        total += to_numpy(xp.matmul(at(block, w), block))
+    return total
 
 
 def floats(seen: Array) -> Array:
     return cast(seen, array_namespace(seen).float64)
 
 
-def squares_of_columns(values: Array, divisor: float | Array = 1.0) -> FloatArray:
-    """Σ(x/divisor)² of each column; the divisor may differ between rows: (n, 1)."""
+def squares_of_columns(values: Array, divisor: float = 1.0) -> FloatArray:
+    """Σ(x/divisor)² of each column."""
     xp = array_namespace(values)
     total = xp.zeros_like(values[0, :])
     for rows in row_blocks(values):
-        block = values[rows, :] / (divisor if isinstance(divisor, float) else divisor[rows, :])
+        block = values[rows, :] / divisor
         total += xp.sum(block * block, axis=0)
     return to_numpy(total)

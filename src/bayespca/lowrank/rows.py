@@ -13,7 +13,7 @@ blocks, and stays there. Columns are then as well on the device as on the host.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -214,7 +214,8 @@ def _misfits(
 
     def work(block: Block) -> tuple[FloatArray, FloatArray]:
         gram, pull = _gram_and_pull(block, task)
-        rest = xp.sum((block.values / over) ** 2, axis=1) - 2 * xp.matmul(block.values, mean)
+        squares = block.values * data.plain_values[block.rows, :] / over**2
+        rest = xp.sum(squares, axis=1) - 2 * xp.matmul(block.values, mean)
         rest += taken(xp.matmul(block.mask, second), block.pattern)
         before = xp.asarray(pull, copy=True)
         if is_numpy_array(pull):
@@ -312,6 +313,20 @@ def _posteriors(data: Holes, task: _Task) -> Iterator[tuple[Block, Array, Array]
         return block, found.a, unpacked(found.cov.T, task.ridge.size)
 
     yield from in_turn(work, data.edges())
+
+
+def updater(
+    data: Holes, columns: Columns, *, share: float, root: FloatArray | None
+) -> Callable[[tuple[int, int]], tuple[Block, UpdatedRows]]:
+    """What brings the rows between two edges up to date, for data on the host."""
+    task = _task(columns, share=share, root=root)
+    kernel = kernel_for(data.shape[0], len(data.patterns), task.ridge.size)
+
+    def update(edge: tuple[int, int]) -> tuple[Block, UpdatedRows]:
+        block = data.block(*edge)
+        return block, _found(block, task, kernel)
+
+    return update
 
 
 def _added(parts: Iterator[_Part]) -> _Part:

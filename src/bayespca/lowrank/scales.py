@@ -124,7 +124,7 @@ def learned(squares: FloatArray, counts: FloatArray | float) -> Scales:
     """The best r(u) and the best prior, from Rᵢ and Nᵢ."""
     squares = np.maximum(squares, np.finfo(np.float64).tiny)
     counts = _one_number(counts)
-    alpha, beta = _best_prior(squares, counts)
+    alpha, beta = best_prior(squares, counts)
     shape, rate = alpha + 0.5 * counts, beta + 0.5 * squares
     precision, log_variance = shape / rate, np.log(rate) - digamma(shape)
     return Scales(
@@ -162,17 +162,22 @@ def _divergence(
     return gain + alpha * np.log(rate / beta) + shape * (beta / rate - 1)
 
 
-def _best_prior(squares: FloatArray, counts: FloatArray | float) -> tuple[float, float]:
-    """α and β where the marginal energy is lowest, by Newton's method in log α and log β."""
-    mean = float((squares / counts).mean())
+def best_prior(
+    squares: FloatArray, counts: FloatArray | float, weights: FloatArray | None = None
+) -> tuple[float, float]:
+    """α and β where the marginal energy is lowest, by Newton's method in log α and log β.
+
+    `weights` is how often there are such squares, where that is not once.
+    """
+    mean = float(np.average(squares / counts, weights=weights))
     unit = squares / mean
     spread = np.log(np.maximum(unit / counts, 1e-300)).var() - np.mean(2 / counts)
     at = np.repeat(-np.log(np.clip(spread, 1e-5, 10.0)), 2)
-    energy, slope, bend = _marginal(at, unit, counts)
+    energy, slope, bend = _marginal(at, unit, counts, weights)
     for _ in range(MOST_STEPS):
         if np.abs(slope).max() < FLAT * np.exp(at[0]) ** 0.5:
             break
-        new, found = _descended(at, energy, slope, bend, unit, counts)
+        new, found = _descended(at, energy, slope, bend, unit, counts, weights)
         # Where the energy is flat to its last digit, the slope still leads on.
         same = abs(found[0] - energy) <= ROUNDING * (1 + abs(energy))
         flatter = np.abs(found[1]).max() < np.abs(slope).max()
@@ -190,6 +195,7 @@ def _descended(
     bend: FloatArray,
     squares: FloatArray,
     counts: FloatArray | float,
+    weights: FloatArray | None,
 ) -> tuple[FloatArray, tuple[float, FloatArray, FloatArray]]:
     """A step that leads lower: Newton's where the energy is convex, ever shorter else."""
     values, vectors = np.linalg.eigh(bend)
@@ -199,26 +205,33 @@ def _descended(
     for part in (1.0, 0.25, 0.05, 0.005):
         new = at + part * full
         new = new + (np.clip(new[0], np.log(LEAST_SHAPE), np.log(LARGEST_SHAPE)) - new[0])
-        found = _marginal(new, squares, counts)
+        found = _marginal(new, squares, counts, weights)
         if found[0] <= energy + ROUNDING * (1 + abs(energy)):
             break
     return new, found
 
 
 def _marginal(
-    at: FloatArray, squares: FloatArray, counts: FloatArray | float
+    at: FloatArray,
+    squares: FloatArray,
+    counts: FloatArray | float,
+    weights: FloatArray | None = None,
 ) -> tuple[float, FloatArray, FloatArray]:
     """The energy per variance at (log α, log β) with r(u) at its best, gradient and Hessian."""
     alpha, beta = np.exp(at)
     shape, rate = alpha + 0.5 * counts, beta + 0.5 * squares
     logs, inverse = np.log(rate), 1 / rate
     means = shape * inverse
-    energy = gammaln(alpha) - alpha * at[1] + np.mean(shape * logs - gammaln(shape))
-    a = alpha * (digamma(alpha) - at[1] + np.mean(logs - digamma(shape)))
-    b = beta * np.mean(means) - alpha
-    aa = a + alpha**2 * (polygamma(1, alpha) - np.mean(polygamma(1, shape)))
-    ab = alpha * (beta * np.mean(inverse) - 1)
-    bb = b + alpha - beta**2 * np.mean(means * inverse)
+
+    def mean(x: FloatArray) -> FloatArray:
+        return np.asarray(np.average(x, weights=weights) if np.ndim(x) else x)
+
+    energy = gammaln(alpha) - alpha * at[1] + mean(shape * logs - gammaln(shape))
+    a = alpha * (digamma(alpha) - at[1] + mean(logs - digamma(shape)))
+    b = beta * mean(means) - alpha
+    aa = a + alpha**2 * (polygamma(1, alpha) - mean(polygamma(1, shape)))
+    ab = alpha * (beta * mean(inverse) - 1)
+    bb = b + alpha - beta**2 * mean(means * inverse)
     return float(energy), np.array([a, b]), np.array([[aa, ab], [ab, bb]])
 
 

@@ -7,13 +7,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.places import taken
 from bayespca.arrays.types import Array, FloatArray
-from bayespca.lowrank.holes import IncompleteRows
+from bayespca.lowrank.holes import Holes, IncompleteRows
 from bayespca.lowrank.noise_models import ISOTROPIC, NoiseModel
 from bayespca.lowrank.observing import observed
-from bayespca.sources.seen import seen
+from bayespca.sources.seen import Seen, seen
 from bayespca.spectrum.records import Status
+
+from .errors import Errors, known_errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +43,8 @@ class HolesTable:
         Which rows have values; None where all of them do, and where nobody will ask.
     constants
         The value of each column that does not vary and was set aside for it, NaN for others; (p,).
+    errors
+        Those that are known, of the rows and columns that take part, in their order; None if none.
     """
 
     rows: IncompleteRows
@@ -51,6 +56,7 @@ class HolesTable:
     own_units: bool = False
     kept: NDArray[np.bool_] | None = None
     constants: FloatArray | None = None
+    errors: Errors | None = None
 
     @property
     def unit(self) -> float:
@@ -61,34 +67,62 @@ class HolesTable:
 
     @property
     def relative_units(self) -> FloatArray:
-        """Squares of what columns were divided by besides, without being asked for: (p,)."""
-        if self.own_units:
-            return (self.rows.unit / self.unit) ** 2
-        return np.ones(self.rows.shape[1])
+        """Squares of what columns were divided by besides, without being asked for, over what is
+        known of their noise: (p,).
+        """
+        units = (self.rows.unit / self.unit) ** 2 if self.own_units else np.ones(self.rows.shape[1])
+        known = None if self.errors is None else self.errors.columns
+        return units if known is None else units / known
 
 
 def table_in_memory(
-    X: Array, *, center: bool, scale: bool, noise: NoiseModel = ISOTROPIC
+    X: Array,
+    *,
+    center: bool,
+    scale: bool,
+    noise: NoiseModel = ISOTROPIC,
+    error_std: FloatArray | None = None,
 ) -> HolesTable:
     """Rows and columns without any value take no part.
 
     Where columns have noise of their own, those that do not vary do not either: they have no noise,
-    from which others would learn that theirs may be as small.
+    from which others would learn that theirs may be as small. Where cells count differently, all is
+    done on the host. An infinite error is a hole.
     """
+    like = X
+    if noise.cells or error_std is not None:
+        X = np.asarray(to_numpy(X), dtype=np.float64)
+    if error_std is not None:
+        X = np.where(np.isinf(error_std), np.nan, X)
     known = seen(X)
-    own_units = noise.columns and not scale
-    options = {"center": center, "scale": scale or noise.columns}
-    rows = observed(known.known(X), **options)
-    table = HolesTable(
-        rows, X.shape[0], known.columns, known.status, X, scale, own_units, known.rows
-    )
+    table = _table(X, known, known.columns, center, scale, noise)
+    table = replace(table, like=like, status=known.status)
+    rows = table.rows
     constant = (rows.squares == 0) & (rows.column_counts > 1)
-    if not noise.columns or not constant.any() or constant.all():
-        return table
-    constants = np.full(X.shape[1], np.nan)
-    constants[np.flatnonzero(table.live)[constant]] = rows.location[constant]
-    live = table.live & np.isnan(constants)
-    varying = taken(X, np.flatnonzero(live), axis=1)
-    known = seen(varying)
-    rows = observed(known.known(varying), **options)
-    return replace(table, rows=rows, live=live, kept=known.rows, constants=constants)
+    if noise.columns and constant.any() and not constant.all():
+        constants = np.full(X.shape[1], np.nan)
+        constants[np.flatnonzero(table.live)[constant]] = rows.location[constant]
+        live = table.live & np.isnan(constants)
+        some = _table(X, seen(taken(X, np.flatnonzero(live), axis=1)), live, center, scale, noise)
+        table = replace(table, rows=some.rows, live=live, kept=some.kept, constants=constants)
+    return table if error_std is None else _with_errors(table, error_std, ~np.isnan(X))
+
+
+def _table(
+    X: Array, known: Seen, live: NDArray[np.bool_], center: bool, scale: bool, noise: NoiseModel
+) -> HolesTable:
+    """Some of the columns, and the rows that have values in them."""
+    inside = X if live.all() else taken(X, np.flatnonzero(live), axis=1)
+    if not known.rows.all():
+        inside = taken(inside, np.flatnonzero(known.rows))
+    rows = observed(inside, center=center, scale=scale or noise.columns)
+    own_units = noise.columns and not scale
+    return HolesTable(rows, X.shape[0], live, Status(), X, scale, own_units, known.rows)
+
+
+def _with_errors(table: HolesTable, error_std: FloatArray, there: NDArray[np.bool_]) -> HolesTable:
+    assert isinstance(table.rows, Holes)
+    assert table.kept is not None
+    errors = known_errors(np.asarray(error_std, dtype=np.float64), there)
+    errors = errors.arranged(np.flatnonzero(table.kept), table.live, table.rows.order)
+    return replace(table, errors=errors, rows=replace(table.rows, known=errors.cells))

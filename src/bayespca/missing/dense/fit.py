@@ -11,7 +11,7 @@ import numpy as np
 
 from bayespca import inference
 from bayespca.arrays.namespaces import to_numpy
-from bayespca.arrays.types import Array
+from bayespca.arrays.types import Array, FloatArray
 from bayespca.inference.checkpoint import fingerprint
 from bayespca.inference.loop import Info, Run, best_of, run
 from bayespca.inference.model import Model, Move
@@ -24,6 +24,7 @@ from bayespca.lowrank.noise_models import ISOTROPIC, NoiseModel
 from bayespca.lowrank.records import PCAFit, spectrum_as_if_complete
 from bayespca.sources.cluster import watched
 from bayespca.sources.data import Where, where_of
+from bayespca.sources.errors import UnusableData
 from bayespca.spectrum.families import MAP, PB_A, PB_B, VB
 from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.priors import GivenPrior, Prior
@@ -42,8 +43,8 @@ from .data import HolesTable, table_in_memory
 from .idle import with_more
 from .partitioned import table_on_workers
 from .posterior import for_all_columns, mean_noise, noise_found
-from .scales import NoiseScales, starts
-from .start import random_start, start, start_with_all, with_one_more
+from .scales import Beginning
+from .start import clipped, random_start, start, start_with_all, with_equal_cells, with_one_more
 from .state import DenseProblem, DenseState
 from .step import has_mean, step
 
@@ -61,14 +62,17 @@ def fit(
     center: bool = True,
     scale: bool = False,
     noise: NoiseModel = ISOTROPIC,
+    error_std: FloatArray | None = None,
     init: str = "closed",
     engine: str = "auto",
 ) -> PCAFit:
-    """Fit a matrix with holes; options are those of `BayesianPCA`.
+    """Fit a matrix with holes, or without; options are those of `BayesianPCA`.
 
-    With noise of its own for each feature, its unit is arbitrary: that of its spread will do.
+    With `error_std`, standard deviations of the measurement of each cell, noise has the variance
+    σ²·S², times what the noise model adds; an infinite one is a hole. σ² is found as well, unless
+    a `noise_variance` is given for it. The fit reports the noise of a cell with the usual error.
     """
-    table = holes_table(X, center=center, scale=scale, noise=noise)
+    table = holes_table(X, center=center, scale=scale, noise=noise, error_std=error_std)
     model = dense_model(table, form, noise=noise, init=init, engine=engine)
     # The passes of an iteration on Dask are too small to be shown.
     with watched(None):
@@ -76,7 +80,12 @@ def fit(
 
 
 def holes_table(
-    X: Array, *, center: bool, scale: bool, noise: NoiseModel = ISOTROPIC
+    X: Array,
+    *,
+    center: bool,
+    scale: bool,
+    noise: NoiseModel = ISOTROPIC,
+    error_std: FloatArray | None = None,
 ) -> HolesTable:
     """A matrix of floats with NaN in its holes, where it is: in memory, on a device, on Dask.
 
@@ -84,8 +93,15 @@ def holes_table(
     loadings of 0 and no mean. Where columns have noise of their own, those that do not vary take
     no part either.
     """
-    read = table_on_workers if where_of(X) is Where.PARTITIONS else table_in_memory
-    return read(X, center=center, scale=scale, noise=noise)
+    options: dict[str, Any] = {"center": center, "scale": scale, "noise": noise}
+    if where_of(X) is not Where.PARTITIONS:
+        return table_in_memory(X, error_std=error_std, **options)
+    if noise.cells or error_std is not None:
+        raise UnusableData(
+            "cells have noise of their own only in memory: for a Dask collection with holes, noise "
+            "can be 'isotropic', 'per-feature', 'per-sample' or 'both'."
+        )
+    return table_on_workers(X, **options)
 
 
 @dataclass(frozen=True)
@@ -109,17 +125,30 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         return self.init == "closed"
 
     def start(self, data: HolesTable, rng: np.random.Generator) -> DenseState:
-        scales = starts(data.rows, self.noise, data.relative_units, self.estimate)
-        begun = [self._start_from(each, data.rows, rng) for each in scales]
+        starts = self._starts_of_cells if self.noise.cells else self._starts
+        begun = starts(data, rng)
         if len(begun) == 1:
             return begun[0]
         short = partial(run, partial(_step, self, data), max_iter=WARMING, tol=CALM_ENOUGH)
         return best_of([short(state) for state in begun]).state
 
-    def _start_from(
-        self, scales: NoiseScales, rows: IncompleteRows, rng: np.random.Generator
-    ) -> DenseState:
-        return replace(self._start(scales.divided(rows), rng), scales=scales)
+    def _starts_of_cells(self, data: HolesTable, rng: np.random.Generator) -> list[DenseState]:
+        """What is found where all cells count the same, with gross errors and without."""
+        equal = replace(self, noise=replace(self.noise, cells=False))
+        tables = (data, replace(data, rows=clipped(data.rows)))
+        return [with_equal_cells(equal.start(table, rng), data.rows) for table in tables]
+
+    def _starts(self, data: HolesTable, rng: np.random.Generator) -> list[DenseState]:
+        rows = data.rows
+        units = None if data.errors is None else data.errors.rows
+        row_units = None if units is None else 1 / units
+        begin = Beginning(rows, self.noise, data.relative_units, row_units, self.estimate)
+        begun = [
+            replace(self._start(scales.divided(rows), rng), scales=scales)
+            for scales in begin.starts()
+        ]
+        known = data.errors is not None and data.errors.cells is not None
+        return [with_equal_cells(state, rows) for state in begun] if known else begun
 
     def _start(self, rows: IncompleteRows, rng: np.random.Generator) -> DenseState:
         noise = self._given_noise
@@ -270,7 +299,8 @@ def _in_units(form: ClosedForm, table: HolesTable) -> ClosedForm:
         half = 0.5 * float(rows.squares.sum()) / max(cells, 1.0)
         noise = max(half, LEAST_NOISE_WITH_HOLES)
     elif noise != "auto":
-        noise = float(noise) / table.unit**2
+        usual = 1.0 if table.errors is None else table.errors.usual
+        noise = float(noise) * (usual / table.unit) ** 2
     c2 = None if c2 is None else c2 / table.unit**2
     return replace(form, noise_variance=noise, prior_variance=c2)
 

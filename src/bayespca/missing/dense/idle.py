@@ -86,6 +86,14 @@ def gain_of_idle(state: DenseState, data: IncompleteRows, problem: DenseProblem)
     return 0.5 * (problem.most - state.rank) * np.log1p(np.concatenate(more))
 
 
+def squares_of_idle(state: DenseState, data: Holes, problem: DenseProblem) -> FloatArray:
+    """What all of them together add to the expected squares of cells, over σ²."""
+    assert state.idle is not None
+    prior, s2 = problem.factors.prior, state.noise_variance
+    v = data.share * data.shares / (1 / prior.variance_a + data.over_columns(state.idle / s2))
+    return (problem.most - state.rank) / s2 * v[:, None] * state.idle
+
+
 def _of_rows(data: Holes, of_columns: FloatArray) -> list[FloatArray]:
     return [data.over_columns(of_columns)[data.pattern]]
 

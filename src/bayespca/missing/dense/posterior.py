@@ -69,12 +69,17 @@ def noise_found(state: DenseState, table: HolesTable, problem: DenseProblem) -> 
             degrees_of_freedom=rows.degrees_of_freedom,
             outliers=_of_rows(probability_of_outlier(rows), 0.0, table),
         )
+    cells = state.scales.cells
+    if cells is not None and problem.noise.cells:
+        outliers = np.zeros((table.n_samples, table.live.size))
+        outliers[:, table.live] = _of_rows(cells.probability_of_outlier, 0.0, table)
+        found = replace(found, outliers=outliers, degrees_of_freedom=2 * cells.shape)
     return found
 
 
 def _of_rows(values: FloatArray, others: float, table: HolesTable) -> FloatArray:
     """What belongs to rows, in the order of the data; others have no value."""
-    found = np.full(table.n_samples, others)
+    found = np.full((table.n_samples, *values.shape[1:]), others)
     kept = slice(None) if table.kept is None else np.flatnonzero(table.kept)
     places = np.arange(table.n_samples)[kept]
     found[places[table.rows.places]] = values

@@ -10,7 +10,7 @@ from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.rows import RowMisfits
 from bayespca.lowrank.scales import Scales
 
-from .scales import Estimate, shares
+from .scales import Estimate, in_units, shares
 
 # Updates of the rows' scales in each sweep: each changes the covariances that the next one sees.
 ROUNDS = 3
@@ -18,8 +18,8 @@ ROUNDS = 3
 
 class RowTask(NamedTuple):
     """What the noise of rows follows from: what is left of them, and nᵢ observed cells of each; k
-    components with a prior; how variances are estimated, the least of them, and whether their scale
-    is free.
+    components with a prior; how variances are estimated, the least of them, whether their scale is
+    free, and the units in which they have a prior in common.
     """
 
     found: RowMisfits
@@ -29,6 +29,7 @@ class RowTask(NamedTuple):
     estimate: Estimate
     least: float
     is_free: bool
+    units: FloatArray
 
 
 def best_rows(rows: Scales, task: RowTask) -> Scales:
@@ -58,9 +59,8 @@ def _updated(rows: Scales, task: RowTask) -> Scales:
     slope = task.centred * (of_share - of_share @ w / w.sum()) / w.sum()
     squares = found.squares + task.rank * share / w
     squares = np.maximum(squares - 2 * slope, 0.1 * squares)
-    new = task.estimate(
-        np.maximum(squares, task.counts * task.least), task.counts + task.rank * share
-    )
+    squares = np.maximum(squares, task.counts * task.least)
+    new = in_units(task.estimate, squares, task.counts + task.rank * share, task.units)
     return new if task.is_free else new.at_unit_scale()
 
 

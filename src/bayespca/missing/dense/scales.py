@@ -1,13 +1,14 @@
-"""Noise of its own for rows and columns: its scales, what they cost, and their best values.
+"""Noise of its own for rows, columns and cells: its scales, what they cost, and where to start.
 
-The noise of cell (i, j) has the variance σ²·uᵢ·vⱼ, with wᵢ = ⟨1/uᵢ⟩ and pⱼ = ⟨1/vⱼ⟩. Sweeps see the
-data √(wᵢpⱼ)·x, with scores in units of their row's noise and loadings in units of their column's.
-The free energy of the data is that of the scaled data and
+The noise of cell (i, j) has the variance σ²·uᵢ·vⱼ/τᵢⱼ, with wᵢ = ⟨1/uᵢ⟩ and pⱼ = ⟨1/vⱼ⟩. Sweeps
+see the data √(wᵢpⱼ)·x, with scores in units of their row's noise, loadings in units of their
+column's. The free energy of the data is that of the scaled data and
 
     ½Σᵢ nᵢ⟨log uᵢ⟩ + ½Σⱼ (nⱼ − 1)⟨log vⱼ⟩ + ½Σⱼ loosenessⱼ + KL(rows) + KL(columns)
 
 and, for each component, half the looseness of all columns and that of all rows, with the share that
-the mean has left them; without a mean there is neither the 1 nor the term beside it.
+the mean has left them; without a mean there is neither the 1 nor the term beside it. Cells add
+½Σ⟨log 1/τᵢⱼ⟩ and their own KL; factors are not in their units.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bayespca.arrays.types import FloatArray
-from bayespca.lowrank.holes import IncompleteRows, RowWeights
+from bayespca.lowrank.cells import CellScales
+from bayespca.lowrank.holes import Holes, IncompleteRows, RowWeights
 from bayespca.lowrank.noise_models import NoiseModel
 from bayespca.lowrank.scales import Scales, given
 from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES
@@ -28,14 +30,17 @@ Estimate = Callable[[FloatArray, FloatArray], Scales]
 
 @dataclass(frozen=True, eq=False)
 class NoiseScales:
-    """r(u) of rows, in the order of the data's rows, and r(v) of columns; None where all are 1.
+    """r(u) of rows, in the order of the data's rows, r(v) of columns, and r(τ) of cells; None where
+    all are 1.
 
-    The variances v·`units` have their prior in common.
+    The variances v·`units` have their prior in common, and so have u·`row_units`.
     """
 
     rows: Scales | None = None
     columns: Scales | None = None
     units: FloatArray | None = None
+    cells: CellScales | None = None
+    row_units: FloatArray | None = None
 
     @property
     def root(self) -> FloatArray | None:
@@ -47,8 +52,16 @@ class NoiseScales:
         return 1.0 if self.columns is None else self.columns.precision
 
     def applied(self, data: IncompleteRows) -> IncompleteRows:
-        """The data with rows that count as they do; `root` is left to be applied."""
-        return data if self.rows is None else data.weighted(self.rows.precision)
+        """The data with rows and cells that count as they do; `root` is left to be applied."""
+        found = self.applied_to_cells(data)
+        return found if self.rows is None else found.weighted(self.rows.precision)
+
+    def applied_to_cells(self, data: IncompleteRows) -> IncompleteRows:
+        """The data with cells that count as they do."""
+        if self.cells is None:
+            return data
+        assert isinstance(data, Holes)
+        return data.with_cells(self.cells.precision)
 
     def energy(self, data: IncompleteRows) -> float:
         """What they cost, whatever the number of components."""
@@ -59,6 +72,8 @@ class NoiseScales:
             columns, centred = self.columns, data.centred
             total += 0.5 * float((data.column_counts - centred) @ columns.log_variance)
             total += 0.5 * centred * float(columns.looseness.sum()) + columns.divergence
+        if self.cells is not None:
+            total += self.cells.energy
         return total
 
     def energy_of_component(self, *, centred: bool, loadings: bool) -> float:
@@ -97,36 +112,53 @@ def shares(rows: Scales, centred: bool) -> FloatArray:
     return RowWeights.of(rows.precision, centred=centred).shares
 
 
-def starts(
-    data: IncompleteRows, noise: NoiseModel, units: FloatArray, estimate: Estimate
-) -> list[NoiseScales]:
-    """Scales to start from: those of data that are noise alone, so that components are what exceeds
-    it, and equal ones. Either may be on the wrong side of a rank that cannot be crossed by steps.
+@dataclass(frozen=True, eq=False)
+class Beginning:
+    """What scales are started from: the data, which of them have noise of their own, units in which
+    the variances of columns and rows have a prior in common (None for ones), and how variances are
+    estimated.
     """
-    columns = _starts_of_columns(data, units, estimate) if noise.columns else [None]
-    return [
-        NoiseScales(rows, each, units)
-        for each in columns
-        for rows in (_starts_of_rows(data, each, estimate) if noise.rows else [None])
-    ]
 
+    data: IncompleteRows
+    noise: NoiseModel
+    units: FloatArray
+    row_units: FloatArray | None
+    estimate: Estimate
 
-def _starts_of_columns(
-    data: IncompleteRows, units: FloatArray, estimate: Estimate
-) -> list[Scales | None]:
-    counts = np.maximum(data.column_counts - data.centred, 1)
-    floor = counts * LEAST_NOISE_WITH_HOLES
-    alone = in_units(estimate, np.maximum(data.squares, floor), counts, units)
-    return [alone.at_unit_scale(), given(1 / units).at_unit_scale()]
+    def starts(self) -> list[NoiseScales]:
+        """Scales of data that are noise alone, so that components are what exceeds it, and equal
+        ones. Either may be on the wrong side of a rank that cannot be crossed by steps.
+        """
+        return [
+            NoiseScales(rows, columns, self.units, None, self.row_units)
+            for columns in self._of_columns()
+            for rows in self._of_rows(columns)
+        ]
 
+    def _of_columns(self) -> list[Scales | None]:
+        data, equal = self.data, given(1 / self.units)
+        if not self.noise.columns:
+            return [None if np.ptp(self.units) == 0 else equal]
+        counts = np.maximum(data.column_counts - data.centred, 1)
+        squares = np.maximum(data.squares, counts * LEAST_NOISE_WITH_HOLES)
+        return [
+            in_units(self.estimate, squares, counts, self.units).at_unit_scale(),
+            equal.at_unit_scale(),
+        ]
 
-def _starts_of_rows(
-    data: IncompleteRows, columns: Scales | None, estimate: Estimate
-) -> list[Scales | None]:
-    root = 1.0 if columns is None else np.sqrt(columns.variance)
-    floor = data.row_counts * LEAST_NOISE_WITH_HOLES
-    alone = estimate(np.maximum(data.squares_of_rows(root), floor), data.row_counts)
-    return [alone.at_unit_scale(), given(np.ones(data.shape[0]))]
+    def _of_rows(self, columns: Scales | None) -> list[Scales | None]:
+        data = self.data
+        units = np.ones(data.shape[0]) if self.row_units is None else self.row_units
+        equal = given(1 / units)
+        if not self.noise.rows:
+            return [None if self.row_units is None else equal]
+        root = 1.0 if columns is None else np.sqrt(columns.variance)
+        counts = data.row_counts
+        squares = np.maximum(data.squares_of_rows(root), counts * LEAST_NOISE_WITH_HOLES)
+        return [
+            in_units(self.estimate, squares, counts, units).at_unit_scale(),
+            equal.at_unit_scale(),
+        ]
 
 
 def in_units(

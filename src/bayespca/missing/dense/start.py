@@ -11,14 +11,19 @@ from bayespca.arrays.places import at, taken
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.engines.decomposing import decompose
 from bayespca.engines.records import Plan
+from bayespca.lowrank.cells import given_cells
 from bayespca.lowrank.filling import Filled, all_kept
-from bayespca.lowrank.holes import Holes, IncompleteRows
+from bayespca.lowrank.holes import Holes, IncompleteRows, floats
 from bayespca.lowrank.rows import Columns, latent_means, suited_blocks
+from bayespca.lowrank.scales import FAR
 from bayespca.spectrum.solving import solve
 from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES
 
 from .idle import start_idle
 from .state import DenseProblem, DenseState
+
+# A standard deviation over the median of absolute values, of a normal distribution.
+USUAL = 1.4826
 
 
 def start(data: IncompleteRows, problem: DenseProblem, filled: Filled) -> DenseState:
@@ -59,16 +64,22 @@ def with_one_more(state: DenseState, data: IncompleteRows) -> DenseState:
 
 
 def _rest(data: Holes, columns: Columns, root: FloatArray | None) -> Array:
-    """√w·x/root − b̃ᵀã in the cells that are there, 0 elsewhere."""
+    """√w·x/root − b̃ᵀã in the cells that are there, as much as they count, 0 elsewhere."""
     xp = array_namespace(data.values)
-    rest = data.values / (1.0 if root is None else at(data.values, root))
+    over = 1.0 if root is None else at(data.values, root)
+    rest = data.values / over
     right, a = at(rest, columns.b.T), latent_means(replace(data, values=rest), columns)
+    if data.unweighted is not None:
+        rest = data.unweighted / over
     for block in suited_blocks(data, columns.rank):
         ones = xp.ones_like(rest[block.rows, :1])
         counts = ones if block.weights is None else at(rest, block.weights.root)[:, None]
         both = xp.concat([a[block.rows, :], counts], axis=1)
         left = rest[block.rows, :] * counts - xp.matmul(both, right)
-        rest[block.rows, :] = xp.where(taken(block.seen, block.pattern), left, 0 * left)
+        seen = taken(block.seen, block.pattern)
+        if data.unweighted is not None:
+            left, seen = left * xp.sqrt(seen), seen > 0
+        rest[block.rows, :] = xp.where(seen, left, 0 * left)
     return rest
 
 
@@ -106,3 +117,19 @@ def _state(
         prior_a, prior_b = problem.factors.priors(prior_a, prior_b)
     idle = start_idle(data, problem.factors, noise) if problem.has_idle else None
     return DenseState(b, b_cov, prior_a, prior_b, noise, idle=idle)
+
+
+def with_equal_cells(state: DenseState, data: IncompleteRows) -> DenseState:
+    """With cells that may count differently, but do not yet, beyond what is known."""
+    assert isinstance(data, Holes)
+    precision = floats(data.mask) if data.known is None else data.known
+    scales = replace(state.scales, cells=given_cells(precision))
+    return replace(state, scales=scales, energy=np.inf)
+
+
+def clipped(data: IncompleteRows) -> IncompleteRows:
+    """Data without gross errors: cells that are `FAR` usual ones away have that distance."""
+    assert isinstance(data, Holes)
+    sizes = np.abs(np.where(data.mask, data.values, np.nan))
+    most = FAR * USUAL * np.nanmedian(sizes, axis=0)
+    return replace(data, values=np.clip(data.values, -most, most))

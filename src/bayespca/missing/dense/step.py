@@ -34,7 +34,9 @@ from bayespca.arrays.threads import beside
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.inference.loop import Info
 from bayespca.inference.rounding import is_rounding
-from bayespca.lowrank.holes import IncompleteRows
+from bayespca.lowrank.cell_squares import squares_of_cells
+from bayespca.lowrank.cells import best_cells
+from bayespca.lowrank.holes import Holes, IncompleteRows
 from bayespca.lowrank.kernels import given_gram
 from bayespca.lowrank.moments import FactorMoments
 from bayespca.lowrank.rows import RowSums, misfits_of_rows, second_moments, sums_over_rows
@@ -42,7 +44,7 @@ from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES, VANISHING
 
 from .dropping import Before, Turn, with_components_that_pay
 from .energy import Parts, with_best_noise
-from .idle import gain_of_idle, update_idle
+from .idle import gain_of_idle, squares_of_idle, update_idle
 from .row_noise import RowTask, best_rows
 from .state import DenseProblem, DenseState
 
@@ -72,6 +74,7 @@ def _squares(state: DenseState, data: IncompleteRows) -> FloatArray:
 def sweep(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> DenseState:
     """Noise of rows, rows, columns, the best coordinates, priors, components that pay, noise."""
     state = with_best_rows(state, data, problem)
+    state = with_best_cells(state, data, problem)
     data, root = state.scales.applied(data), state.scales.root
     columns = state.columns(integrated=problem.factors.family.integrates_a)
     sums = sums_over_rows(data, columns, share=data.share, root=root)
@@ -90,7 +93,7 @@ def with_best_rows(state: DenseState, data: IncompleteRows, problem: DenseProble
     scales = state.scales
     if scales.rows is None or not problem.noise.rows:
         return state
-    found = misfits_of_rows(data, state.columns(), root=scales.root)
+    found = misfits_of_rows(scales.applied_to_cells(data), state.columns(), root=scales.root)
     if state.idle is not None:
         found = found._replace(gain=found.gain + gain_of_idle(state, data, problem))
     task = RowTask(
@@ -101,8 +104,24 @@ def with_best_rows(state: DenseState, data: IncompleteRows, problem: DenseProble
         estimate=problem.estimate,
         least=LEAST_NOISE_WITH_HOLES / state.noise_variance,
         is_free=problem.scale_is_free,
+        units=np.ones(data.shape[0]) if scales.row_units is None else scales.row_units,
     )
     return replace(state, scales=replace(scales, rows=best_rows(scales.rows, task)))
+
+
+def with_best_cells(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> DenseState:
+    """With the best noise of cells for these columns, where they have their own."""
+    scales = state.scales
+    if scales.cells is None or not problem.noise.cells:
+        return state
+    assert isinstance(data, Holes)
+    weighted = scales.applied(data)
+    assert isinstance(weighted, Holes)
+    squares = squares_of_cells(weighted, state.columns(), share=weighted.share, root=scales.root)
+    if state.idle is not None:
+        squares += squares_of_idle(state, weighted, problem)
+    cells = best_cells(squares, data.mask, scales.cells, data.known)
+    return replace(state, scales=replace(scales, cells=cells))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,146 @@
+"""Cells that count differently: their weights, from the expected squares of what is left in them.
+
+A cell whose noise has the variance σ²/τ, with a gamma prior on τ that all cells teach, counts
+ω = ⟨τ⟩ = (α + ½)/(β + R/2), R its expected square over σ². Weights take the place of the mask:
+every row has a pattern of its own then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammainc, gammaincinv, gammaln
+
+from bayespca.arrays.types import FloatArray, Matrix
+
+from .scales import FAR, best_prior
+
+# Bits of a number that are dropped where squares that are nearly equal are counted as equal: 8 bits
+# of their 53 are left.
+DROPPED = 44
+# Squares below this, beside σ², are all the same.
+LEAST_SQUARE = 1e-12
+# The least α: with heavier tails a model would rather fit some cells exactly, and the others not at
+# all.
+LEAST_SHAPE = 1.0
+# Cells whose logarithms are taken at a time.
+PART = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class CellScales:
+    """r(τ) of the cells that are there.
+
+    Attributes
+    ----------
+    precision
+        ⟨τ⟩, 0 in holes: (n, p), in the order of the data's rows.
+    energy
+        ½Σ⟨log 1/τ⟩, and the KL divergence of r(τ) from the prior.
+    shape, rate
+        α and β of the prior; infinite where precisions are given.
+    """
+
+    precision: Matrix
+    energy: float
+    shape: float = np.inf
+    rate: float = np.inf
+
+    @property
+    def probability_of_outlier(self) -> FloatArray:
+        """That a cell's standard deviation is more than `FAR` times the usual; 0 in holes."""
+        if not np.isfinite(self.shape):
+            return np.zeros_like(self.precision)
+        typical, shape = gammaincinv(self.shape, 0.5) / self.rate, self.shape + 0.5
+        seen = self.precision > 0
+        found = np.zeros_like(self.precision)
+        found[seen] = gammainc(shape, typical / FAR**2 * shape / self.precision[seen])
+        return found
+
+
+def given_cells(precision: FloatArray) -> CellScales:
+    """Precisions that are known, 0 in holes."""
+    return CellScales(precision, -0.5 * _sum_of_logs(precision))
+
+
+def best_cells(
+    squares: FloatArray, seen: NDArray[np.bool_], old: CellScales, known: FloatArray | None = None
+) -> CellScales:
+    """The best r(τ) and its prior, from the squares of cells, in whose memory it is.
+
+    Precisions that are `known`, 0 in holes, are multiplied by τ.
+    """
+    if known is not None:
+        squares *= known
+    np.maximum(squares, LEAST_SQUARE, out=squares)
+    inside = squares.ravel() if seen.all() else squares[seen]
+    alpha, beta = best_prior(*_counted(inside))
+    if alpha < LEAST_SHAPE:
+        alpha, beta = LEAST_SHAPE, beta * LEAST_SHAPE / alpha
+    energy = _marginal(alpha, beta, inside)
+    if np.isfinite(old.shape):
+        # Counted squares are not all squares: the prior before may be the better one.
+        before = _marginal(old.shape, old.rate, inside)
+        if before < energy:
+            alpha, beta, energy = old.shape, old.rate, before
+    energy -= 0.5 * _expected(inside, alpha, beta)
+    precision = _precision(squares, seen, alpha, beta)
+    if known is not None:
+        precision *= known
+        energy -= 0.5 * _sum_of_logs(known)
+    return CellScales(precision, energy, alpha, beta)
+
+
+def _counted(squares: FloatArray) -> tuple[FloatArray, float, FloatArray]:
+    """Squares that differ in more than their last digits, the 1 cell of each, and how many there
+    are of them.
+    """
+    bins = squares.view(np.int64) >> DROPPED
+    bins -= bins.min()
+    weights = np.bincount(bins)
+    there = weights > 0
+    totals = np.bincount(bins, weights=squares)
+    return totals[there] / weights[there], 1.0, weights[there].astype(np.float64)
+
+
+def _marginal(alpha: float, beta: float, squares: FloatArray) -> float:
+    """½Σ⟨log 1/τ⟩ + ½Σ⟨τ⟩R + KL with r(τ) at its best: −Σ log of Student's t, but for constants."""
+    parts = (np.log1p(part / (2 * beta)).sum() for part in _in_parts(squares))
+    constant = 0.5 * np.log(beta) - _log_ratio_of_gammas(alpha)
+    return float(squares.size * constant + (alpha + 0.5) * sum(parts))
+
+
+def _expected(squares: FloatArray, alpha: float, beta: float) -> float:
+    """Σ⟨τ⟩R."""
+    parts = ((part / (beta + 0.5 * part)).sum() for part in _in_parts(squares))
+    return (alpha + 0.5) * float(sum(parts))
+
+
+def _log_ratio_of_gammas(alpha: float) -> float:
+    """log Γ(α + ½)/Γ(α), to all digits where α is large."""
+    if alpha < 100:
+        return float(gammaln(alpha + 0.5) - gammaln(alpha))
+    return float(0.5 * np.log(alpha) - 1 / (8 * alpha) + 1 / (192 * alpha**3))
+
+
+def _in_parts(cells: FloatArray) -> Iterator[FloatArray]:
+    return (cells[first : first + PART] for first in range(0, cells.size, PART))
+
+
+def _precision(
+    squares: FloatArray, seen: NDArray[np.bool_], alpha: float, beta: float
+) -> FloatArray:
+    """(α + ½)/(β + R/2), 0 in holes, where the squares were."""
+    squares *= 0.5
+    squares += beta
+    np.divide(alpha + 0.5, squares, out=squares)
+    squares *= seen
+    return squares
+
+
+def _sum_of_logs(precision: FloatArray) -> float:
+    logs = np.zeros_like(precision)
+    return float(np.log(precision, where=precision > 0, out=logs).sum())

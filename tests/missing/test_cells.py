@@ -1,0 +1,289 @@
+"""Cells with noise of their own: heavy tails, gross errors, and errors that are known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import digamma, gammaln
+
+from bayespca import inference
+from bayespca.inference.checkpoint import Checkpoint
+from bayespca.lowrank import holes_posterior
+from bayespca.lowrank.cells import best_cells, given_cells
+from bayespca.lowrank.noise_models import BOTH, ISOTROPIC, PER_FEATURE, STUDENT_CELLS
+from bayespca.lowrank.rows import latent
+from bayespca.missing.dense.fit import fit
+from bayespca.missing.dense.state import DenseState
+from bayespca.missing.dense.step import step
+from bayespca.sources.errors import UnusableData
+from bayespca.spectrum.forms import ClosedForm
+from oracles.holes import free_energy
+
+from .sweeping import asked, swept
+
+
+def low_rank(n, p, rank, strength=0.6, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, rank)) @ (strength * rng.normal(size=(rank, p))), rng
+
+
+def with_holes(X, rng, share=0.1):
+    return np.where(rng.random(X.shape) < share, np.nan, X)
+
+
+def heavy(n, p, rank, seed=0, **options):
+    """Student's t with three degrees of freedom, of variance 1."""
+    L, rng = low_rank(n, p, rank, seed=seed, **options)
+    return with_holes(L + rng.standard_t(3, (n, p)) / np.sqrt(3), rng)
+
+
+def gross(n, p, rank, seed=0):
+    """One cell in a hundred is ten times as noisy; which ones."""
+    L, rng = low_rank(n, p, rank, seed=seed)
+    wrong = rng.random((n, p)) < 0.01
+    X = L + rng.normal(size=(n, p)) + 10 * wrong * rng.normal(size=(n, p))
+    return L, wrong, with_holes(X, rng)
+
+
+def fitted(Y, noise=STUDENT_CELLS, *, tol=1e-9, **options):
+    form = ClosedForm(noise_variance=options.pop("noise_variance", "auto"))
+    return fit(Y, form, inference.Looping(max_iter=3000, tol=tol), noise=noise, **options)
+
+
+# --- the free energy ---------------------------------------------------------------------------
+
+
+def defined_energy(state, data):
+    """Cell by cell: that of cells which count 1, and what weights change of it."""
+    scales, n = state.scales, data.shape[0]
+    weighted = scales.applied(data)
+    if scales.root is not None:
+        weighted = replace(weighted, values=weighted.values / scales.root)
+    a, a_cov = latent(weighted, state.columns())
+    X = np.where(data.mask, data.values, np.nan)
+    moments = (a, a_cov, state.b, state.b_cov, state.prior_a, state.prior_b)
+    total = free_energy(X, *moments, state.noise_variance, columns=scales.columns)
+    share, H, s2 = (n - 1) / n, state.rank, state.noise_variance
+    for i, j in np.argwhere(data.mask):
+        ones = np.append(a[i], 1.0)
+        A2 = np.outer(ones, ones)
+        A2[:H, :H] += share * a_cov[i]
+        B2 = state.b_cov[j] + np.outer(state.b[j], state.b[j])
+        x = data.values[i, j] * (1.0 if scales.root is None else 1 / scales.root[j])
+        square = x**2 - 2 * x * ones @ state.b[j] + np.sum(A2 * B2)
+        total += 0.5 * (scales.cells.precision[i, j] - 1) * square / s2
+    return float(total + of_gammas(scales.cells, data.known, data.mask))
+
+
+def of_gammas(cells, known, seen):
+    """½Σ⟨log 1/τ⟩ and KL(Gamma(α + ½, rate) ‖ Gamma(α, β)) of each cell."""
+    known = np.ones(seen.shape) if known is None else known
+    tau = cells.precision[seen] / known[seen]
+    total = -0.5 * np.log(known[seen]).sum()
+    if np.isinf(cells.shape):
+        return total
+    alpha, beta = cells.shape, cells.rate
+    shape = alpha + 0.5
+    rate = shape / tau
+    logs = np.log(rate) - digamma(shape)
+    divergence = 0.5 * digamma(shape) - gammaln(shape) + gammaln(alpha)
+    divergence = divergence + alpha * np.log(rate / beta) + shape * (beta / rate - 1)
+    return total + 0.5 * logs.sum() + divergence.sum()
+
+
+def test_the_free_energy_is_the_defined_one():
+    run, _, data = swept(heavy(40, 7, 2, strength=3.0), noise=STUDENT_CELLS, tol=1e-13)
+    assert run.state.rank > 0
+    assert np.isfinite(run.state.scales.cells.shape)
+    assert run.free_energy == pytest.approx(defined_energy(run.state, data), rel=1e-7)
+
+
+def test_weights_are_at_a_minimum():
+    """Of Student's t, from which they follow, for cells that are not all there."""
+    rng = np.random.default_rng(0)
+    squares = rng.standard_t(4, (200, 30)) ** 2
+    seen = rng.random(squares.shape) < 0.8
+    found = best_cells(squares.copy(), seen, given_cells(seen.astype(float)))
+    assert found.shape == pytest.approx(2.0, rel=0.15)
+    assert (found.precision[~seen] == 0).all()
+
+    def value(alpha, beta):
+        constant = gammaln(alpha + 0.5) - gammaln(alpha) + alpha * np.log(beta)
+        return np.sum((alpha + 0.5) * np.log(beta + 0.5 * squares[seen]) - constant)
+
+    least = found.energy + 0.5 * np.sum(found.precision * squares)
+    assert least == pytest.approx(value(found.shape, found.rate), rel=1e-10)
+    for alpha, beta in rng.normal(0, 0.03, (20, 2)):
+        assert value(found.shape * np.exp(alpha), found.rate * np.exp(beta)) > least - 0.05
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("holes", [0.0, 0.3])
+def test_the_free_energy_never_rises(seed, holes):
+    """The loop warns where it does, and warnings are errors here."""
+    L, rng = low_rank(*np.random.default_rng(seed).integers(5, 40, 2), 2, seed=seed)
+    Y = with_holes(L + rng.standard_t(2, L.shape), rng, holes)
+    errors = np.exp(0.5 * rng.normal(size=L.shape)) if seed % 2 else None
+    for noise in (STUDENT_CELLS, replace(STUDENT_CELLS, rows=True)):
+        found = fitted(Y, noise, error_std=errors)
+        assert (np.diff(found.trace.free_energy) <= 1e-9 * np.abs(found.free_energy)).all()
+
+
+def test_counts_do_not_break_it():
+    """Many equal values ask for tails without end."""
+    rng = np.random.default_rng(0)
+    Y = rng.poisson(rng.gamma(1, 1, (100, 2)) @ rng.gamma(0.3, 1, (2, 12))).astype(float)
+    assert np.isfinite(fitted(Y, tol=1e-7).free_energy)
+
+
+# --- known truth -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "p", "rank"), [(300, 20, 3), (200, 60, 4)])
+def test_heavy_tails(n, p, rank):
+    Y = heavy(n, p, rank)
+    found, plain = fitted(Y, tol=1e-8), fitted(Y, PER_FEATURE, tol=1e-8)
+    assert found.n_components == rank
+    assert 2.5 < found.noise.degrees_of_freedom < 6
+    assert found.free_energy < plain.free_energy - 100
+
+
+@pytest.mark.parametrize(("n", "p", "rank"), [(300, 20, 3), (200, 60, 4)])
+def test_gross_errors_hardly_count(n, p, rank):
+    L, wrong, Y = gross(n, p, rank)
+    found = fitted(Y, tol=1e-8)
+    assert found.n_components == rank
+    large = wrong & (np.abs(Y - L) > 8)
+    assert large.sum() > 10
+    assert found.noise.outliers.shape == Y.shape
+    assert found.noise.outliers[large].mean() > 0.8
+    assert found.noise.outliers[~wrong].mean() < 0.01
+
+
+def low_rank_part(found, Y):
+    posterior = found.posterior
+    return holes_posterior.reconstruct(posterior, holes_posterior.scores(posterior, Y))
+
+
+def test_normal_noise_is_found_to_be_normal():
+    L, rng = low_rank(150, 12, 2, strength=0.8)
+    Y = with_holes(L + rng.normal(size=L.shape), rng)
+    found, plain = fitted(Y), fitted(Y, ISOTROPIC)
+    assert found.n_components == plain.n_components == 2
+    assert found.free_energy == pytest.approx(plain.free_energy, abs=0.2)
+    assert found.noise.degrees_of_freedom > 50
+
+
+# --- errors that are known ---------------------------------------------------------------------
+
+
+def measured(n=200, p=15, seed=0):
+    """Each cell with an error of its own, which is known."""
+    L, rng = low_rank(n, p, 2, seed=seed)
+    S = np.exp(0.8 * rng.normal(size=(n, p)))
+    return L, S, with_holes(L + S * rng.normal(size=(n, p)), rng)
+
+
+def test_known_errors_bring_the_low_rank_part_nearer():
+    L, S, Y = measured()
+    found, plain = fitted(Y, ISOTROPIC, error_std=S), fitted(Y, ISOTROPIC)
+    assert found.n_components == 2
+    assert found.free_energy < plain.free_energy - 100
+    error, without = trained(found, Y, S) - L, low_rank_part(plain, Y) - L
+    assert np.mean(error**2) < 0.7 * np.mean(without**2)
+    usual = np.exp(np.log(S[~np.isnan(Y)]).mean())
+    assert found.noise_variance == pytest.approx(usual**2, rel=0.1)
+
+
+def trained(found, Y, S):
+    """The low-rank part, from cells with their errors."""
+    posterior = found.posterior
+    scale = np.asarray(posterior.scale) * posterior.unit
+    out = np.empty_like(Y)
+    columns, k = posterior.columns, posterior.components.shape[0]
+    second = columns.second[:, :k, :k]
+    usual = np.exp(np.log(S[~np.isnan(Y)]).mean())
+    for i, row in enumerate(Y):
+        j = ~np.isnan(row)
+        g = (usual / S[i, j]) ** 2
+        z = (row[j] - posterior.mean[j]) / scale[j]
+        gram = np.einsum("j,jhk->hk", g, second[j])
+        gram += columns.noise_variance * np.diag(1 / columns.prior_a)
+        a = np.linalg.solve(gram, (g * z) @ columns.b[j, :k])
+        out[i] = posterior.mean + scale * (columns.b[:, :k] @ a)
+    return out
+
+
+def test_equal_errors_are_no_errors():
+    _, _, Y = measured()
+    found, plain = fitted(Y, PER_FEATURE, error_std=np.full(Y.shape, 3.0)), fitted(Y, PER_FEATURE)
+    assert found.free_energy == pytest.approx(plain.free_energy, rel=1e-9)
+
+
+def test_errors_of_columns_are_their_units():
+    """Errors t of columns scale them; given, they cost what noise of columns would."""
+    L, rng = low_rank(100, 10, 2, strength=1.0)
+    t = np.exp(rng.normal(size=10))
+    Y = with_holes(t * (L + rng.normal(size=L.shape)), rng)
+    found = fitted(Y, ISOTROPIC, error_std=np.broadcast_to(t, Y.shape))
+    plain = fitted(Y / t, ISOTROPIC)
+    cells = (~np.isnan(Y)).sum(axis=0) - 1
+    assert found.n_components == plain.n_components == 2
+    assert found.free_energy == pytest.approx(plain.free_energy + cells @ np.log(t), rel=1e-8)
+
+
+def test_errors_of_rows_and_columns_together():
+    L, rng = low_rank(120, 10, 2, strength=1.0)
+    S = np.exp(0.7 * rng.normal(size=(120, 1))) * np.exp(0.7 * rng.normal(size=(1, 10)))
+    Y = with_holes(L * S + S * rng.normal(size=L.shape), rng)
+    given, both = fitted(Y, ISOTROPIC, error_std=S), fitted(Y, BOTH)
+    assert given.n_components == both.n_components == 2
+    assert given.free_energy < both.free_energy
+    told = fitted(Y, BOTH, error_std=S)
+    assert told.free_energy == pytest.approx(given.free_energy, abs=0.5)
+
+
+def test_noise_variance_is_that_of_unit_errors():
+    _, S, Y = measured()
+    free = fitted(Y, ISOTROPIC, error_std=S)
+    fixed = fitted(Y, ISOTROPIC, error_std=S, noise_variance=1.0)
+    assert fixed.free_energy >= free.free_energy
+    usual = np.exp(np.log(S[~np.isnan(Y)]).mean())
+    assert fixed.noise_variance == pytest.approx(usual**2)
+
+
+def test_an_infinite_error_is_a_hole():
+    _, S, Y = measured(60, 8)
+    hole = np.random.default_rng(1).random(Y.shape) < 0.1
+    found = fitted(Y, ISOTROPIC, error_std=np.where(hole, np.inf, S))
+    wanted = fitted(np.where(hole, np.nan, Y), ISOTROPIC, error_std=S)
+    assert found.free_energy == pytest.approx(wanted.free_energy, rel=1e-10)
+
+
+# --- the rest ----------------------------------------------------------------------------------
+
+
+def test_a_run_that_was_broken_off_goes_on(tmp_path):
+    model, table = asked(heavy(60, 8, 2), noise=STUDENT_CELLS)
+    once, _ = step(model.start(table, np.random.default_rng(0)), table.rows, model)
+    kept = Checkpoint(tmp_path / "run", DenseState, fingerprint="", every=0.0)
+    kept.keep(inference.Run(once, inference.Trace.empty()))
+    assert step(kept.find().state, table.rows, model)[1] == step(once, table.rows, model)[1]
+
+
+def test_arrays_of_torch():
+    torch = pytest.importorskip("torch")
+    Y = heavy(60, 8, 2)
+    found, here = fitted(torch.asarray(Y)), fitted(Y)
+    assert found.free_energy == pytest.approx(here.free_energy, rel=1e-10)
+    assert isinstance(found.posterior.components, torch.Tensor)
+
+
+def test_workers_say_what_they_cannot_do():
+    da = pytest.importorskip("dask.array")
+    from bayespca.sources.partitions import partitioned
+
+    with pytest.raises(UnusableData, match="'per-sample' or 'both'"):
+        fitted(partitioned(da.from_array(heavy(40, 6, 1), chunks=(20, 6))))
