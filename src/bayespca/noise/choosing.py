@@ -33,6 +33,8 @@ CHOICES = (ISOTROPIC, PER_FEATURE, PER_SAMPLE, BOTH, AUTOREGRESSIVE, STUDENT_CEL
 
 # Up to so many cells every model is tried that could be better.
 FEW_CELLS = 500_000
+# Up to so many, cells may have noise of their own, which takes sweeps.
+MOST_TO_SWEEP = 300_000
 # So few columns cost next to nothing to give noise of their own.
 FEW_COLUMNS = 100
 

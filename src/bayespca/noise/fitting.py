@@ -26,7 +26,7 @@ from bayespca.sources.data import Where, where_of
 from bayespca.spectrum.forms import ClosedForm
 
 from . import advice, residuals
-from .choosing import CHOICES, choose, sides
+from .choosing import CHOICES, MOST_TO_SWEEP, choose, sides
 from .errors import KnownErrors
 from .holes import choose_with_holes
 from .signs import Signs
@@ -57,7 +57,7 @@ class Complete:
     """Complete data, to be fitted with one noise model after another.
 
     `found` is what the closed form has found out about them, once it was asked. `ordered` is
-    whether noise may be alike in neighbours.
+    whether noise may be alike in neighbours, `sweeps` whether cells may have their own.
     """
 
     X: Input
@@ -65,6 +65,7 @@ class Complete:
     looping: inference.Looping
     asked: Asked
     ordered: bool = True
+    sweeps: bool = True
     found: Decomposition | None = field(default=None, init=False)
 
     def fit(self, noise: NoiseModel, other: PCAFit | None = None) -> PCAFit:
@@ -165,8 +166,14 @@ class Complete:
         for noise in CHOICES:
             served = where.in_memory or not (noise.rows or noise.cells)
             ordered = not noise.neighbours or self._has_neighbours
-            if served and ordered and not noise.cells:
+            if served and ordered and (not noise.cells or self._can_sweep):
                 yield noise.name
+
+    @property
+    def _can_sweep(self) -> bool:
+        """Whether cells may have noise of their own."""
+        small = where_of(self.X) is Where.DENSE and math.prod(self.X.shape) <= MOST_TO_SWEEP
+        return small and self.sweeps
 
     @property
     def _has_neighbours(self) -> bool:
@@ -269,11 +276,13 @@ def fit_with_holes(X: Input, form: ClosedForm, looping: inference.Looping, asked
     if asked.errors is not None:
         errors["error_std"] = asked.errors.of_cells(X.shape)
 
-    def chosen(values: Input) -> PCAFit:
+    def chosen(values: Input) -> tuple[PCAFit, Signs]:
         """The noise of a filled matrix."""
         quiet = replace(looping, callback=None, checkpoint=None)
-        uncapped = replace(form, n_components=None)
-        return Complete(values, uncapped, quiet, replace(asked, noise=AUTO), ordered=False).chosen()
+        uncapped, auto = replace(form, n_components=None), replace(asked, noise=AUTO)
+        data = Complete(values, uncapped, quiet, auto, ordered=False, sweeps=False)
+        fit = data.chosen()
+        return fit, data.look(fit)
 
     if asked.noise != AUTO:
         return fitted(NOISES[asked.noise])

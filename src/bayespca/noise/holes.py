@@ -8,6 +8,7 @@ evidence.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -15,21 +16,26 @@ import numpy as np
 
 from bayespca.arrays.types import Array
 from bayespca.lowrank.holes_posterior import HolesPosterior, sample_imputation
-from bayespca.lowrank.noise_models import ISOTROPIC
+from bayespca.lowrank.noise_models import ISOTROPIC, STUDENT_CELLS
 from bayespca.lowrank.records import PCAFit
 
-from .choosing import NAMED, Fitter, Tried
+from .choosing import MOST_TO_SWEEP, NAMED, Fitter, Tried
+from .signs import Signs
 
-# From what is drawn in the holes of a matrix to the name of its noise.
-Chooser = Callable[[Array], PCAFit]
+# From a matrix without holes to the noise that it has, and what is left over by that.
+Chooser = Callable[[Array], tuple[PCAFit, Signs]]
 
 
 def choose_with_holes(X: Array, plain: PCAFit, fitter: Fitter, complete: Chooser) -> PCAFit:
     """The better of equal noise and the noise that the filled matrix has."""
     tried = Tried(X.shape, {ISOTROPIC.name: plain})
-    found = NAMED[complete(filled(X, plain)).noise.name]
-    if found != ISOTROPIC:
-        tried.fits[found.name] = fitter(found)
+    found, signs = complete(filled(X, plain))
+    wanted = [NAMED[found.noise.name]]
+    if "cells" in signs.seen and math.prod(X.shape) <= MOST_TO_SWEEP:
+        wanted.append(STUDENT_CELLS)
+    for noise in wanted:
+        if noise != ISOTROPIC:
+            tried.fits[noise.name] = fitter(noise)
     fit = tried.fits[tried.best]
     return replace(fit, noise=replace(fit.noise, evidence=tried.evidence))
 

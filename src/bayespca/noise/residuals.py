@@ -48,7 +48,9 @@ def some_rows(X: Array) -> FloatArray:
 def of_complete(X: Array, fit: PCAFit) -> Signs:
     """What is left of complete rows after a fit of complete data."""
     posterior = fit.posterior
-    assert isinstance(posterior, Posterior)
+    if not isinstance(posterior, Posterior):
+        # Cells have noise of their own already: there is nothing beyond that.
+        return Signs()
     if NOISE_FREE in fit.status or not posterior.noise_variance:
         return Signs()
     W = _host(posterior.components)
