@@ -35,6 +35,8 @@ CHOICES = (ISOTROPIC, PER_FEATURE, PER_SAMPLE, BOTH, AUTOREGRESSIVE, STUDENT_CEL
 FEW_CELLS = 500_000
 # Up to so many, cells may have noise of their own, which takes sweeps.
 MOST_TO_SWEEP = 300_000
+# Heavier tails than those of so few degrees of freedom are no tails.
+FEWEST_DEGREES = 2.01
 # So few columns cost next to nothing to give noise of their own.
 FEW_COLUMNS = 100
 
@@ -49,6 +51,14 @@ class Tried:
     shape: tuple[int, int]
     fits: dict[str, PCAFit]
     baseline: float | None = None
+
+    def add(self, fit: PCAFit) -> None:
+        """Keep a fit, unless it is of exact numbers that come again and again, not of heavy tails:
+        then its density would have no bound, and its degrees of freedom are at theirs.
+        """
+        noise = fit.noise
+        if not (NAMED[noise.name].cells and noise.degrees_of_freedom <= FEWEST_DEGREES):
+            self.fits[noise.name] = fit
 
     def cost(self, name: str) -> float:
         """Nats: the free energy, and ½ log of how many variances taught each parameter."""
@@ -98,9 +108,10 @@ def choose(
     best, seen = plain, looker(plain)
     if _wanted(seen, ISOTROPIC, allowed, shape):
         tried.baseline = baseline()
-    while wanted := _wanted(seen, NAMED[best.noise.name], allowed - tried.fits.keys(), shape):
+    while wanted := _wanted(seen, NAMED[best.noise.name], allowed - {ISOTROPIC.name}, shape):
+        allowed = allowed - {model.name for model in wanted}
         for model in wanted:
-            tried.fits[model.name] = fitter(model)
+            tried.add(fitter(model))
         if tried.fits[tried.best] is best:
             break
         best = tried.fits[tried.best]

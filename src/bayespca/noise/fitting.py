@@ -23,6 +23,7 @@ from bayespca.lowrank.records import NoiseFound, PCAFit
 from bayespca.missing.dense import fit as with_holes
 from bayespca.sources.constant import constant_columns
 from bayespca.sources.data import Where, where_of
+from bayespca.sources.rounding import is_coarse
 from bayespca.spectrum.forms import ClosedForm
 
 from . import advice, residuals
@@ -173,7 +174,7 @@ class Complete:
     def _can_sweep(self) -> bool:
         """Whether cells may have noise of their own."""
         small = where_of(self.X) is Where.DENSE and math.prod(self.X.shape) <= MOST_TO_SWEEP
-        return small and self.sweeps
+        return small and self.sweeps and not is_coarse(self.X)
 
     @property
     def _has_neighbours(self) -> bool:

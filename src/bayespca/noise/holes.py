@@ -18,6 +18,7 @@ from bayespca.arrays.types import Array
 from bayespca.lowrank.holes_posterior import HolesPosterior, sample_imputation
 from bayespca.lowrank.noise_models import ISOTROPIC, STUDENT_CELLS
 from bayespca.lowrank.records import PCAFit
+from bayespca.sources.rounding import is_coarse
 
 from .choosing import MOST_TO_SWEEP, NAMED, Fitter, Tried
 from .signs import Signs
@@ -31,11 +32,12 @@ def choose_with_holes(X: Array, plain: PCAFit, fitter: Fitter, complete: Chooser
     tried = Tried(X.shape, {ISOTROPIC.name: plain})
     found, signs = complete(filled(X, plain))
     wanted = [NAMED[found.noise.name]]
-    if "cells" in signs.seen and math.prod(X.shape) <= MOST_TO_SWEEP:
+    small = math.prod(X.shape) <= MOST_TO_SWEEP
+    if "cells" in signs.seen and small and not is_coarse(X):
         wanted.append(STUDENT_CELLS)
     for noise in wanted:
         if noise != ISOTROPIC:
-            tried.fits[noise.name] = fitter(noise)
+            tried.add(fitter(noise))
     fit = tried.fits[tried.best]
     return replace(fit, noise=replace(fit.noise, evidence=tried.evidence))
 

@@ -17,12 +17,14 @@ ROWS = 1000
 OFF_GRID = 1e-6
 # A grid has several numbers on each of its points.
 CROWDED = 2.0
+# Share of the variance of a column that its rounding has, at most, if numbers may be called exact.
+COARSE = 1e-3
 
 
 def rounding_variances(X: Array) -> FloatArray:
     """δ²/12 of each column; 0 where numbers are on no grid."""
     rows = np.asarray(to_numpy(X[:: max(1, X.shape[0] // ROWS), :]), dtype=np.float64)
-    ordered = np.sort(rows, axis=0)
+    ordered = np.sort(_filled(rows), axis=0)
     gaps = np.diff(ordered, axis=0)
     positive = np.where(gaps > 0, gaps, np.inf)
     step = positive.min(axis=0, initial=np.inf)
@@ -32,3 +34,25 @@ def rounding_variances(X: Array) -> FloatArray:
     steps = (ordered - ordered[0]) / step
     on_grid = np.abs(steps - np.rint(steps)).max(axis=0, initial=0.0) < OFF_GRID * (1 + steps[-1])
     return np.where(likely & on_grid, step**2 / 12, 0.0)
+
+
+def is_coarse(X: Array) -> bool:
+    """Whether a column has so few different numbers that none of them could be called exact.
+
+    Where each cell has noise of its own, such columns would have a density without bound.
+    """
+    rounding = rounding_variances(X)
+    if not rounding.any():
+        return False
+    rows = _filled(np.asarray(to_numpy(X[:: max(1, X.shape[0] // ROWS), :]), dtype=np.float64))
+    return bool((rounding > COARSE * rows.var(axis=0)).any())
+
+
+def _filled(rows: FloatArray) -> FloatArray:
+    """Rows with a number that is there in the holes of each column."""
+    holes = np.isnan(rows)
+    if not holes.any():
+        return rows
+    first = np.argmin(holes, axis=0)
+    known = np.nan_to_num(rows[first, np.arange(rows.shape[1])])
+    return np.where(holes, known, rows)
