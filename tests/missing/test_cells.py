@@ -7,12 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.special import digamma, gammaln
+from scipy.stats import multivariate_t
+from scipy.stats import t as student_t
 
-from bayespca import inference
+from bayespca import BayesianPCA, inference, load
 from bayespca.inference.checkpoint import Checkpoint
 from bayespca.lowrank import holes_posterior
 from bayespca.lowrank.cells import best_cells, given_cells
-from bayespca.lowrank.noise_models import BOTH, ISOTROPIC, PER_FEATURE, STUDENT_CELLS
+from bayespca.lowrank.noise_models import BOTH, ISOTROPIC, PER_FEATURE, PER_SAMPLE, STUDENT_CELLS
 from bayespca.lowrank.rows import latent
 from bayespca.missing.dense.fit import fit
 from bayespca.missing.dense.state import DenseState
@@ -287,3 +289,126 @@ def test_workers_say_what_they_cannot_do():
 
     with pytest.raises(UnusableData, match="'per-sample' or 'both'"):
         fitted(partitioned(da.from_array(heavy(40, 6, 1), chunks=(20, 6))))
+
+
+# --- what is read from a fit -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "p", "rank"), [(300, 20, 3), (200, 60, 4)])
+def test_scores_do_not_follow_gross_errors(n, p, rank):
+    L, _, Y = gross(n, p, rank)
+    errors = [
+        np.mean((low_rank_part(fitted(Y, noise, tol=1e-8), Y) - L) ** 2)
+        for noise in (STUDENT_CELLS, PER_FEATURE)
+    ]
+    assert errors[0] < 0.8 * errors[1]
+
+
+def test_a_gross_error_moves_nothing():
+    """Beyond what a hole in its place would."""
+    Y = heavy(300, 20, 3)
+    posterior = fitted(Y).posterior
+    row = np.nan_to_num(Y[:1])
+    spoiled, hole = row.copy(), row.copy()
+    spoiled[0, 5], hole[0, 5] = 1e6, np.nan
+    scores = [holes_posterior.scores(posterior, x) for x in (row, spoiled, hole)]
+    np.testing.assert_allclose(scores[1], scores[2], atol=1e-3)
+    filled, _ = holes_posterior.impute(posterior, hole)
+    assert abs(filled[0, 5] - row[0, 5]) < 5
+
+
+def test_held_out_cells_are_covered():
+    L, rng = low_rank(400, 20, 3)
+    X = L + rng.standard_t(5, L.shape)
+    Y = with_holes(X, rng, 0.2)
+    filled, std = holes_posterior.impute(fitted(Y).posterior, Y)
+    holes = np.isnan(Y)
+    assert np.mean(np.abs(filled - X)[holes] < 1.96 * std[holes]) == pytest.approx(0.95, abs=0.02)
+    assert np.mean(((filled - X)[holes] / std[holes]) ** 2) == pytest.approx(1.0, abs=0.25)
+
+
+def test_the_log_density_is_a_bound():
+    """By a sum over scores and weights, drawn from the prior, of a row with few cells."""
+    Y = heavy(200, 6, 1, strength=1.5)
+    posterior = fitted(Y).posterior
+    # As if loadings and means were known.
+    known = replace(posterior.columns, b_cov=0 * posterior.columns.b_cov)
+    posterior = replace(posterior, columns=known)
+    rows = Y[:20]
+    found = holes_posterior.log_density(posterior, rows)
+    unit = posterior.unit * np.asarray(posterior.scale)
+    rng, tails = np.random.default_rng(0), posterior.cell_tails
+    k = known.rank
+    a = rng.normal(size=(200_000, k)) * np.sqrt(known.prior_a)
+    fit = a @ known.b[:, :k].T
+    nu, size = 2 * tails.shape, np.sqrt(known.noise_variance * tails.rate / tails.shape)
+    for row, bound in zip(rows, found, strict=True):
+        j = ~np.isnan(row)
+        z = (row[j] - posterior.mean[j]) / unit[j]
+        logs = student_t.logpdf((z - fit[:, j]) / size, nu) - np.log(size * unit[j])
+        exact = np.logaddexp.reduce(logs.sum(axis=1)) - np.log(len(a))
+        assert exact - 1.0 < bound < exact + 0.05
+
+
+def test_rows_of_their_own():
+    """Student's t for rows: log densities are exact, and noisy rows have wider scores."""
+    L, rng = low_rank(300, 15, 2, strength=1.0)
+    sizes = np.exp(0.7 * rng.normal(size=300))
+    X = (L + rng.normal(size=L.shape)) * sizes[:, None]
+    Y = with_holes(X, rng, 0.15)
+    found = fitted(Y, PER_SAMPLE)
+    posterior = found.posterior
+    tails = posterior.tails
+    assert tails.are_heavy
+    C = holes_posterior.covariance(posterior) / tails.spread
+    density = holes_posterior.log_density(posterior, Y)
+    for i in range(10):
+        j = ~np.isnan(Y[i])
+        shape = C[np.ix_(j, j)] * tails.rate / tails.shape
+        law = multivariate_t(posterior.mean[j], shape, 2 * tails.shape)
+        assert density[i] == pytest.approx(law.logpdf(Y[i, j]), rel=1e-9)
+    _, std = holes_posterior.scores_and_std(posterior, Y)
+    assert np.corrcoef(np.log(std[:, 0]), np.log(sizes))[0, 1] > 0.8
+    filled, width = holes_posterior.impute(posterior, Y)
+    holes = np.isnan(Y)
+    covered = np.abs(filled - X)[holes] < 1.96 * width[holes]
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.03)
+    drawn = holes_posterior.sample(posterior, 50_000, np.random.default_rng(0))
+    middle = [np.median(np.abs(values - posterior.mean)) for values in (drawn, X)]
+    assert middle[0] == pytest.approx(middle[1], rel=0.25)
+
+
+@pytest.mark.parametrize("noise", ["per-sample", "student-cells"])
+def test_a_model_can_be_saved(tmp_path, noise):
+    Y = heavy(100, 10, 2)
+    model = BayesianPCA(noise=noise).fit(Y)
+    model.save(tmp_path / "m.bpca")
+    again = load(tmp_path / "m.bpca")
+    np.testing.assert_array_equal(again.impute(Y), model.impute(Y))
+    np.testing.assert_array_equal(again.score_samples(Y), model.score_samples(Y))
+    np.testing.assert_array_equal(again.outlier_probability_, model.outlier_probability_)
+
+
+def agree(found, wanted):
+    """But for signs of components."""
+    mine = np.abs(found.numpy())
+    np.testing.assert_allclose(mine, np.abs(wanted), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("noise", [PER_SAMPLE, STUDENT_CELLS], ids=lambda model: model.name)
+def test_reading_arrays_of_torch(noise):
+    torch = pytest.importorskip("torch")
+    Y = heavy(60, 8, 2, strength=2.0)
+    here, there = fitted(Y, noise).posterior, fitted(torch.asarray(Y), noise).posterior
+    X = torch.asarray(Y)
+    for name in ("scores", "log_density"):
+        found, wanted = (getattr(holes_posterior, name)(*of) for of in ((there, X), (here, Y)))
+        assert isinstance(found, torch.Tensor)
+        agree(found, wanted)
+    for name in ("scores_and_std", "impute"):
+        pairs = (getattr(holes_posterior, name)(*of) for of in ((there, X), (here, Y)))
+        for found, wanted in zip(*pairs, strict=True):
+            assert isinstance(found, torch.Tensor)
+            agree(found, wanted)
+    drawn = holes_posterior.sample_imputation(there, X, np.random.default_rng(0))
+    assert not torch.isnan(drawn).any()

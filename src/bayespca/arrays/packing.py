@@ -113,6 +113,17 @@ def inverses(precision: Array) -> tuple[Array, Array]:
     return xp.matmul(xp.matrix_transpose(inverse_root), inverse_root), log_dets
 
 
+def pseudo_inverses(squares: Array, least: float) -> Array:
+    """Inverses of symmetric matrices where they have one: eigenvalues below `least` of the largest
+    count as 0.
+    """
+    xp = array_namespace(squares)
+    values, vectors = xp.linalg.eigh(squares)
+    known = values > least * values[:, -1:]
+    inverse = xp.where(known, 1 / xp.where(known, values, xp.ones_like(values)), 0 * values)
+    return xp.matmul(vectors * inverse[:, None, :], xp.matrix_transpose(vectors))
+
+
 def are_covariances(matrices: NDArray[np.float64]) -> bool:
     """Whether no eigenvalue of a stack of symmetric matrices is negative, but for rounding."""
     variances = np.linalg.eigvalsh(matrices)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import ModuleType
 
 import numpy as np
@@ -42,7 +43,7 @@ def general(posterior: Posterior) -> HolesPosterior:
     live = np.any(components != 0, axis=0)
     variance = to_numpy(posterior.loading_variance).astype(np.float64)
     shrinkage = to_numpy(posterior.shrinkage).astype(np.float64)
-    return holes_posterior.from_directions(
+    found = holes_posterior.from_directions(
         mean=posterior.mean,
         scale=posterior.scale,
         components=unfiltered(posterior.components, phi),
@@ -52,6 +53,7 @@ def general(posterior: Posterior) -> HolesPosterior:
         noise_variance=posterior.noise_variance * stationary,
         integrated=bool((score_variance > 0).any()) or not score_variance.size,
     )
+    return replace(found, tails=posterior.tails)
 
 
 def has_nan(X: Array) -> bool:

@@ -109,7 +109,7 @@ def _counted(squares: FloatArray) -> tuple[FloatArray, float, FloatArray]:
 def _marginal(alpha: float, beta: float, squares: FloatArray) -> float:
     """½Σ⟨log 1/τ⟩ + ½Σ⟨τ⟩R + KL with r(τ) at its best: −Σ log of Student's t, but for constants."""
     parts = (np.log1p(part / (2 * beta)).sum() for part in _in_parts(squares))
-    constant = 0.5 * np.log(beta) - _log_ratio_of_gammas(alpha)
+    constant = 0.5 * np.log(beta) - log_ratio_of_gammas(alpha)
     return float(squares.size * constant + (alpha + 0.5) * sum(parts))
 
 
@@ -119,7 +119,7 @@ def _expected(squares: FloatArray, alpha: float, beta: float) -> float:
     return (alpha + 0.5) * float(sum(parts))
 
 
-def _log_ratio_of_gammas(alpha: float) -> float:
+def log_ratio_of_gammas(alpha: float) -> float:
     """log Γ(α + ½)/Γ(α), to all digits where α is large."""
     if alpha < 100:
         return float(gammaln(alpha + 0.5) - gammaln(alpha))

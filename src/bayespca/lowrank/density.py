@@ -79,11 +79,16 @@ class LowRankNormal:
 
     def log_densities(self, values: Array, mask: Array, starts: Places) -> Array:
         """Log density of the cells that are there, for each row."""
+        distance, logs = self.distances(values, mask, starts)
+        return -0.5 * (distance + logs)
+
+    def distances(self, values: Array, mask: Array, starts: Places) -> tuple[Array, Array]:
+        """zᵀC⁻¹z of the cells that are there, for each row, and log|2πC|."""
         xp, pattern = array_namespace(values), pattern_of_rows(starts)
         a, _, log_dets = self.scores(values, mask, starts)
         rest = (values - xp.matmul(a, self.loadings)) * taken(mask, pattern)
         distance = xp.matmul(rest * rest, self.precisions) + xp.sum(a * a, axis=1)
-        return -0.5 * (distance + taken(xp.matmul(mask, self.logs) - log_dets, pattern))
+        return distance, taken(xp.matmul(mask, self.logs) - log_dets, pattern)
 
 
 def low_rank_normal(

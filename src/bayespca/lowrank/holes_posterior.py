@@ -7,8 +7,10 @@ belongs to rows is then computed there, and stays there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +24,7 @@ from bayespca.arrays.namespaces import (
     to_namespace,
     to_numpy,
 )
-from bayespca.arrays.packing import packed, unpacked
+from bayespca.arrays.packing import packed, pseudo_inverses, unpacked
 from bayespca.arrays.places import at, taken
 from bayespca.arrays.types import (
     Array,
@@ -32,12 +34,14 @@ from bayespca.arrays.types import (
     Matrix,
     Vector,
 )
-from bayespca.spectrum.tolerances import LEAST_RIDGE, UNDETERMINED
+from bayespca.spectrum.tolerances import LEAST_RIDGE, LOG_2PI, UNDETERMINED
 
 from .density import low_rank_normal
 from .holes import Block, Holes
 from .observing import new_rows
 from .rows import Columns, latent, suited_blocks
+from .tails import NORMAL, Tails
+from .weighing import bounds, on_host_for_cells, weighed
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +62,10 @@ class HolesPosterior:
         Scores along them are `basis`·a: (k, k).
     latent_variance
         Variance of a before its row is seen: (k,).
+    tails
+        Of rows that have noise of their own, and scores in its units.
+    cell_tails
+        Of cells that have noise of their own.
 
     `mean`, `scale` and `components` live where the data did; all else are NumPy arrays.
     """
@@ -69,6 +77,8 @@ class HolesPosterior:
     components: ArrayMatrix
     basis: Matrix
     latent_variance: Vector
+    tails: Tails = NORMAL
+    cell_tails: Tails = NORMAL
 
     @property
     def noise_variance(self) -> float:
@@ -179,11 +189,49 @@ def _rows(posterior: HolesPosterior, X: Array) -> Holes:
     return new_rows(X, location=_host(posterior.mean), unit=_unit(posterior))
 
 
+def _weighed(posterior: HolesPosterior, X: Array) -> Holes:
+    """The same with cells that count as much as they should."""
+    data = _rows(posterior, X)
+    if not posterior.cell_tails.are_heavy:
+        return data
+    return weighed(data, posterior.columns, posterior.cell_tails)
+
+
 def _latent(posterior: HolesPosterior, X: Array) -> tuple[Array, Array, NDArray[np.intp]]:
     """Posterior mean of a for each row, its covariance for each pattern, and the patterns."""
-    data = _rows(posterior, X)
+    data = _weighed(posterior, X)
     a, cov = latent(data, posterior.columns)
     return data.in_order(a), cov, data.in_order(data.pattern)
+
+
+class _Distances(NamedTuple):
+    """Squared distance of each row from the mean, log|2πC| and how many cells it has, at a row's
+    variance of 1; on the host, in the order of the rows.
+    """
+
+    distance: FloatArray
+    logs: FloatArray
+    counts: FloatArray
+
+
+def _distances(posterior: HolesPosterior, X: Array) -> _Distances:
+    data, B = _rows(posterior, X), _weights(posterior)
+    normal = low_rank_normal(B, _noise_at_unit_scale(posterior), scale=data.unit, like=data.values)
+    parts = [
+        normal.distances(block.values, block.mask, block.starts)
+        for block in suited_blocks(data, B.shape[1])
+    ]
+    distance, logs = (np.concatenate([to_numpy(part[i]) for part in parts]) for i in range(2))
+    order = np.argsort(data.order)
+    return _Distances(distance[order], logs[order], data.row_counts[order])
+
+
+def _variance_of_rows(posterior: HolesPosterior, X: Array) -> Array | float:
+    """⟨u⟩ of each row: (n, 1), where the rows are."""
+    if not posterior.tails.are_heavy:
+        return 1.0
+    found = _distances(posterior, X)
+    return at(X, posterior.tails.spread_given(found.distance, found.counts))[:, None]
 
 
 def _by_block(data: Holes, rank: int, work: Callable[[Block], Array]) -> Array:
@@ -195,22 +243,24 @@ def _by_block(data: Holes, rank: int, work: Callable[[Block], Array]) -> Array:
 # --- scores ------------------------------------------------------------------------------------
 
 
+@on_host_for_cells
 def scores(posterior: HolesPosterior, X: Array) -> Array:
     """Posterior mean of the scores, from the cells that are there."""
     a, _, _ = _latent(posterior, X)
     return _typed(posterior, array_namespace(a).matmul(a, at(a, posterior.basis.T)))
 
 
+@on_host_for_cells
 def scores_and_std(posterior: HolesPosterior, X: Array) -> tuple[Array, Array]:
     """Scores, and their posterior standard deviations.
 
     Var(t) = v + ω(t² + v), v the variance for given directions and ω that of a direction along
-    itself.
+    itself. The former is in units of the row's noise, where rows have their own.
     """
     a, cov, pattern = _latent(posterior, X)
     xp, M = array_namespace(a), at(a, posterior.basis)
     T = xp.matmul(a, M.T)
-    v = taken(xp.sum(xp.matmul(M, cov) * M, axis=-1), pattern)
+    v = taken(xp.sum(xp.matmul(M, cov) * M, axis=-1), pattern) * _variance_of_rows(posterior, X)
     along = _loading_variance(posterior)
     own = at(a, np.einsum("hj,jh->h", _host(posterior.components) ** 2, along))
     std = xp.sqrt(v + own * (T * T + v))
@@ -246,7 +296,7 @@ def project(posterior: HolesPosterior, X: Array) -> Array:
     xp = array_namespace(data.values)
 
     def work(block: Block) -> Array:
-        inverse = _pseudo_inverses(unpacked(xp.matmul(block.mask, outer), k))
+        inverse = pseudo_inverses(unpacked(xp.matmul(block.mask, outer), k), UNDETERMINED)
         inverse = taken(inverse, block.pattern)
         Z = block.values * posterior.unit
         T = _times(inverse, xp.matmul(Z, components.T))
@@ -257,15 +307,6 @@ def project(posterior: HolesPosterior, X: Array) -> Array:
     if not k:
         return _typed(posterior, data.values[:, :0])
     return _typed(posterior, _by_block(data, k, work))
-
-
-def _pseudo_inverses(squares: Array) -> Array:
-    """Inverses of symmetric matrices where they have one."""
-    xp = array_namespace(squares)
-    values, vectors = xp.linalg.eigh(squares)
-    known = values > UNDETERMINED * values[:, -1:]
-    inverse = xp.where(known, 1 / xp.where(known, values, xp.ones_like(values)), 0 * values)
-    return xp.matmul(vectors * inverse[:, None, :], xp.matrix_transpose(vectors))
 
 
 def _times(matrices: Array, rows: Array) -> Array:
@@ -298,22 +339,35 @@ def predictive_noise(posterior: HolesPosterior) -> FloatArray:
 
 
 def covariance(posterior: HolesPosterior) -> Array:
-    """Covariance of a new row: scale·(B diag(⟨a²⟩) Bᵀ + diag(ψ))·scale."""
-    B, psi, unit = _weights(posterior), _noise_at_unit_scale(posterior), _unit(posterior)
+    """Covariance of a new row: scale·(B diag(⟨a²⟩) Bᵀ + diag(ψ))·scale, times ⟨u⟩."""
+    B, psi, unit = _weights(posterior), _noise_at_unit_scale(posterior), _unit_of_rows(posterior)
     inner = B @ B.T + np.diag(psi)
     return _placed(posterior, inner * unit[:, None] * unit)
 
 
 def precision(posterior: HolesPosterior) -> Array:
     """Inverse of `covariance`, by the matrix inversion lemma."""
-    B, psi, unit = _weights(posterior), _noise_at_unit_scale(posterior), _unit(posterior)
+    B, psi, unit = _weights(posterior), _noise_at_unit_scale(posterior), _unit_of_rows(posterior)
     small = np.eye(B.shape[1]) + (B.T / psi) @ B
     inner = np.diag(1 / psi) - (B / psi[:, None]) @ np.linalg.solve(small, B.T / psi)
     return _placed(posterior, inner / unit[:, None] / unit)
 
 
+@on_host_for_cells
 def log_density(posterior: HolesPosterior, X: Array) -> Array:
-    """Log density of the cells that are there in each row, under the predictive Gaussian."""
+    """Log density of the cells that are there in each row, under the predictive Gaussian.
+
+    Where rows have noise of their own, under Student's t; where cells have, a bound on it, from
+    scores and weights of cells that are found for each row.
+    """
+    if posterior.cell_tails.are_heavy:
+        data = _weighed(posterior, X)
+        found = bounds(data, posterior.columns, posterior.cell_tails)
+        return _typed(posterior, data.in_order(found))
+    if posterior.tails.are_heavy:
+        distance, logs, counts = _distances(posterior, X)
+        found = posterior.tails.log_density(distance, logs - counts * LOG_2PI, counts)
+        return _typed(posterior, at(X, found))
     data, B = _rows(posterior, X), _weights(posterior)
     normal = low_rank_normal(B, _noise_at_unit_scale(posterior), scale=data.unit, like=data.values)
 
@@ -324,11 +378,16 @@ def log_density(posterior: HolesPosterior, X: Array) -> Array:
 
 
 def sample(posterior: HolesPosterior, n: int, rng: np.random.Generator) -> Array:
-    """n new rows, drawn from the Gaussian with the predictive mean and covariance."""
-    B, psi = _weights(posterior), _noise_at_unit_scale(posterior)
+    """n new rows, drawn from the Gaussian with the predictive mean and covariance; from Student's t
+    where rows, or cells, have noise of their own.
+    """
+    B = _weights(posterior)
+    psi = _noise_at_unit_scale(replace(posterior, cell_tails=NORMAL))
     draws = rng.normal(size=(n, B.shape[1] + B.shape[0]))
     k = B.shape[1]
-    inner = draws[:, :k] @ B.T + draws[:, k:] * np.sqrt(psi)
+    of_cells = posterior.cell_tails.draws(draws[:, k:].size, rng).reshape(n, -1)
+    inner = draws[:, :k] @ B.T + draws[:, k:] * np.sqrt(psi) * of_cells
+    inner *= posterior.tails.draws(n, rng)[:, None]
     return _placed(posterior, inner * _unit(posterior) + _host(posterior.mean))
 
 
@@ -342,19 +401,26 @@ def _noise_at_unit_scale(posterior: HolesPosterior) -> FloatArray:
     cov = posterior.columns.b_cov
     k = posterior.components.shape[0]
     spread = np.einsum("jhh,h->j", cov[:, :k, :k], posterior.latent_variance) + cov[:, k, k]
-    return np.asarray(posterior.columns.noise_variance + spread)
+    return np.asarray(posterior.columns.noise_variance * posterior.cell_tails.spread + spread)
+
+
+def _unit_of_rows(posterior: HolesPosterior) -> FloatArray:
+    """What columns of a new row are divided by, which may have noise of its own."""
+    return _unit(posterior) * np.sqrt(posterior.tails.spread)
 
 
 # --- filling holes -----------------------------------------------------------------------------
 
 
+@on_host_for_cells
 def impute(posterior: HolesPosterior, X: Array, *, noise: bool = True) -> tuple[Array, Array]:
     """X with its holes filled by their posterior mean, and the standard deviation of each cell.
 
-    Var(ãᵀb̃) = ãᵀCⱼã + bⱼᵀΣᵢbⱼ + tr ΣᵢCⱼ; with `noise` that of a measurement, σ² more. Cells that
-    are there have standard deviation 0.
+    Var(ãᵀb̃) = ãᵀCⱼã + bⱼᵀΣᵢbⱼ + tr ΣᵢCⱼ; with `noise` that of a measurement, σ² more. Σᵢ and σ² are
+    in units of the row's noise, where rows have their own. Cells that are there have standard
+    deviation 0.
     """
-    xp, columns, data = array_namespace(X), posterior.columns, _rows(posterior, X)
+    xp, columns, data = array_namespace(X), posterior.columns, _weighed(posterior, X)
     k = columns.rank
     i, j = np.triu_indices(k + 1)
     twice = np.where(i == j, 1.0, 2.0)
@@ -363,16 +429,20 @@ def impute(posterior: HolesPosterior, X: Array, *, noise: bool = True) -> tuple[
     loadings, spread, second, unit, mean = (
         at(X, values) for values in (columns.b.T, spread.T, second.T, data.unit, data.location)
     )
-    more = columns.noise_variance if noise else 0.0
+    more = columns.noise_variance * posterior.cell_tails.spread if noise else 0.0
     a, cov = latent(data, columns)
+    own = _variance_of_rows(posterior, X)
     filled, std = xp.empty_like(X), xp.empty_like(X)
     for block in suited_blocks(data, k):
         ones = _with_ones(a[block.rows, :])
         variance = taken(xp.matmul(packed(cov[block.which, :, :]), second), block.pattern)
         squares = taken(ones, i, axis=1) * taken(ones, j, axis=1)
-        variance = variance + xp.matmul(squares, spread) + more
+        variance = variance + more
+        if posterior.tails.are_heavy:
+            variance = variance * taken(own, data.order[block.rows])
+        variance = variance + xp.matmul(squares, spread)
         size = xp.sqrt(xp.where(variance > 0, variance, 0 * variance)) * unit
-        seen = taken(block.seen, block.pattern)
+        seen = taken(block.mask, block.pattern) > 0
         given = taken(X, data.order[block.rows])
         low = cast(xp.matmul(ones, loadings) * unit + mean, X.dtype)
         filled[block.rows, :] = xp.where(seen, given, low)
@@ -380,6 +450,7 @@ def impute(posterior: HolesPosterior, X: Array, *, noise: bool = True) -> tuple[
     return data.in_order(filled), data.in_order(std)
 
 
+@on_host_for_cells
 def sample_imputation(
     posterior: HolesPosterior,
     X: Array,
@@ -393,10 +464,15 @@ def sample_imputation(
     """
     xp, columns = array_namespace(X), posterior.columns
     a, cov, pattern = _latent(posterior, X)
-    a = a + _draws(cov, rng, pattern)
+    own: Array | float = 1.0
+    if posterior.tails.are_heavy:
+        distance, _, counts = _distances(posterior, X)
+        own = at(X, posterior.tails.draws_given(distance, counts, rng))[:, None]
+    a = a + own * _draws(cov, rng, pattern)
     b = columns.b + _draws(columns.b_cov, of_columns or rng, np.arange(len(columns.b)))
-    noise = at(X, rng.normal(size=tuple(X.shape)) * np.sqrt(columns.noise_variance))
-    drawn = xp.matmul(_with_ones(a), at(X, b.T)) + noise
+    of_cells = posterior.cell_tails.draws(math.prod(X.shape), rng).reshape(tuple(X.shape))
+    noise = rng.normal(size=tuple(X.shape)) * np.sqrt(columns.noise_variance) * of_cells
+    drawn = xp.matmul(_with_ones(a), at(X, b.T)) + own * at(X, noise)
     drawn = drawn * at(X, _unit(posterior)) + at(X, posterior.mean)
     return xp.where(xp.isnan(X), cast(drawn, X.dtype), X)
 

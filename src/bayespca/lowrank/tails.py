@@ -41,6 +41,29 @@ class Tails:
             return distance * 0 + 1.0
         return (self.rate + 0.5 * distance) / (self.shape + 0.5 * p - 1)
 
+    @property
+    def spread(self) -> float:
+        """⟨u⟩ as it is used for predictions: where α is below 1.5, and a variance nearly or
+        altogether without bound, three times that of a typical one.
+        """
+        return float(self._mean(0.0, 0.0)) if self.are_heavy else 1.0
+
+    def spread_given(self, distance: FloatArray, p: FloatArray) -> FloatArray:
+        """The same once p cells are known to lie at such squared distances from the mean."""
+        return self._mean(distance, p) if self.are_heavy else np.ones_like(distance)
+
+    def _mean(self, distance: FloatArray | float, p: FloatArray | float) -> FloatArray:
+        shape = self.shape + 0.5 * p
+        return np.asarray((self.rate + 0.5 * distance) / np.maximum(shape - 1, shape / 3))
+
+    def draws_given(
+        self, distance: FloatArray, p: FloatArray, rng: np.random.Generator
+    ) -> FloatArray:
+        """√u of rows whose p cells lie at such squared distances from the mean."""
+        if not self.are_heavy:
+            return np.ones_like(distance)
+        return np.sqrt((self.rate + 0.5 * distance) / rng.gamma(self.shape + 0.5 * p))
+
     def log_density(self, distance: Array, log_det: Array | float, p: Array | float) -> Array:
         """Of rows of p cells at such squared distances xᵀC⁻¹x, with log|C|."""
         if not self.are_heavy:

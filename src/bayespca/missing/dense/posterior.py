@@ -9,10 +9,12 @@ import numpy as np
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank import holes_posterior as read
+from bayespca.lowrank.cells import CellScales
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.records import NoiseFound
 from bayespca.lowrank.rows import Columns
-from bayespca.lowrank.scales import probability_of_outlier
+from bayespca.lowrank.scales import Scales, probability_of_outlier
+from bayespca.lowrank.tails import NORMAL, Tails
 from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES
 
 from .data import HolesTable
@@ -44,7 +46,12 @@ def for_all_columns(state: DenseState, table: HolesTable, problem: DenseProblem)
     columns = Columns(b, b_cov, state.prior_a, state.noise_variance, family.integrates_a)
     found = read.from_columns(columns, location=location, scale=scales, unit=unit, like=table.like)
     variance = mean_squares_of_rows(state, rows, integrated=family.integrates_a)
-    return replace(found, latent_variance=variance)
+    of_rows, of_cells = _tails(state.scales.rows), _tails(state.scales.cells)
+    return replace(found, latent_variance=variance, tails=of_rows, cell_tails=of_cells)
+
+
+def _tails(scales: Scales | CellScales | None) -> Tails:
+    return NORMAL if scales is None else Tails(scales.shape, scales.rate)
 
 
 def mean_noise(state: DenseState, table: HolesTable) -> float:
@@ -58,7 +65,7 @@ def noise_found(state: DenseState, table: HolesTable, problem: DenseProblem) -> 
     found = NoiseFound(name=problem.noise.name)
     if columns is not None:
         features = np.zeros(table.live.size)
-        size = state.noise_variance * state.scales.mean_of_rows
+        size = state.noise_variance * state.scales.mean_of_rows * state.scales.mean_of_cells
         features[table.live] = size * columns.variance * table.rows.unit**2
         found = replace(found, features=features)
     if rows is not None:

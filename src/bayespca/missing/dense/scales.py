@@ -23,6 +23,7 @@ from bayespca.lowrank.cells import CellScales
 from bayespca.lowrank.holes import Holes, IncompleteRows, RowWeights
 from bayespca.lowrank.noise_models import NoiseModel
 from bayespca.lowrank.scales import Scales, given
+from bayespca.lowrank.tails import Tails
 from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES
 
 Estimate = Callable[[FloatArray, FloatArray], Scales]
@@ -101,11 +102,17 @@ class NoiseScales:
         return 1.0 if self.rows is None else float(self.rows.variance.mean())
 
     @property
+    def mean_of_cells(self) -> float:
+        """The mean variance of a cell, beside those of its row and column."""
+        return 1.0 if self.cells is None else Tails(self.cells.shape, self.cells.rate).spread
+
+    @property
     def mean(self) -> float:
         """The mean variance of a cell, as data are that were not scaled for their noise."""
+        mean = self.mean_of_rows * self.mean_of_cells
         if self.columns is None or self.units is None:
-            return self.mean_of_rows
-        return self.mean_of_rows * float((self.columns.variance * self.units).mean())
+            return mean
+        return mean * float((self.columns.variance * self.units).mean())
 
 
 def shares(rows: Scales, centred: bool) -> FloatArray:

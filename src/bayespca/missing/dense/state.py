@@ -119,6 +119,15 @@ class DenseState:
                 noise_variance=state.noise_variance / factor,
                 idle=None if state.idle is None else state.idle / factor,
             )
+        cells = self.scales.cells
+        if cells is not None and np.isfinite(cells.shape):
+            factor = cells.rate / cells.shape
+            unit_cells = replace(cells, precision=cells.precision * factor, rate=cells.shape)
+            state = replace(
+                state,
+                scales=replace(state.scales, cells=unit_cells),
+                noise_variance=state.noise_variance * factor,
+            )
         return state
 
     def without(self, h: int) -> DenseState:
