@@ -61,3 +61,12 @@ def core_covariance(core: KroneckerCore | DenseCore) -> np.ndarray:
     for basis in core.bases:
         Q = np.kron(Q, basis)
     return Q @ np.diag(core.spread.ravel()) @ Q.T
+
+
+def unequal(seed, sizes=(12, 14, 16), ranks=(2, 3, 2), snr=1.0, spread=1.0):
+    """A tensor whose slices differ in noise, by factors of e^spread, and variances along modes."""
+    T, signal = artificial(seed, sizes, ranks, snr=snr)
+    rng = np.random.default_rng(seed)
+    variances = [np.exp(spread * rng.normal(size=size)) for size in sizes]
+    grid = np.ix_(*variances)
+    return signal + (T - signal) * np.sqrt(grid[0] * grid[1] * grid[2]), variances

@@ -9,8 +9,9 @@ from bayespca.arrays.signs import fixed_signs
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.lowrank import holes_posterior
 from bayespca.lowrank.holes_posterior import HolesPosterior
+from bayespca.lowrank.noise_models import ISOTROPIC as EQUAL
 from bayespca.lowrank.records import PCAPosterior
-from bayespca.tensors.fit import TuckerFit
+from bayespca.tensors.fit import PER_MODE, TuckerFit, TuckerNoise
 from bayespca.tensors.posterior import completed
 
 from ._reading import functions, general
@@ -20,9 +21,9 @@ from .pca import BayesianPCA
 def of_matrix(model: BayesianPCA, X: Array, rank: int | None) -> TuckerFit:
     """A fitted PCA: the core has the singular values of its low-rank matrix as its diagonal."""
     scores = to_numpy(model.transform(X)).astype(np.float64)
-    components = to_numpy(model.components_).astype(np.float64)
-    left, s, turn = np.linalg.svd(scores, full_matrices=False)
-    right = components.T @ turn.T
+    basis, root = np.linalg.qr(_loadings(model.posterior_).T)
+    left, s, turn = np.linalg.svd(scores @ root.T, full_matrices=False)
+    right = basis @ turn.T
     signs = np.sign(np.sum(fixed_signs(right.T) * right.T, axis=1))
     H = s.size if rank is None else rank
     core = np.zeros((H, H))
@@ -37,17 +38,32 @@ def of_matrix(model: BayesianPCA, X: Array, rank: int | None) -> TuckerFit:
         factors=(completed(left * signs, H), completed(right * signs, H)),
         mean=to_numpy(model.mean_).astype(np.float64),
         noise_variance=float(model.noise_variance_),
+        noise=_noise(model),
     )
+
+
+def _noise(model: BayesianPCA) -> TuckerNoise:
+    """Rows and columns are the slices of two modes."""
+    if model.noise_ == EQUAL.name:
+        return TuckerNoise()
+    own = (model.sample_noise_variance_, model.feature_noise_variance_)
+    return TuckerNoise(name=PER_MODE, slices=tuple(to_numpy(a).astype(np.float64) for a in own))
+
+
+def _loadings(posterior: PCAPosterior) -> FloatArray:
+    """What scores are multiplied by, in units of the data."""
+    found = to_numpy(posterior.components) * to_numpy(posterior.scale)
+    return np.asarray(found, dtype=np.float64)
 
 
 def scores(posterior: PCAPosterior, X: Array, core: FloatArray, right: FloatArray) -> FloatArray:
     """Rows of the first factor that belong to rows of a matrix."""
     read, posterior = functions(posterior, X)
     along = to_numpy(read.scores(posterior, X)).astype(np.float64)
-    components = to_numpy(posterior.components).astype(np.float64)
-    H = components.shape[0]
+    loadings = _loadings(posterior)
+    H = len(loadings)
     out = np.zeros((along.shape[0], core.shape[0]))
-    out[:, :H] = along @ (components @ right[:, :H]) / np.diag(core)[:H]
+    out[:, :H] = along @ (loadings @ right[:, :H]) / np.diag(core)[:H]
     return out
 
 

@@ -117,6 +117,22 @@ def _checked_rank(rank: Any, size: int, n: int) -> int | None:
     return int(rank)
 
 
+def check_noise(estimator: AnyEstimator) -> None:
+    """Raise where slices cannot have noise of their own."""
+    if estimator.noise != "per-mode":
+        return
+    if estimator.method != "evb":
+        raise ValueError(
+            f"noise='per-mode' works with method='evb'; got method={estimator.method!r}, which can "
+            "have noise='isotropic'."
+        )
+    if estimator.noise_variance != "auto":
+        raise ValueError(
+            "noise='per-mode' finds its variances itself: leave noise_variance at 'auto', not "
+            f"{estimator.noise_variance!r}."
+        )
+
+
 def check_complete(T: Array) -> None:
     if bool(array_namespace(T).any(array_namespace(T).isnan(T))):
         raise ValueError("tensor_ranks takes tensors without holes: use BayesianTucker.")

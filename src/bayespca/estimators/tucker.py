@@ -17,10 +17,12 @@ from bayespca import inference
 from bayespca.arrays.namespaces import array_namespace, to_namespace, to_numpy
 from bayespca.arrays.types import Array, ArrayOrPair, FloatArray, Input
 from bayespca.io.packages import need
+from bayespca.noise.signs import LEAST_GAIN, of_variances
 from bayespca.spectrum.methods import METHODS
 from bayespca.tensors import posterior as read
+from bayespca.tensors.choosing import better, choose, with_evidence
 from bayespca.tensors.data import tucker_cells
-from bayespca.tensors.fit import TuckerFit, tucker_model
+from bayespca.tensors.fit import PER_MODE, TuckerFit, tucker_model
 from bayespca.tensors.modes import times
 from bayespca.tensors.posterior import TuckerPosterior
 from bayespca.tensors.ranks import unfoldings
@@ -38,6 +40,11 @@ Shape = tuple[int, ...]
 
 # Advice that is worth a warning, besides a place in `status_`.
 WARNED = ("empty-slices", "capped-core", "empty-rows", "empty-columns", "near-rank-bound")
+
+
+def _slice_noise(fit: TuckerFit) -> list[Array]:
+    equal = (np.full(M, fit.noise_variance) for M in fit.sizes)
+    return list(fit.noise.slices) or [to_namespace(one, fit.core) for one in equal]
 
 
 class BayesianTucker(Transforming, Iterating[TuckerFit]):
@@ -92,6 +99,10 @@ class BayesianTucker(Transforming, Iterating[TuckerFit]):
             "square.",
             POSITIVE | AUTO | word("0db"),
         ),
+        noise='What has a noise variance of its own. With ``"per-mode"`` that of a cell is a '
+        "product of one factor for its slice along each mode; the factors have gamma priors that "
+        'are learned, so that slices with equal noise have equal factors. With ``"auto"`` the '
+        'evidence chooses, for ``method="evb"`` with the noise to be found; all else is isotropic.',
         prior_variance=Option(
             'For ``"pb"``: variance of the entries of the core, where those of the factors have 1.',
             POSITIVE,
@@ -117,13 +128,32 @@ class BayesianTucker(Transforming, Iterating[TuckerFit]):
         lambda fit: list(fit.factors),
     )
     ranks_ = Fitted("tuple of int", "The size of the core.")
-    noise_variance_ = Fitted("float", "Estimated or given noise variance.")
+    noise_variance_ = Fitted(
+        "float", "Estimated or given noise variance; the mean over all cells where they differ."
+    )
+    noise_ = Fitted(
+        "str", "The noise model: the one asked for, or chosen.", lambda fit: fit.noise.name
+    )
+    noise_evidence_ = Fitted(
+        "dict",
+        'With ``noise="auto"``, for each noise model that was tried by how many nats its evidence '
+        "exceeds that of isotropic noise, which is fitted only as long as it may come near.",
+        lambda fit: fit.noise.evidence,
+    )
+    slice_noise_variances_ = Fitted(
+        "list of arrays of the sizes of the modes",
+        "Noise variance of each slice along each mode, on average over its cells: each array has "
+        "the mean `noise_variance_`. That of a cell is the product of those of its slices, divided "
+        "by `noise_variance_` once less than there are modes.",
+        _slice_noise,
+    )
     mean_ = Fitted("array of the shape of a slice", "Mean of the slices; 0 unless `center`.")
 
     method: Literal["evb", "epb", "emap", "pb"] = "evb"
     _: KW_ONLY
     ranks: Auto | Sequence[int | None] = "auto"
     noise_variance: float | Literal["auto", "0db"] = "auto"
+    noise: Literal["isotropic", "per-mode", "auto"] = "isotropic"
     prior_variance: float = 1.0
     center: bool = False
     solver: Literal["auto", "gradient"] = "auto"
@@ -158,6 +188,7 @@ class BayesianTucker(Transforming, Iterating[TuckerFit]):
 
     def _check_options(self) -> None:
         self._chosen()
+        _tensors.check_noise(self)
         if self.solver == "gradient" and self.method != "emap":
             raise ValueError("solver='gradient' is for method='emap'.")
         if self.prior_variance != 1.0 and self.method != "pb":
@@ -174,14 +205,7 @@ class BayesianTucker(Transforming, Iterating[TuckerFit]):
         small = array_namespace(T).reshape(T, shape)
         if len(shape) > 2:
             return self._fitted(small, asked, callback)
-        rank = _tensors.common_rank(asked)
-        model = self._matrix_model(rank)
-        with warnings.catch_warnings():
-            # What they say is told in the words of this model.
-            warnings.simplefilter("ignore", RankWarning)
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(small, callback=callback)
-        return _matrices.of_matrix(model, small, rank)
+        return self._of_matrix(small, _tensors.common_rank(asked), callback)
 
     def _fitted(
         self, T: Array, ranks: tuple[int | None, ...], callback: inference.Callback | None
@@ -195,15 +219,45 @@ class BayesianTucker(Transforming, Iterating[TuckerFit]):
             prior_variance=self.prior_variance,
             by_gradient=self.solver == "gradient",
             init=self.init,
+            has_slices=self.noise == PER_MODE,
         )
-        return inference.fit(model, data, _validation.looping(self, callback))
+        looping = _validation.looping(self, callback)
+        if not self._chooses_noise:
+            return inference.fit(model, data, looping)
+        return choose(model, data, looping, lambda *sums: of_variances(*sums)[1], LEAST_GAIN)
 
-    def _matrix_model(self, rank: int | None) -> BayesianPCA:
+    @property
+    def _chooses_noise(self) -> bool:
+        return self.noise == "auto" and self.method == "evb" and self.noise_variance == "auto"
+
+    # --- matrices ------------------------------------------------------------------------------
+
+    def _of_matrix(
+        self, X: Array, rank: int | None, callback: inference.Callback | None
+    ) -> TuckerFit:
+        def fitted(noise: Literal["isotropic", "both"], rank: int | None = rank) -> TuckerFit:
+            model = self._matrix_model(rank, noise)
+            with warnings.catch_warnings():
+                # What they say is told in the words of this model.
+                warnings.simplefilter("ignore", RankWarning)
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                model.fit(X, callback=callback)
+            return _matrices.of_matrix(model, X, rank)
+
+        if not self._chooses_noise:
+            return fitted("both" if self.noise == PER_MODE else "isotropic")
+        best = better(fitted("isotropic", None), fitted("both", None))
+        if rank is None:
+            return best
+        found = fitted("both" if best.noise.name == PER_MODE else "isotropic")
+        return with_evidence(found, best.noise.evidence)
+
+    def _matrix_model(self, rank: int | None, noise: Literal["isotropic", "both"]) -> BayesianPCA:
         return BayesianPCA(
             self.method,
             n_components="auto" if rank is None else rank,
             noise_variance=self.noise_variance,
-            noise="isotropic",
+            noise=noise,
             prior_variance=self.prior_variance if self.method == "pb" else None,
             center=self.center,
             solver="iterative" if self.init == "random" else "auto",
@@ -219,11 +273,15 @@ class BayesianTucker(Transforming, Iterating[TuckerFit]):
         shape = tuple(T.shape)
         core = found.core.reshape(_tensors.expanded(found.core.shape, shape))
         factors = _tensors.expanded(found.factors, shape, np.ones((1, 1)))
+        slices = found.noise.slices
+        if slices:
+            slices = _tensors.expanded(slices, shape, np.full(1, found.noise_variance))
         return replace(
             found,
             core=to_namespace(core, T),
             factors=tuple(to_namespace(U, T) for U in factors),
             mean=to_namespace(found.mean.reshape(shape[1:]), T),
+            noise=replace(found.noise, slices=tuple(to_namespace(one, T) for one in slices)),
         )
 
     def _report(self, found: TuckerFit, seconds: float) -> None:
@@ -266,11 +324,13 @@ class BayesianTucker(Transforming, Iterating[TuckerFit]):
         """
         check_is_fitted(self)
         _validation.choose("return_std", return_std, (False, True, "mean"))
-        T = self._read_slices(_tensors.fitted_tensor(self) if X is None else X, "impute")
-        filled, std = self._imputed(T, noise=return_std != "mean", spread=bool(return_std))
+        fitted = X is None
+        T = self._read_slices(_tensors.fitted_tensor(self) if fitted else X, "impute")
+        noise = return_std != "mean"
+        filled, std = self._imputed(T, noise=noise, spread=bool(return_std), fitted=fitted)
         return (filled, std) if return_std else filled
 
-    def _imputed(self, T: Array, *, noise: bool, spread: bool) -> tuple[Array, Array]:
+    def _imputed(self, T: Array, *, noise: bool, spread: bool, fitted: bool) -> tuple[Array, Array]:
         xp, small = array_namespace(T), self._squeezed(T)
         if not isinstance(self.posterior_, TuckerPosterior):
             pair = _matrices.imputed(self.posterior_, small, noise=noise)
@@ -282,7 +342,8 @@ class BayesianTucker(Transforming, Iterating[TuckerFit]):
         filled = xp.reshape(xp.where(holes, low, small), T.shape)
         if not spread:
             return filled, None
-        variance = read.variances(self.posterior_, first) + noise * self.noise_variance_
+        of_cells = read.noise_of_cells(self.posterior_, fitted=fitted)
+        variance = read.variances(self.posterior_, first) + noise * of_cells
         std = xp.where(holes, to_namespace(np.sqrt(variance), T), xp.zeros_like(small))
         return filled, xp.reshape(std, T.shape)
 

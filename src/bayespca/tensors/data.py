@@ -4,13 +4,43 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.namespaces import array_namespace, cast, to_numpy
-from bayespca.arrays.types import Array
+from bayespca.arrays.types import Array, FloatArray
+from bayespca.lowrank.scales import Scales
 from bayespca.spectrum.tolerances import ROUNDING_OF_MEAN
+
+from .modes import size_without, times_along
+
+AllScales = tuple[Scales, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class SliceNoise:
+    """Noise variances of the slices of each mode, and what they add to the free energy.
+
+    `energy` is the part that does not depend on the ranks; `looseness` is Σᵢ(⟨log u⟩ + log⟨1/u⟩) of
+    each mode, for each of its components.
+    """
+
+    scales: AllScales
+    energy: float
+    looseness: tuple[float, ...]
+
+    @property
+    def roots(self) -> list[FloatArray]:
+        """What the tensor was multiplied by along each mode."""
+        return [np.sqrt(one.precision) for one in self.scales]
+
+    def energy_of(self, ranks: tuple[int, ...]) -> float:
+        """What is to be added to the free energy of the divided tensor."""
+        return self.energy + 0.5 * sum(
+            H * one for H, one in zip(ranks, self.looseness, strict=True)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +49,8 @@ class TuckerCells:
 
     `seen` is None where there are no holes. `unit` and `mean` (a slice of the first mode, or None)
     were taken out. A mean costs one row of the first mode. With `fills`, holes are latent
-    variables, filled in each sweep, so that the rest of it is that of a tensor without holes.
+    variables, filled in each sweep, so that the rest of it is that of a tensor without holes. With
+    `noise`, values were divided by the roots of the noise variances of their slices.
     """
 
     values: Array
@@ -28,6 +59,7 @@ class TuckerCells:
     unit: float
     mean: Array | None
     fills: bool = False
+    noise: SliceNoise | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -54,6 +86,31 @@ class TuckerCells:
         """How many values there are along the first mode, in each place of a slice."""
         return array_namespace(self.seen).sum(self.seen, axis=0)
 
+    def size_along(self, n: int) -> int:
+        """Cells of a slice along a mode, holes included."""
+        return size_without(self.shape, n)
+
+    @cached_property
+    def cells_along(self) -> tuple[FloatArray, ...]:
+        """Cells with a value in each slice along each mode."""
+        if self.seen is None:
+            return tuple(np.full(M, float(self.size_along(n))) for n, M in enumerate(self.shape))
+        return tuple(_summed(self.seen, n) for n in range(len(self.shape)))
+
+    @cached_property
+    def places_along(self) -> tuple[FloatArray, ...]:
+        """Places with a mean in each slice along each mode after the first."""
+        xp = array_namespace(self.values)
+        if self.seen is None:
+            there = xp.ones_like(self.values[:1, ...])
+        else:
+            there = cast(self.counts > 0, xp.float64)[None, ...]
+        return tuple(_summed(there, n) for n in range(len(self.shape)))
+
+    def weights(self, precision: FloatArray) -> Array:
+        """Σ of precisions along the first mode over the values in each place of a slice."""
+        return array_namespace(self.seen).sum(times_along(self.seen, [precision]), axis=0)
+
     @property
     def n_cells(self) -> float:
         """Cells with a value, less those that went to the mean."""
@@ -68,10 +125,9 @@ class TuckerCells:
         """The places without any value along each mode that has such places."""
         if self.seen is None:
             return {}
-        xp, N, found = array_namespace(self.seen), len(self.shape), {}
-        for n in range(N):
-            counts = xp.sum(self.seen, axis=tuple(m for m in range(N) if m != n))
-            empty = np.flatnonzero(to_numpy(counts) == 0)
+        found = {}
+        for n, counts in enumerate(self.cells_along):
+            empty = np.flatnonzero(counts == 0)
             if empty.size:
                 found[n] = empty
         return found
@@ -83,9 +139,19 @@ class TuckerCells:
 
     def moved(self, shift: Array) -> TuckerCells:
         """With another mean, by a slice."""
-        values = self.values - self.seen * shift[None, ...]
+        values = self.values - self.seen * self.on_scale(shift[None, ...])
         mean = self.mean + shift
         return replace(self, values=values, squares=_sum_of_squares(values), mean=mean)
+
+    def on_scale(self, values: Array) -> Array:
+        """Divided as the data were."""
+        return values if self.noise is None else times_along(values, self.noise.roots)
+
+    def off_scale(self, values: Array) -> Array:
+        """In units of the data as they were before they were divided."""
+        if self.noise is None:
+            return values
+        return times_along(values, [1 / root for root in self.noise.roots])
 
 
 def tucker_cells(T: Array, *, center: bool) -> TuckerCells:
@@ -114,6 +180,12 @@ def tucker_cells(T: Array, *, center: bool) -> TuckerCells:
 
 def _as_bool(seen: Array) -> Array:
     return cast(seen, array_namespace(seen).bool)
+
+
+def _summed(T: Array, n: int) -> FloatArray:
+    """Sums over the slices along a mode."""
+    axes = tuple(m for m in range(T.ndim) if m != n)
+    return to_numpy(array_namespace(T).sum(T, axis=axes))
 
 
 def _sum_of_squares(values: Array) -> float:

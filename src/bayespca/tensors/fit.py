@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
-from bayespca.arrays.types import ArrayMatrix, ArrayTensor, FloatArray
+from bayespca.arrays.types import ArrayMatrix, ArrayTensor, ArrayVector, FloatArray
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
@@ -24,12 +24,14 @@ from bayespca.spectrum.records import Status
 from bayespca.spectrum.solving import borrowed_noise
 from bayespca.spectrum.tolerances import LEAST_BORROWED_OF_TENSORS, LEAST_NOISE_OF_TENSORS, VANISHED
 
-from . import gradient
+from . import gradient, noise
 from . import posterior as read
-from .data import TuckerCells
+from .data import AllScales, TuckerCells
+from .modes import outer
 from .posterior import TuckerPosterior
 from .pruning import strengths, without
 from .records import LARGEST_CORE
+from .slices import all_noise, divided
 from .start import Guess, guess, random, spectral, with_one_more
 from .state import TuckerProblem, TuckerState
 from .step import equations_of, step
@@ -44,12 +46,29 @@ CAPPED = (
 )
 
 
+ISOTROPIC, PER_MODE = "isotropic", "per-mode"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TuckerNoise:
+    """The noise of a tensor: its model, and the noise variance of each slice of each mode, on
+    average over its cells; empty where all are equal.
+
+    `evidence` is by how many nats that of each model that was tried exceeds that of equal noise.
+    """
+
+    name: str = ISOTROPIC
+    slices: tuple[ArrayVector, ...] = ()
+    evidence: dict[str, float] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, eq=False)
 class TuckerFit(Fit[Any]):
     """A finished fit; `core` and `factors` have as many components as were asked for.
 
-    `mean` is that of the slices along the first mode. The posterior of a tensor of two modes is
-    that of a matrix; modes of size 1 after the first are not in it.
+    `mean` is that of the slices along the first mode, `noise_variance` the mean over all cells. The
+    posterior of a tensor of two modes is that of a matrix; modes of size 1 after the first are not
+    in it.
     """
 
     posterior: TuckerPosterior | Posterior | HolesPosterior
@@ -57,6 +76,7 @@ class TuckerFit(Fit[Any]):
     factors: tuple[ArrayMatrix, ...] = ()
     mean: ArrayTensor = field(default_factory=lambda: np.empty(0))
     noise_variance: float = float("nan")
+    noise: TuckerNoise = field(default_factory=TuckerNoise)
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -77,6 +97,8 @@ class TuckerFit(Fit[Any]):
         agree = ranks == tuple(U.shape[1] for U in self.factors)
         if not (agree and self.mean.shape == sizes[1:] and len(sizes) > 1):
             raise ValueError("its core, factors and mean are not of the sizes that its ranks have")
+        if self.noise.slices and tuple(v.shape[0] for v in self.noise.slices) != sizes:
+            raise ValueError("its noise variances are not of the sizes of its modes")
         first, *kept = sizes[0], *(size for size in sizes[1:] if size > 1)
         if isinstance(found, TuckerPosterior):
             inside = [len(rows.mean) for rows in found.factors]
@@ -94,7 +116,7 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
 
     `init` is as in `BayesianTucker`. With `by_gradient`, steps are along gradients. `lent_ranks`
     are those of another model, for priors that do not choose ranks. `guess` is what the unfoldings
-    of the data show, which `suited` finds.
+    of the data show, which `suited` finds. `has_slices` is whether slices have noise of their own.
     """
 
     method: Method = EVB
@@ -103,6 +125,7 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
     by_gradient: bool = False
     borrows_noise: bool = False
     lent_ranks: tuple[int, ...] | None = None
+    has_slices: bool = False
     guess: Guess | None = field(default=None, repr=False, compare=False)
 
     # --- start and step ------------------------------------------------------------------------
@@ -111,8 +134,12 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
         """With what the unfoldings show, and holes filled where they had better be."""
         ranks: Ranks = self.ranks if self.lent_ranks is None else self.lent_ranks
         # Nothing but zeros has no components.
-        found = guess(data, ranks if data.squares else (0,) * len(data.shape))
+        begun = divided(data, self._first_scales(data))
+        found = guess(begun, ranks if data.squares else (0,) * len(data.shape))
         return replace(self, guess=found), replace(data, fills=found.fills)
+
+    def _first_scales(self, data: TuckerCells) -> AllScales:
+        return all_noise(data) if self.has_slices else ()
 
     @property
     def has_one_start(self) -> bool:
@@ -120,15 +147,20 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
 
     def start(self, data: TuckerCells, rng: np.random.Generator) -> TuckerState:
         assert self.guess is not None
-        noise = self.fixed_noise
+        noise, scales = self.fixed_noise, self._first_scales(data)
+        begun = divided(data, scales)
         if self.has_one_start:
             noise = self.guess.noise_variance if noise is None else noise
-            return spectral(data, self, self.guess, max(noise, LEAST_NOISE_OF_TENSORS))
-        return random(data, self, self.guess.ranks, 0.5 if noise is None else noise, rng)
+            state = spectral(begun, self, self.guess, max(noise, LEAST_NOISE_OF_TENSORS))
+        else:
+            state = random(begun, self, self.guess.ranks, 0.5 if noise is None else noise, rng)
+        return replace(state, scales=scales)
 
     def step(self, state: TuckerState, data: TuckerCells) -> tuple[TuckerState, Info]:
         if self.by_gradient:
             return gradient.step(state, data, self)
+        if self.has_slices:
+            return noise.step(state, data, self)
         return step(state, data, self)
 
     def digests(self, data: TuckerCells) -> Sequence[object]:
@@ -180,17 +212,20 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
     def _less(self, state: TuckerState, n: int, data: TuckerCells) -> TuckerState | None:
         if state.ranks[n] < 2:
             return None
-        weakest = np.argsort(strengths(state, n))[:1]
+        weakest, data = np.argsort(strengths(state, n))[:1], divided(data, state.scales)
         found, _ = without(state, equations_of(state, data), n, weakest, self)
         return replace(found, energy=np.inf)
 
     def _more(self, state: TuckerState, data: TuckerCells) -> TuckerState | None:
-        return with_one_more(state, data, self) if math.prod(state.ranks) > 0 else None
+        if not math.prod(state.ranks):
+            return None
+        return with_one_more(state, divided(data, state.scales), self)
 
     # --- what was found ------------------------------------------------------------------------
 
     def posterior(self, state: TuckerState, data: TuckerCells) -> TuckerPosterior:
         """Without components whose number was asked for, but which have come to nothing."""
+        data = divided(data, state.scales)
         for n in range(len(state.rows)):
             gone = np.flatnonzero(strengths(state, n) <= VANISHED**2 * data.squares)
             if gone.size:
@@ -251,8 +286,14 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
             factors=tuple(factors),
             mean=posterior.mean,
             noise_variance=posterior.noise_variance,
+            noise=self._noise(posterior),
             rank_posterior=np.empty(0),
         )
+
+    def _noise(self, posterior: TuckerPosterior) -> TuckerNoise:
+        mean = posterior.noise_variance
+        slices = tuple(mean * one for one in posterior.relative_noise)
+        return TuckerNoise(name=PER_MODE if self.has_slices else ISOTROPIC, slices=slices)
 
 
 def tucker_model(
@@ -264,6 +305,7 @@ def tucker_model(
     prior_variance: float = 1.0,
     by_gradient: bool = False,
     init: str = "closed",
+    has_slices: bool = False,
 ) -> TuckerModel:
     """The model of a tensor; options as in `BayesianTucker`."""
     ranks = (None,) * len(data.shape) if ranks is None else ranks
@@ -278,6 +320,7 @@ def tucker_model(
         ranks=ranks,
         init=init,
         by_gradient=by_gradient,
+        has_slices=has_slices,
     )
 
 
@@ -295,7 +338,12 @@ def _mean(state: TuckerState, data: TuckerCells) -> tuple[FloatArray, FloatArray
     shape = data.shape[1:]
     if data.mean is None:
         return np.zeros(shape), np.zeros(shape)
-    counts = np.full(shape, data.shape[0]) if data.seen is None else to_numpy(data.counts)
+    first, others = np.ones(data.shape[0]), np.ones(())
+    if data.noise is not None:
+        first = data.noise.scales[0].precision
+        others = outer([one.variance for one in data.noise.scales[1:]])
+    weights = np.full(shape, first.sum()) if data.seen is None else to_numpy(data.weights(first))
     # As uncertain as the data where there are none.
-    variance = np.where(counts > 0, state.noise_variance / np.maximum(counts, 1), 1.0)
+    known = weights > 0
+    variance = np.where(known, state.noise_variance * others / np.where(known, weights, 1.0), 1.0)
     return to_numpy(data.mean) + state.shift, variance

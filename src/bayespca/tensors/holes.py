@@ -24,7 +24,7 @@ from bayespca.arrays.places import at
 from bayespca.arrays.types import Array, FloatArray
 
 from .data import TuckerCells
-from .modes import in_turn, mode_product, outer, times, unfolded
+from .modes import in_turn, mode_product, outer, times, times_along, unfolded
 from .records import DenseCore, Index
 from .state import TuckerProblem, TuckerState
 from .updates import graded_inverses, with_updated_rows
@@ -67,13 +67,19 @@ class Gathered:
 
 
 def moved(state: TuckerState, data: TuckerCells) -> tuple[TuckerState, TuckerCells]:
-    """The mean of the slices anew: what is left in the cells, on average over the first mode."""
+    """The mean of the slices anew: what is left in the cells, on average over the first mode.
+
+    Slices count by their precisions, where they have noise of their own.
+    """
     if data.mean is None or data.seen is None:
         return state, data
     xp, here = array_namespace(data.values), data.moved(at(data.values, state.shift))
+    left = data.off_scale(here.values - low_rank(state, data) * data.seen)
     counts = data.counts
-    left = xp.sum(here.values - low_rank(state, data) * data.seen, axis=0)
-    shift = left / xp.where(counts > 0, counts, xp.ones_like(counts))
+    if data.noise is not None:
+        precision = data.noise.scales[0].precision
+        left, counts = times_along(left, [precision]), data.weights(precision)
+    shift = xp.sum(left, axis=0) / xp.where(counts > 0, counts, xp.ones_like(counts))
     state = replace(state, shift=state.shift + to_numpy(shift))
     return state, data.moved(at(data.values, state.shift))
 
@@ -89,18 +95,22 @@ def swept(
     """Every factor anew, and what the cells then say of the core."""
 
     def update(state: TuckerState, cells: Contracted, n: int) -> TuckerState:
-        core, rank = state.core, state.ranks[n]
-        cross = to_numpy(unfolded(cells.values, n)) @ unfolded(core.mean, n).T
-        moments = at(cells.seen, unfolded(core.pairs(mean=True, spread=True), n))
-        triangles = to_numpy(unfolded(cells.seen, n) @ moments.T)
-        # Off the diagonal both halves were summed.
-        second = unpacked(triangles, rank) * (0.5 + 0.5 * np.eye(rank))
-        return with_updated_rows(state, n, cross, second, problem)
+        cross = to_numpy(unfolded(cells.values, n)) @ unfolded(state.core.mean, n).T
+        return with_updated_rows(state, n, cross, seconds_of_rows(state, cells.seen, n), problem)
 
     N = len(data.shape)
     whole = Contracted(data.values, data.seen)
     state, last = in_turn(state, whole, range(N), contract=_contracted, update=update)
     return state, _gathered(_contracted(state, last, [N - 1]), state.ranks)
+
+
+def seconds_of_rows(state: TuckerState, seen: Array, n: int) -> FloatArray:
+    """Σ⟨xxᵀ⟩ over the cells of each row of a factor, from the mask along the other modes."""
+    core, rank = state.core, state.ranks[n]
+    moments = at(seen, unfolded(core.pairs(mean=True, spread=True), n))
+    triangles = to_numpy(unfolded(seen, n) @ moments.T)
+    # Off the diagonal both halves were summed.
+    return np.asarray(unpacked(triangles, rank) * (0.5 + 0.5 * np.eye(rank)))
 
 
 def gathered(state: TuckerState, data: TuckerCells) -> Gathered:
@@ -110,12 +120,17 @@ def gathered(state: TuckerState, data: TuckerCells) -> Gathered:
 
 
 def _contracted(state: TuckerState, cells: Contracted, modes: Iterable[int]) -> Contracted:
-    values, seen = cells
+    values = cells.values
     for m in sorted(modes, reverse=True):
-        rows = state.rows[m]
-        values = mode_product(values, at(values, rows.mean.T), m)
-        seen = mode_product(seen, at(seen, packed(rows.second_of_each).T), m)
-    return Contracted(values, seen)
+        values = mode_product(values, at(values, state.rows[m].mean.T), m)
+    return Contracted(values, contracted_mask(state, cells.seen, modes))
+
+
+def contracted_mask(state: TuckerState, seen: Array, modes: Iterable[int]) -> Array:
+    """The mask along packed second moments of some of the modes."""
+    for m in sorted(modes, reverse=True):
+        seen = mode_product(seen, at(seen, packed(state.rows[m].second_of_each).T), m)
+    return seen
 
 
 def _gathered(cells: Contracted, ranks: tuple[int, ...]) -> Gathered:

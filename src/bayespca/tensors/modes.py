@@ -52,6 +52,15 @@ def times(T: Array, matrices: Sequence[Array], skip: int | None = None) -> Array
     return T
 
 
+def times_along(T: Array, vectors: Sequence[FloatArray | None]) -> Array:
+    """T times a number for each place along each mode; None leaves a mode alone."""
+    for n, vector in enumerate(vectors):
+        if vector is not None:
+            xp = array_namespace(T)
+            T = T * xp.reshape(at(T, vector), (-1, *(1,) * (T.ndim - 1 - n)))
+    return T
+
+
 def outer(vectors: Sequence[FloatArray]) -> FloatArray:
     """v₁ ∘ v₂ ∘ …"""
     out = np.ones(())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,9 +12,9 @@ from bayespca.arrays.namespaces import array_namespace, to_numpy
 from bayespca.arrays.packing import inverses, packed, unpacked
 from bayespca.arrays.places import at
 from bayespca.arrays.signs import fixed_signs
-from bayespca.arrays.types import Array, FloatArray, Matrix
+from bayespca.arrays.types import Array, FloatArray, Matrix, Vector
 
-from .modes import mode_product, times, unfolded
+from .modes import mode_product, outer, times, unfolded
 from .records import LARGEST_CORE, Core, TuckerRows, spread_of_cells
 from .state import TuckerState
 
@@ -29,6 +30,8 @@ class TuckerPosterior:
     Slices of the core along each mode are orthogonal to each other, largest first (the form of the
     higher-order SVD). `precision` (H, H) is that of the prior of rows of the first factor, `mean`
     the mean of the slices along the first mode, with its variance, both 0 where there is none.
+    `noise_variance` is the mean over cells, `relative_noise` that of the slices of each mode, with
+    a mean of 1; empty where all are equal.
     """
 
     factors: tuple[TuckerRows, ...]
@@ -37,6 +40,14 @@ class TuckerPosterior:
     noise_variance: float
     mean: FloatArray
     mean_variance: FloatArray
+    relative_noise: tuple[Vector, ...] = ()
+
+    @property
+    def weights(self) -> list[FloatArray]:
+        """Precisions of slices along the modes after the first, relative to those of the mean."""
+        if not self.relative_noise:
+            return [np.ones(len(rows.mean)) for rows in self.factors[1:]]
+        return [1 / one for one in self.relative_noise[1:]]
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -48,9 +59,12 @@ class TuckerPosterior:
         agree = len(self.factors) > 2 and self.ranks == self.core.mean.shape
         agree = agree and self.precision.shape == (self.ranks[0], self.ranks[0])
         agree = agree and self.mean.shape == self.mean_variance.shape == slices
+        sizes = [one.size for one in self.relative_noise]
+        agree = agree and sizes in ([], [len(rows.mean) for rows in self.factors])
         check_sizes("a TuckerPosterior", agree)
-        moments = (self.precision, self.mean, self.mean_variance)
+        moments = (self.precision, self.mean, self.mean_variance, *self.relative_noise)
         positive = (self.mean_variance >= 0).all() and 0 < self.noise_variance < np.inf
+        positive = positive and all((one > 0).all() for one in self.relative_noise)
         # What is not finite has no eigenvalues.
         positive = positive and are_finite(*moments)
         positive = positive and (np.linalg.eigvalsh(self.precision) > 0).all()
@@ -62,6 +76,13 @@ def of_state(
 ) -> TuckerPosterior:
     """The state in the coordinates of the higher-order SVD, in units of the data."""
     rows, core, precision = list(state.rows), state.core, np.diag(1 / state.priors[0])
+    variances = [one.variance for one in state.scales]
+    rows = [rows[n].times(np.sqrt(one)) for n, one in enumerate(variances)] or rows
+    noise = state.noise_variance * unit**2
+    if variances:
+        # A slice of the first mode has the mean of their variances for its noise, and its prior.
+        noise *= math.prod(float(one.mean()) for one in variances)
+        precision /= variances[0].mean()
     for n in range(len(rows)):
         root = np.linalg.qr(rows[n].mean)[1]
         rows[n], core = rows[n].turned(np.linalg.inv(root)), core.turned(n, root)
@@ -74,9 +95,10 @@ def of_state(
         tuple(rows),
         core.scaled(unit),
         precision,
-        state.noise_variance * unit**2,
+        noise,
         mean * unit,
         mean_variance * unit**2,
+        tuple(one / one.mean() for one in variances),
     )
 
 
@@ -105,12 +127,13 @@ def scores(posterior: TuckerPosterior, T: Array) -> TuckerRows:
         return _scores_by_filling(posterior, T)
     values = at(T, T) - at(T, posterior.mean)
     values = xp.where(holes, xp.zeros_like(values), values)
-    along = times_others(values, [rows.mean.T for rows in others])
+    pairs = list(zip(posterior.weights, others, strict=True))
+    along = times_others(values, [(w[:, None] * r.mean).T for w, r in pairs])
     cross = to_numpy(unfolded(along, 0)) @ unfolded(core.mean, 0).T
     if bool(xp.any(holes)):
         second = _second_with_holes(posterior, at(T, ~holes))
     else:
-        seconds = tuple(rows.second for rows in posterior.factors)
+        seconds = (np.eye(posterior.ranks[0]), *(r.weighted_second(w) for w, r in pairs))
         second = core.second_along(0, seconds)[None]
     # In units of the noise, whose square may be no number.
     cov, _ = inverses(posterior.precision + second / s2)
@@ -136,9 +159,8 @@ def _scores_by_filling(posterior: TuckerPosterior, T: Array) -> TuckerRows:
 
 
 def _second_with_holes(posterior: TuckerPosterior, seen: Array) -> FloatArray:
-    triangles = times_others(
-        seen, [packed(rows.second_of_each).T for rows in posterior.factors[1:]]
-    )
+    pairs = zip(posterior.weights, posterior.factors[1:], strict=True)
+    triangles = times_others(seen, [(w[:, None] * packed(r.second_of_each)).T for w, r in pairs])
     moments = unfolded(posterior.core.pairs(mean=True, spread=True), 0)
     rank = posterior.ranks[0]
     found = unpacked(to_numpy(unfolded(triangles, 0)) @ moments.T, rank)
@@ -175,6 +197,14 @@ def variances(posterior: TuckerPosterior, first: TuckerRows) -> FloatArray:
     check_size(posterior.core)
     spread = spread_of_cells([first, *posterior.factors[1:]], posterior.core)
     return np.asarray(spread + posterior.mean_variance)
+
+
+def noise_of_cells(posterior: TuckerPosterior, *, fitted: bool) -> FloatArray | float:
+    """Noise variance of every cell: of the slices that were fitted, or of others like them."""
+    if not posterior.relative_noise:
+        return posterior.noise_variance
+    first, *others = posterior.relative_noise
+    return posterior.noise_variance * outer([first if fitted else np.ones(1), *others])
 
 
 def padded(

@@ -69,6 +69,15 @@ class TuckerRows:
         share = self.count / len(self.mean)
         return np.asarray(outer_products(self.mean) + share * self.cov)
 
+    def weighted_second(self, weights: FloatArray) -> FloatArray:
+        """Σ⟨aaᵀ⟩ with a weight for each row."""
+        return np.asarray(np.tensordot(weights, self.second_of_each, axes=1))
+
+    def times(self, factors: FloatArray) -> TuckerRows:
+        """Each row times a number."""
+        mean, cov = factors[:, None] * self.mean, factors[:, None, None] ** 2 * self.cov
+        return replace(self, mean=mean, cov=cov)
+
     def turned(self, R: FloatArray) -> TuckerRows:
         """A·R"""
         return replace(self, mean=self.mean @ R, cov=R.T @ self.cov @ R)

@@ -16,6 +16,7 @@ import numpy as np
 
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.factors import FactorPrior, Factors
+from bayespca.lowrank.scales import Scales
 from bayespca.spectrum.families import VB, Family
 from bayespca.spectrum.tolerances import LEAST_PRIOR
 
@@ -77,6 +78,8 @@ class TuckerState:
     shift: FloatArray = field(default_factory=lambda: np.zeros(()))
     gone: float = 0.0
     energy: float = np.inf
+    # Noise variances of the slices of each mode, where they have their own.
+    scales: tuple[Scales, ...] = ()
 
     @property
     def ranks(self) -> tuple[int, ...]:

@@ -1,0 +1,191 @@
+"""The noise of slices in turns with sweeps of the tensor that is divided by its roots.
+
+Given the posterior of factors and core, the best variances of the slices of a mode follow from the
+expected squares of what is left of each slice, and of its row of the factor in units of its prior:
+
+    Rᵢ = (Σ⟨(y − …)²⟩/σ² + Σₕ⟨aᵢₕ²⟩/cₕ²)/⟨1/uᵢ⟩,   Nᵢ = cells + Hₙ.
+
+One mode after another has them, each with those of the modes before. Then comes a sweep.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bayespca.arrays.namespaces import array_namespace, to_numpy
+from bayespca.arrays.types import Array, FloatArray
+from bayespca.inference.loop import Info
+from bayespca.lowrank.scales import Scales, learned
+
+from . import holes
+from .data import TuckerCells
+from .modes import in_turn
+from .records import outer_products
+from .slices import divided, mean_variance, shares_of, sums_along
+from .state import TuckerProblem, TuckerState, replaced
+from .step import step as swept
+
+# Cells that a slice without any counts for.
+HARDLY = 1e-3
+
+
+def step(state: TuckerState, data: TuckerCells, problem: TuckerProblem) -> tuple[TuckerState, Info]:
+    """The noise anew and a sweep; a sweep alone if that leads lower, or where all has just begun.
+
+    `data` are as they were before they were divided.
+    """
+    if not math.isfinite(state.energy):
+        state, _ = swept(state, divided(data, state.scales), problem)
+        state = replace(state, energy=np.inf)
+    new = updated(state, divided(data, state.scales), problem)
+    new, _ = swept(new, divided(data, new.scales), problem)
+    if not new.energy <= state.energy:
+        new, _ = swept(state, divided(data, state.scales), problem)
+    noise = new.noise_variance * mean_variance(new.scales)
+    return new, Info(new.energy, math.prod(new.ranks), noise)
+
+
+@dataclass(frozen=True, eq=False)
+class Left:
+    """Squares that are left in each cell, less those of the low-rank tensor there, and what the
+    squares of each mode have been multiplied by since.
+    """
+
+    squares: Array
+    ratios: tuple[FloatArray, ...]
+
+    def along(self, n: int) -> FloatArray:
+        """Sums over the slices of a mode."""
+        return sums_along(self.squares, list(self.ratios), n)
+
+
+def updated(state: TuckerState, data: TuckerCells, problem: TuckerProblem) -> TuckerState:
+    """The best variances of slices at the posterior of a state, and the state in their units."""
+    state, here = holes.moved(state, data)
+    left = _left(state, here)
+    N = len(data.shape)
+    if data.is_whole:
+        for n in range(N):
+            second = state.core.second_along(n, tuple(rows.second for rows in state.rows))
+            state, left = _with_mode(state, left, n, second[None], here)
+        return state
+    both, _ = in_turn(
+        (state, left),
+        data.seen,
+        range(N),
+        contract=lambda both, seen, modes: holes.contracted_mask(both[0], seen, modes),
+        update=lambda both, seen, n: _with_mode(
+            *both, n, holes.seconds_of_rows(both[0], seen, n), here
+        ),
+    )
+    return both[0]
+
+
+def expected_squares(state: TuckerState, data: TuckerCells) -> list[FloatArray]:
+    """Σ⟨(y − …)²⟩ over the slices of each mode, without what is uncertain of the mean."""
+    state, here = holes.moved(state, data)
+    left, found = _left(state, here), {}
+    if data.is_whole:
+        seconds = tuple(rows.second for rows in state.rows)
+        return [
+            _squares(state, left, n, state.core.second_along(n, seconds)[None], here)
+            for n in range(len(data.shape))
+        ]
+
+    def update(state: TuckerState, seen: Array, n: int) -> TuckerState:
+        found[n] = _squares(state, left, n, holes.seconds_of_rows(state, seen, n), here)
+        return state
+
+    modes = range(len(data.shape))
+    in_turn(state, data.seen, modes, contract=holes.contracted_mask, update=update)
+    return [found[n] for n in modes]
+
+
+def _left(state: TuckerState, data: TuckerCells) -> Left:
+    low = holes.low_rank(state, data)
+    if data.seen is None:
+        squares = (data.values - low) ** 2 - low**2
+    elif data.fills:
+        # Where holes are filled, there is nothing left.
+        squares = data.seen * (data.values - low) ** 2 - low**2
+    else:
+        squares = data.seen * ((data.values - low) ** 2 - low**2)
+    return Left(squares, tuple(np.ones(M) for M in data.shape))
+
+
+def _squares(
+    state: TuckerState, left: Left, n: int, second: FloatArray, data: TuckerCells
+) -> FloatArray:
+    """Σ⟨(y − …)²⟩ over the slices of a mode; `second` is Σ⟨xxᵀ⟩ over the cells of each."""
+    spread = (_second_of_each(state, n, data) * second).sum(axis=(1, 2))
+    return np.maximum(left.along(n) + spread, 0.0)
+
+
+def _second_of_each(state: TuckerState, n: int, data: TuckerCells) -> FloatArray:
+    """⟨aaᵀ⟩ of each row of a factor, the mean's part of it taken off."""
+    rows = state.rows[n]
+    if not state.scales:
+        return rows.second_of_each
+    share = shares_of(data, n, state.scales[n])
+    return np.asarray(outer_products(rows.mean) + share[:, None, None] * rows.cov)
+
+
+def _with_mode(
+    state: TuckerState, left: Left, n: int, second: FloatArray, data: TuckerCells
+) -> tuple[TuckerState, Left]:
+    """The best variances of the slices of a mode, and all the rest in their units."""
+    w = state.scales[n].precision
+    cells = _squares(state, left, n, second, data) / state.noise_variance
+    prior = np.diagonal(_second_of_each(state, n, data), axis1=1, axis2=2) @ (1 / state.priors[n])
+    total = cells + prior + _of_mean(state, n, data)
+    counts = data.cells_along[n] + state.ranks[n] * shares_of(data, n, state.scales[n])
+    if data.fills:
+        hidden = data.size_along(n) - data.cells_along[n]
+        total, counts = total + hidden, counts + hidden
+    state = _in_units(state, n, _learned(total / w, counts))
+    ratios = replaced(left.ratios, n, state.scales[n].precision / w)
+    return state, replace(left, ratios=ratios)
+
+
+def _learned(squares: FloatArray, counts: FloatArray) -> Scales:
+    """Variances, those of slices without cells as the others are."""
+    known = counts > 0
+    if not known.all():
+        usual = squares[known].sum() / max(counts[known].sum(), 1.0) if known.any() else 1.0
+        squares, counts = np.where(known, squares, HARDLY * usual), np.where(known, counts, HARDLY)
+    return learned(squares, counts)
+
+
+def _of_mean(state: TuckerState, n: int, data: TuckerCells) -> FloatArray | float:
+    """Σ of the variance of the mean over the cells of each slice, in units of the noise."""
+    if data.mean is None:
+        return 0.0
+    if n:
+        return data.places_along[n]
+    w = state.scales[0].precision
+    if data.seen is None:
+        return w * data.size_along(0) / w.sum()
+    xp, weights = array_namespace(data.seen), data.weights(w)
+    parts = data.seen / xp.where(weights > 0, weights, xp.ones_like(weights))[None, ...]
+    return w * to_numpy(xp.sum(parts, axis=tuple(range(1, parts.ndim))))
+
+
+def _in_units(state: TuckerState, n: int, found: Scales) -> TuckerState:
+    """A state in units of other variances of a mode, which then have a geometric mean of 1.
+
+    Rows are multiplied by the roots of their precisions. A factor f that all precisions have in
+    common goes to σ², and f^¼ each to the factor and to the core, whose priors are alike.
+    """
+    f = float(np.exp(np.log(found.precision).mean()))
+    ratio = found.precision / state.scales[n].precision / math.sqrt(f)
+    state = state.with_rows(n, state.rows[n].times(np.sqrt(ratio)))
+    return replace(
+        state,
+        core=state.core.scaled(f**-0.25),
+        priors=replaced(state.priors, n, state.priors[n] / math.sqrt(f)),
+        noise_variance=state.noise_variance / f,
+        scales=replaced(state.scales, n, found.times(f)),
+    )
