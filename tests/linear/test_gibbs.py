@@ -38,7 +38,7 @@ def in_units_of(state: GibbsState, unit: float) -> GibbsState:
 def at_unit_one(T) -> GibbsData:
     """The triangle of the data as they are."""
     data = compress(T)
-    return GibbsData(data.ones, data.rows * data.unit, data.n, 1.0)
+    return GibbsData(data.ones, data.rows * data.unit, data.n, data.d, 1.0)
 
 
 def assert_quantiles(draws, expected, spread):
@@ -217,7 +217,7 @@ def test_origin_of_the_latent_variables():
     rng = np.random.default_rng(0)
     X = oracle.draw_latent(T, state, rng)
     # As many rows as data: the triangle is a rotation of them, and ones its image of ones.
-    data = GibbsData(np.ones(3), T, 3, 1.0)
+    data = GibbsData(np.ones(3), T, 3, T.shape[1], 1.0)
 
     def density(s):
         there = replace(state, mu=state.mu - state.W[:, 0] * s)
@@ -236,7 +236,7 @@ def test_loadings_and_mean_given_latent_variables():
     T, state = problem(3, 2, 2)
     rng = np.random.default_rng(0)
     X = oracle.draw_latent(T, state, rng)
-    data, d = GibbsData(np.ones(3), T, 3, 1.0), 2
+    data, d = GibbsData(np.ones(3), T, 3, T.shape[1], 1.0), 2
 
     def density(flat):
         both = flat.reshape(d, 3)

@@ -14,16 +14,8 @@ from sklearn.base import BaseEstimator
 
 from bayespca.spectrum.records import Advice
 
+from . import wording
 from .summary import FittedPCA, Summary, convergence, summarize
-from .wording import (
-    headline,
-    likelihood,
-    noise_level,
-    noise_sentence,
-    percent,
-    plural,
-    significant,
-)
 
 # As many singular values as fit side by side.
 SHOWN = 40
@@ -56,9 +48,9 @@ def fragment(model: BaseEstimator) -> str:
     """The HTML of a fitted estimator: all of a PCA, and of others what their records tell."""
     if hasattr(model, "spectrum_"):
         summary = summarize(model)
-        said = [Advice("noise", sentence)] if (sentence := noise_sentence(summary)) else []
+        said = [Advice("noise", sentence)] if (sentence := wording.noise_sentence(summary)) else []
         notes = (*said, *summary.notes)
-        return _card(headline(summary), _numbers(summary), notes, _scree(model))
+        return _card(wording.headline(summary), _numbers(summary), notes, _scree(model))
     return _card(*_generic(model))
 
 
@@ -75,17 +67,17 @@ def _generic(model: BaseEstimator) -> tuple[str, str, list[Advice]]:
     """What is known of any estimator: its name, and its numbers as far as there are any."""
     title, parts = type(model).__name__, []
     if hasattr(model, "n_components_"):
-        parts.append(plural(model.n_components_, "component"))
+        parts.append(wording.plural(model.n_components_, "component"))
     if hasattr(model, "ranks_"):
         parts.append(f"ranks {', '.join(str(int(rank)) for rank in model.ranks_)}")
     for name, words in (("noise_variance_", "noise variance"), ("free_energy_", "free energy")):
         value = getattr(model, name, None)
         if isinstance(value, float) and np.isfinite(value):
-            parts.append(f"{words} {significant(value)}")
+            parts.append(f"{words} {wording.significant(value)}")
     if hasattr(model, "n_samples_"):
-        parts.append(plural(model.n_samples_, "sample"))
+        parts.append(wording.plural(model.n_samples_, "sample"))
     if hasattr(model, "n_features_in_"):
-        parts.append(plural(model.n_features_in_, "feature"))
+        parts.append(wording.plural(model.n_features_in_, "feature"))
     advice = [*model.status_.advice] if hasattr(model, "status_") else []
     return title, " · ".join(parts), [*convergence(model), *advice]
 
@@ -93,11 +85,13 @@ def _generic(model: BaseEstimator) -> tuple[str, str, list[Advice]]:
 def _numbers(summary: Summary) -> str:
     parts = []
     if summary.probability is not None:
-        parts.append(f"probability {likelihood(summary.probability)}")
+        parts.append(f"probability {wording.likelihood(summary.probability)}")
     parts += [
-        f"{percent(summary.explained)} of the variance",
-        f"noise {noise_level(summary)} (standard deviation)",
-        f"{plural(summary.n_samples, 'sample')} × {plural(summary.n_features, 'feature')}",
+        f"{wording.percent(summary.explained)} of the variance",
+        f"noise {wording.noise_level(summary)} (standard deviation)",
+        wording.plural(summary.n_samples, "sample")
+        + " × "
+        + wording.plural(summary.n_features, "feature"),
     ]
     return " · ".join(parts)
 

@@ -25,6 +25,7 @@ from bayespca.spectrum.methods import METHODS
 
 from . import _errors, _input, _validation
 from ._base import PER_FEATURE, Fitted
+from ._noise import ChoosesNoise
 from ._options import Auto, Engine, Option, table
 from ._posterior import PosteriorReader, line, placed
 from ._warnings import warn
@@ -68,7 +69,7 @@ def _adds_up(estimator: Any) -> bool:
     return True
 
 
-class BayesianPCA(PosteriorReader[PCAFit]):
+class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
     """Principal component analysis that finds its own number of components.
 
     Rows of X are V = B Aᵀ + noise, one row of X per column of V (aistats2014 Eq. 1–3). On complete
@@ -142,15 +143,6 @@ class BayesianPCA(PosteriorReader[PCAFit]):
         "Bound on the probability that the randomized engine missed a component; 0 for the others.",
     )
 
-    noise_ = Fitted(
-        "str", "The noise model: the one asked for, or chosen.", lambda fit: fit.noise.name
-    )
-    noise_evidence_ = Fitted(
-        "dict",
-        "For each noise model that was tried, by how many nats its evidence exceeds that of "
-        "isotropic noise.",
-        lambda fit: fit.noise.evidence,
-    )
     feature_noise_variance_ = Fitted(
         PER_FEATURE, "Noise variance of each feature, in the units of the data.", _feature_noise
     )

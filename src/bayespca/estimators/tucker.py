@@ -31,6 +31,7 @@ from . import _input, _matrices, _tensors, _validation
 from ._base import Fitted
 from ._constraints import AUTO, POSITIVE, several, word
 from ._iterating import Iterating
+from ._noise import ChoosesNoise
 from ._options import Auto, Option, table
 from ._transforming import Transforming
 from ._warnings import warn
@@ -47,7 +48,7 @@ def _slice_noise(fit: TuckerFit) -> list[Array]:
     return list(fit.noise.slices) or [to_namespace(one, fit.core) for one in equal]
 
 
-class BayesianTucker(Transforming, Iterating[TuckerFit]):
+class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
     """Tucker factorization of a tensor that finds the rank of each mode.
 
     Y = G ×₁ A₁ ×₂ A₂ … ×_N A_N + noise, with normal priors on the core G and the factors Aₙ whose
@@ -130,15 +131,6 @@ class BayesianTucker(Transforming, Iterating[TuckerFit]):
     ranks_ = Fitted("tuple of int", "The size of the core.")
     noise_variance_ = Fitted(
         "float", "Estimated or given noise variance; the mean over all cells where they differ."
-    )
-    noise_ = Fitted(
-        "str", "The noise model: the one asked for, or chosen.", lambda fit: fit.noise.name
-    )
-    noise_evidence_ = Fitted(
-        "dict",
-        'With ``noise="auto"``, for each noise model that was tried by how many nats its evidence '
-        "exceeds that of isotropic noise, which is fitted only as long as it may come near.",
-        lambda fit: fit.noise.evidence,
     )
     slice_noise_variances_ = Fitted(
         "list of arrays of the sizes of the modes",

@@ -6,8 +6,9 @@ Packed matrices lie in columns, one for each pattern: H(H + 1)/2 × m.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,19 +53,8 @@ class OwnRows(NamedTuple):
     last: Array
 
 
-class Kernel(Protocol):
-    """What `by_numpy` says."""
-
-    def __call__(
-        self,
-        gram: Array,
-        pull: Array,
-        starts: Starts,
-        share: float,
-        ridge: FloatArray,
-        s2: float,
-        own: OwnRows | None = None,
-    ) -> UpdatedRows: ...
+# What `by_numpy` takes and returns.
+Kernel: TypeAlias = Callable[..., UpdatedRows]
 
 
 def kernel_for(n: int, m: int, H: int) -> Kernel:

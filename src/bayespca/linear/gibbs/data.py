@@ -20,7 +20,7 @@ from bayespca.spectrum.tolerances import ROUNDING_OF_DEVIATIONS
 
 @dataclass(frozen=True)
 class GibbsData:
-    """What the posterior needs of n rows: the triangle of [1, T], of at most d + 1 rows.
+    """What the posterior needs of n rows of d numbers: the triangle of [1, T], d + 1 rows or less.
 
     `ones` is the transformed vector of ones, `rows` the transformed data in units of `unit`.
     """
@@ -28,11 +28,8 @@ class GibbsData:
     ones: FloatArray
     rows: FloatArray
     n: int
+    d: int
     unit: float
-
-    @property
-    def d(self) -> int:
-        return int(self.rows.shape[1])
 
     @cached_property
     def mean(self) -> FloatArray:
@@ -54,4 +51,4 @@ def compress(T: FloatArray) -> GibbsData:
     spread = float(np.sqrt(np.vdot(rows[1:], rows[1:]) / (n * d)))
     # What does not vary, but for rounding, has no unit of its own.
     relative = spread if spread > ROUNDING_OF_DEVIATIONS else 1.0
-    return GibbsData(ones, rows / relative, n, largest * relative)
+    return GibbsData(ones, rows / relative, n, d, largest * relative)

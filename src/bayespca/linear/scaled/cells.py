@@ -46,14 +46,6 @@ class CellTable(NoisyTable):
     engine: str = "auto"
 
     @property
-    def matrix(self) -> FloatArray:
-        return to_numpy(self.values)
-
-    @cached_property
-    def squares(self) -> FloatArray:
-        return self.column_squares(np.ones(self.n_samples))
-
-    @property
     def sample(self) -> CellTable | None:
         """Some of the rows, at equal distances, where these are enough to begin with."""
         step = self.n_samples // max(SAMPLE // self.p, 4 * FEWEST)
@@ -122,6 +114,14 @@ class CellTable(NoisyTable):
             engine=found.engine,
             **sums,
         )
+
+    @cached_property
+    def squares(self) -> FloatArray:
+        return self.column_squares(np.ones(self.n_samples))
+
+    @property
+    def matrix(self) -> FloatArray:
+        return to_numpy(self.values)
 
     @property
     def _is_tall(self) -> bool:

@@ -80,20 +80,15 @@ def fit(
 
 
 def holes_table(
-    X: Array,
-    *,
-    center: bool,
-    scale: bool,
-    noise: NoiseModel = ISOTROPIC,
-    error_std: FloatArray | None = None,
+    X: Array, *, noise: NoiseModel = ISOTROPIC, error_std: FloatArray | None = None, **how: bool
 ) -> HolesTable:
     """A matrix of floats with NaN in its holes, where it is: in memory, on a device, on Dask.
 
     Rows and columns without any value take no part: the former have the prior's scores, the latter
     loadings of 0 and no mean. Where columns have noise of their own, those that do not vary take
-    no part either.
+    no part either. `how` are `center` and `scale`.
     """
-    options: dict[str, Any] = {"center": center, "scale": scale, "noise": noise}
+    options: dict[str, Any] = {**how, "noise": noise}
     if where_of(X) is not Where.PARTITIONS:
         return table_in_memory(X, error_std=error_std, **options)
     if noise.cells or error_std is not None:
