@@ -83,10 +83,12 @@ def test_an_uncertain_rank_is_told_with_its_rivals(rng):
 def test_a_feature_in_other_units_is_named(rng):
     X = low_rank(100, 5, 2, random_state=0).X
     X[:, 3] *= 1000
-    assert "feature 3 almost alone" in " ".join(
-        n.text for n in summarize(BayesianPCA().fit(X)).notes
-    )
+    equal = BayesianPCA(noise="isotropic").fit(X)
+    assert "feature 3 almost alone" in " ".join(n.text for n in summarize(equal).notes)
     assert "single-feature" not in codes(BayesianPCA(scale=True).fit(X))
+    own = BayesianPCA().fit(X)
+    assert own.noise_ == "per-feature"
+    assert "single-feature" not in codes(own)
 
 
 def test_a_rank_that_was_told_has_no_probability():

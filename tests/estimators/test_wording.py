@@ -11,7 +11,6 @@ from bayespca import BayesianPCA, VariationalPCA
 from bayespca.datasets import low_rank
 from bayespca.estimators import summarize
 from bayespca.estimators.wording import (
-    NOISES,
     counted,
     likelihood,
     noise_level,
@@ -20,7 +19,8 @@ from bayespca.estimators.wording import (
     plural,
     significant,
 )
-from bayespca.lowrank.noise_models import NOISES as MODELS
+from bayespca.lowrank.noise_models import NOISES
+from bayespca.spectrum.records import Advice
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,9 @@ def summary():
     return summarize(BayesianPCA(noise="isotropic").fit(low_rank(40, 5, 1, random_state=0).X))
 
 
-def test_every_noise_has_a_sentence():
-    assert {"isotropic", *NOISES} == MODELS.keys()
+def test_every_noise_has_a_sentence(summary):
+    for name in NOISES:
+        assert bool(noise_sentence(replace(summary, noise=name))) == (name != "isotropic")
 
 
 def test_equal_noise_is_not_mentioned(summary):
@@ -119,3 +120,9 @@ def test_what_speaks_for_a_noise(summary):
 )
 def test_outliers_are_counted(summary, noise, count, end):
     assert noise_sentence(replace(summary, noise=noise, outliers=count)).endswith(end)
+
+
+def test_outliers_that_a_note_names_are_not_counted_again(summary):
+    notes = (Advice("outlying-rows", "Of 100 rows 1 is outlying."),)
+    found = replace(summary, noise="per-sample", outliers=1, notes=notes)
+    assert "outlier" not in noise_sentence(found)

@@ -192,7 +192,7 @@ KILLED = [
     (
         "BayesianPCA(noise='per-feature', tol=0.0, max_iter=300)",
         "X",
-        "noise_variance_",
+        "feature_noise_variance_",
     ),
     ("PCAMixture(3, init='k-means', tol=0.0, max_iter=40, random_state=0)", "X", "means_"),
     ("BernoulliMixture(6, tol=0.0, max_iter=40, random_state=0)", "X > 1", "means_"),

@@ -53,7 +53,7 @@ def artefacts(tmp_path_factory):
 @pytest.fixture(scope="module")
 def wine_file(wine, tmp_path_factory):
     X, y = wine
-    model = BayesianPCA(scale=True).fit(X)
+    model = BayesianPCA(scale=True, noise="isotropic").fit(X)
     scores, std = model.transform(X, return_std=True)
     path = tmp_path_factory.mktemp("wine") / "wine.html"
     write(
@@ -98,6 +98,22 @@ def test_opens_and_draws(page, wine_file, artefacts, look, width, dark):
     picture = artefacts / f"report-{look}.png"
     page.screenshot(picture)
     assert picture.stat().st_size > 50_000
+
+
+@pytest.mark.parametrize(("look", "width"), [("light", 1200), ("phone", 360)])
+def test_noise_of_features_and_samples_is_drawn(page, tmp_path, artefacts, look, width):
+    rng = np.random.default_rng(0)
+    X = low_rank(80, 12, 2, random_state=0).X
+    X[[3, 20]] += 20 * rng.normal(size=(2, 12))
+    write(tmp_path / "noise.html", BayesianPCA(noise="both").fit(X * np.geomspace(1, 9, 12)))
+    page.look(width, dark=False)
+    page.open(tmp_path / "noise.html", until=DRAWN)
+    for name, count in (("noise", 12), ("samples", 20)):
+        points = f"document.querySelectorAll('#figure-{name} .scatterlayer path.point').length"
+        assert page.run(points) == count
+    assert page.run("document.querySelectorAll('#figure-samples .textpoint').length") == 20
+    assert fits(page)
+    page.screenshot(artefacts / f"noise-{look}.png")
 
 
 def test_pointing_shows_names_and_uncertainty(page, wine_file):

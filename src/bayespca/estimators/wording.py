@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from bayespca.lowrank.noise_models import ISOTROPIC, NOISES
+from bayespca.noise.advice import OUTLYING_ROWS, reason
+
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
@@ -13,17 +16,6 @@ if TYPE_CHECKING:
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 MINUS = "\N{MINUS SIGN}"
 SPACE = "\N{NO-BREAK SPACE}"
-
-
-# Noise models in words; equal noise needs none.
-NOISES = {
-    "per-feature": "Noise differs between the features",
-    "per-sample": "Noise differs between the samples",
-    "student": "Noise differs between the samples",
-    "both": "Noise differs between the samples and between the features",
-    "student-cells": "Noise differs between the features, and single cells stand out from it",
-    "autoregressive": "Noise differs between the features, and neighbouring ones share it in part",
-}
 
 
 def headline(summary: Summary) -> str:
@@ -39,7 +31,8 @@ def headline(summary: Summary) -> str:
 
 def noise_sentence(summary: Summary) -> str:
     """What has noise of its own, and what speaks for that; nothing where all noise is equal."""
-    if summary.noise not in NOISES:
+    noise = NOISES[summary.noise]
+    if noise == ISOTROPIC:
         return ""
     nats = summary.noise_evidence.get(summary.noise)
     why = (
@@ -47,11 +40,11 @@ def noise_sentence(summary: Summary) -> str:
         if nats is None
         else f" ({nats:,.0f}{SPACE}nats more evidence than equal noise)"
     )
-    return f"{NOISES[summary.noise]}{why}.{_outliers(summary)}"
+    return f"{reason(noise)}{why}.{_outliers(summary)}"
 
 
 def _outliers(summary: Summary) -> str:
-    if not summary.outliers:
+    if not summary.outliers or any(note.code == OUTLYING_ROWS for note in summary.notes):
         return ""
     one, noun = summary.outliers == 1, "cell" if summary.noise == "student-cells" else "sample"
     found = f"{counted(summary.outliers).capitalize()} {noun}{'' if one else 's'}"

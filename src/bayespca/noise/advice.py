@@ -13,7 +13,8 @@ from bayespca.lowrank.records import PCAFit
 from .choosing import CHOICES, sides
 from .signs import Signs
 
-# So many outlying rows are named.
+# The advice that names outlying rows, and how many it names.
+OUTLYING_ROWS = "outlying-rows"
 NAMED_ROWS = 5
 
 REASONS = {
@@ -78,7 +79,7 @@ def naming_outliers(fit: PCAFit) -> PCAFit:
         "there is probably more than three times the usual, and counts "
         "accordingly less."
     )
-    return replace(fit, status=fit.status.but("outlying-rows", text))
+    return replace(fit, status=fit.status.but(OUTLYING_ROWS, text))
 
 
 CODE = "other-noise"

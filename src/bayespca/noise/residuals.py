@@ -30,6 +30,8 @@ LEAST_LEFT = 0.02
 MOST_TAKEN = 0.25
 # The advice that data have no noise, of which nothing can be said then.
 NOISE_FREE = "noise-free"
+# Noise that is less has lost digits.
+TINY = np.finfo(np.float64).tiny
 
 
 def every_few(X: Array, p: int | None = None) -> Array:
@@ -51,7 +53,7 @@ def of_complete(X: Array, fit: PCAFit) -> Signs:
     if not isinstance(posterior, Posterior):
         # Cells have noise of their own already: there is nothing beyond that.
         return Signs()
-    if NOISE_FREE in fit.status or not posterior.noise_variance:
+    if NOISE_FREE in fit.status or min(posterior.noise_variance, fit.noise_variance) < TINY:
         return Signs()
     W = _host(posterior.components)
     Z, scale = some_rows(X) - _host(posterior.mean), _host(posterior.scale)

@@ -125,6 +125,11 @@ class Levels:
             "showlegend": False,
         }
 
+    def _sides(self) -> list[str]:
+        """Where there is room for words: to the left of dots on the right."""
+        middle = 0.5 * float(self.values.max(initial=0.0))
+        return ["left" if value > middle else "right" for value in self.values.tolist()]
+
     def _beside(self) -> JsonObject:
         if self.probability is None:
             return {}
@@ -133,7 +138,7 @@ class Levels:
             "mode": "markers+text",
             "customdata": [plain(name) for name in self.names],
             "text": [likelihood(float(share)) for share in self.probability],
-            "textposition": "middle right",
+            "textposition": [f"middle {side}" for side in self._sides()],
             "cliponaxis": False,
             "marker": {"color": colors, "size": 9},
             "hovertemplate": "%{customdata}: %{x:.3g}, outlier: %{text}<extra></extra>",

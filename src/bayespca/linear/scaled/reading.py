@@ -106,7 +106,7 @@ class _Read(NamedTuple):
     def of(self, live: NDArray[np.intp]) -> dict[str, Any]:
         """The fields of a `NoisyTable`."""
         own = {"mean": self.mean[live], "units": self.units[live], "live": live}
-        own |= {"rounding": self.rounding[live] / self.units[live] ** 2}
+        own |= {"rounding": (np.sqrt(self.rounding[live]) / self.units[live]) ** 2}
         return self._asdict() | own | {"mean_of_row": self.mean * self.units}
 
 
