@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from bayespca.lowrank.noise_models import ISOTROPIC, NOISES
-from bayespca.noise.advice import OUTLYING_ROWS, reason
+from bayespca.lowrank.noise_models import NOISES, OUTLYING_ROWS
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -31,8 +30,8 @@ def headline(summary: Summary) -> str:
 
 def noise_sentence(summary: Summary) -> str:
     """What has noise of its own, and what speaks for that; nothing where all noise is equal."""
-    noise = NOISES[summary.noise]
-    if noise == ISOTROPIC:
+    reason = NOISES[summary.noise].reason
+    if not reason:
         return ""
     nats = summary.noise_evidence.get(summary.noise)
     why = (
@@ -40,7 +39,7 @@ def noise_sentence(summary: Summary) -> str:
         if nats is None
         else f" ({nats:,.0f}{SPACE}nats more evidence than equal noise)"
     )
-    return f"{reason(noise)}{why}.{_outliers(summary)}"
+    return f"{reason}{why}.{_outliers(summary)}"
 
 
 def _outliers(summary: Summary) -> str:

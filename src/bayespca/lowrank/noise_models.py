@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# The code of the advice that names outlying rows.
+OUTLYING_ROWS = "outlying-rows"
+
 
 @dataclass(frozen=True)
 class NoiseModel:
@@ -31,6 +34,17 @@ class NoiseModel:
     columns: bool = False
     cells: bool = False
     neighbours: bool = False
+
+    @property
+    def reason(self) -> str:
+        """What speaks for it, as a sentence without its end; nothing for equal noise."""
+        if self.cells:
+            return "Some cells have far larger errors than others"
+        if self.neighbours:
+            return "Neighbouring features have noise in common"
+        sides = (("features", self.columns), ("samples", self.rows))
+        where = " and ".join(f"between the {side}" for side, differs in sides if differs)
+        return f"Noise differs {where}" if where else ""
 
 
 ISOTROPIC = NoiseModel("isotropic")

@@ -7,28 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from bayespca.lowrank.noise_models import NoiseModel
+from bayespca.lowrank.noise_models import OUTLYING_ROWS, NoiseModel
 from bayespca.lowrank.records import PCAFit
 
 from .choosing import CHOICES, sides
 from .signs import Signs
 
-# The advice that names outlying rows, and how many it names.
-OUTLYING_ROWS = "outlying-rows"
+# So many outlying rows are named.
 NAMED_ROWS = 5
-
-REASONS = {
-    frozenset({"columns"}): "Noise differs between the features",
-    frozenset({"rows"}): "Noise differs between the samples",
-    frozenset({"rows", "columns"}): "Noise differs between the features and between the samples",
-    frozenset({"columns", "neighbours"}): "Neighbouring features have noise in common",
-    frozenset({"columns", "cells"}): "Some cells have far larger errors than others",
-}
-
-
-def reason(noise: NoiseModel) -> str:
-    """What speaks for a noise model."""
-    return REASONS[sides(noise)]
 
 
 def against(fit: PCAFit, better: PCAFit, asked: str) -> PCAFit:
@@ -38,7 +24,7 @@ def against(fit: PCAFit, better: PCAFit, asked: str) -> PCAFit:
     nats = better.noise.evidence[name] - better.noise.evidence.get(fit.noise.name, 0.0)
     count = better.n_components
     text = (
-        f"{reason(noise)}: noise={name!r} has {nats:,.0f} nats more evidence and finds {count} "
+        f"{noise.reason}: noise={name!r} has {nats:,.0f} nats more evidence and finds {count} "
         f"component{'' if count == 1 else 's'}; noise={asked!r} was asked for, which finds "
         f"{fit.n_components}."
     )
@@ -53,7 +39,7 @@ def at_least(fit: PCAFit, signs: Signs, asked: NoiseModel) -> PCAFit:
     if noise == asked or not gain:
         return fit
     text = (
-        f"{reason(noise)}: noise={noise.name!r} would have more evidence, by {gain:,.0f} nats or "
+        f"{noise.reason}: noise={noise.name!r} would have more evidence, by {gain:,.0f} nats or "
         f"more in the rows looked at; noise={asked.name!r} was asked for."
     )
     return replace(fit, status=fit.status.but(CODE, text))
