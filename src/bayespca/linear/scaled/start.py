@@ -1,7 +1,9 @@
 """Where the search for the noise begins: all of the data are noise.
 
 From the fit with equal noise it would not come away: components that were bought by its errors
-explain what they were bought for.
+explain what they were bought for. Few cells may be all noise by chance, and components that are
+lost at the beginning do not come back: then rounds also begin with equal rows, and with equal
+noise, and the lowest end counts.
 """
 
 from __future__ import annotations
@@ -21,15 +23,8 @@ from bayespca.spectrum.records import Solution, Spectrum
 from bayespca.spectrum.tolerances import LEAST_NOISE_OF_FEATURES
 
 from .data import NoisyTable
-from .step import (
-    Estimate,
-    ScaledState,
-    best_rows,
-    squares_of_columns,
-    state_of,
-    step,
-    updated,
-)
+from .squares import squares_of_columns
+from .step import Estimate, ScaledState, best_rows, state_of, step, updated
 from .whitening import Whitening
 
 # Rows and columns are divided by each other's variances in turns.
@@ -39,6 +34,10 @@ ROUNDS = 2
 # Rounds with a sample of the rows, and the relative fall of the free energy that ends them.
 MOST_ROUNDS = 30
 ENOUGH = 1e-6
+# Up to so many cells there are several beginnings; another one counts if it ends lower by so many
+# nats.
+FEW_CELLS = 1000
+CLEARLY = 0.01
 
 
 @dataclass(frozen=True)
@@ -72,19 +71,43 @@ def start(
         return state_of(as_in(other, data, noise, estimate), data, noise, form)
     sample = data.sample
     if sample is None:
-        return from_all_noise(data, noise, form, estimate)
-    state = from_all_noise(sample, noise, form, estimate)
-    for _ in range(MOST_ROUNDS):
-        before = state.energy
-        state, _ = step(state, sample, noise, form, estimate)
-        if before - state.energy < ENOUGH * abs(before):
-            break
+        return _beginning(data, noise, form, estimate)
+    begin = from_all_noise(sample, noise, form, estimate)
+    state = _after_rounds(begin, sample, noise, form, estimate)
     whitening = state.whitening
     if noise.rows:
         whitening = replace(whitening, rows=_all_rows(state, data, estimate))
     elif whitening.rows is not None:
         whitening = replace(whitening, rows=data.known_rows)
     return state_of(whitening, data, noise, form)
+
+
+def _beginning(
+    data: NoisyTable, noise: NoiseModel, form: ClosedForm, estimate: Estimate
+) -> ScaledState:
+    """All noise, or for few cells the one of several beginnings that ends lowest."""
+    first = from_all_noise(data, noise, form, estimate)
+    if data.n_samples * data.p > FEW_CELLS:
+        return first
+    equal = equal_noise(data, noise, estimate)
+    starts = [first, state_of(equal, data, noise, form)]
+    if noise.rows and noise.columns:
+        mixed = replace(equal, columns=all_noise(data, noise).columns)
+        starts.append(replace(state_of(mixed, data, noise, form), energy=np.inf))
+    ends = [_after_rounds(state, data, noise, form, estimate) for state in starts]
+    best = min(ends[1:], key=lambda state: state.energy)
+    return best if best.energy < ends[0].energy - CLEARLY else first
+
+
+def _after_rounds(
+    state: ScaledState, data: NoisyTable, noise: NoiseModel, form: ClosedForm, estimate: Estimate
+) -> ScaledState:
+    for _ in range(MOST_ROUNDS):
+        before = state.energy
+        state, _ = step(state, data, noise, form, estimate)
+        if before - state.energy < ENOUGH * abs(before):
+            break
+    return state
 
 
 def as_in(other: PCAFit, data: NoisyTable, noise: NoiseModel, estimate: Estimate) -> Whitening:
@@ -136,6 +159,19 @@ def left_over(state: ScaledState, whitening: Whitening, data: NoisyTable) -> flo
     squares, counts = squares_of_columns(state.found, state.whitening, data)
     left = float(squares @ whitening.columns.precision) / float(counts.sum())
     return state.found.solution.noise_variance * left
+
+
+def equal_noise(data: NoisyTable, noise: NoiseModel, estimate: Estimate) -> Whitening:
+    """The same variance for all, as it would be estimated."""
+    n, p = data.n_samples, data.p
+    columns, rows = given(np.ones(p)), data.known_rows
+    if noise.columns:
+        columns = estimate(np.full(p, float(n)), np.full(p, float(n))).at_unit_scale()
+    if noise.rows:
+        known = np.ones(n) if data.known is None else data.known
+        rows = estimate(np.full(n, float(p)), np.full(n, float(p))).times_each(known)
+        rows = rows.at_unit_scale()
+    return Whitening(columns, rows)
 
 
 def all_noise(data: NoisyTable, noise: NoiseModel) -> Whitening:

@@ -18,23 +18,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Info
 from bayespca.lowrank import filtering
 from bayespca.lowrank.noise_models import NoiseModel
 from bayespca.lowrank.scales import Scales, learned
-from bayespca.spectrum.records import Moments
-from bayespca.spectrum.tolerances import LEAST_NOISE_OF_FEATURES
 
 from .data import NoisyTable, Solve, Whitened
 from .extrapolating import Round, extrapolated, remembered
+from .neighbours import beside_neighbours, best_phi
+from .squares import n_proper, products_of_columns, shares, squares_of_columns, squares_of_rows
 from .whitening import Whitening
-
-# Neighbours are not more alike than this: with φ = 1 noise would have no variance.
-LARGEST_PHI = 0.995
-
 
 # From Rᵢ and Nᵢ to variances.
 Estimate = Callable[[FloatArray, FloatArray], Scales]
@@ -122,13 +117,15 @@ def updated(
     """The best variances and φ at the posterior of a state."""
     whitening, found = state.whitening, state.found
     rows, columns, phi = whitening.rows, whitening.columns, whitening.phi
-    if noise.neighbours:
-        phi = best_phi(found)
     if noise.rows and rows is not None:
         rows = best_rows(found, rows, columns, data, estimate)
     if noise.columns:
-        columns = estimate(*squares_of_columns(found, whitening, data)).at_unit_scale()
-    return Whitening(columns, rows, phi)
+        columns = estimate(*squares_of_columns(found, whitening, data))
+    if noise.neighbours:
+        left = products_of_columns(found, whitening, data)
+        columns = beside_neighbours(whitening.columns, columns, left, phi)
+        phi = best_phi(left)
+    return Whitening(columns.at_unit_scale() if noise.columns else columns, rows, phi)
 
 
 def best_rows(
@@ -144,7 +141,7 @@ def free_energy(
     whitening: Whitening, found: Whitened, data: NoisyTable, noise: NoiseModel
 ) -> float:
     """In the units of the data; infinite where the closed form's is."""
-    rows, columns, k = whitening.rows, whitening.columns, _proper(found.solution.moments)
+    rows, columns, k = whitening.rows, whitening.columns, n_proper(found.solution.moments)
     energy = found.solution.free_energy - data.M * filtering.log_det(whitening.phi)
     energy += 0.5 * data.M * float(columns.log_variance.sum()) + columns.divergence
     energy += 0.5 * (k + data.centred) * float(columns.looseness.sum())
@@ -154,96 +151,3 @@ def free_energy(
         if data.centred:
             energy += 0.5 * data.p * float(np.log(rows.precision.mean()))
     return float(energy)
-
-
-def shares(rows: Scales, data: NoisyTable) -> FloatArray:
-    """How much of each row is left when the mean has taken its part."""
-    if not data.centred:
-        return np.ones(data.n_samples)
-    return np.asarray(1 - rows.precision / rows.precision.sum())
-
-
-def _proper(moments: Moments) -> int:
-    """Number of components that have a proper prior."""
-    return int(np.count_nonzero(_has_prior(moments.prior_variance_b)))
-
-
-def _has_prior(variances: FloatArray) -> NDArray[np.bool_]:
-    return np.isfinite(variances) & (variances > 0)
-
-
-# --- expected squares --------------------------------------------------------------------------
-
-
-def squares_of_rows(
-    found: Whitened, rows: Scales, columns: Scales, data: NoisyTable
-) -> tuple[FloatArray, FloatArray]:
-    """Rᵢ and Nᵢ: cells and scores of each row."""
-    assert found.row_squares is not None
-    assert found.scores is not None
-    solution, moments, k = found.solution, found.solution.moments, found.solution.rank
-    s2, share, w = solution.noise_variance, shares(rows, data), rows.precision
-    gamma = found.spectrum.singular_values[:k] * found.spectrum.scale
-    shrunk = solution.shrunk_singular_values / gamma
-    t2 = found.scores**2
-    left = found.row_squares - t2 @ (shrunk * (2 - shrunk))
-    size = (moments.mean_a[:k] / gamma) ** 2
-    b2 = moments.mean_b**2 + data.p * moments.variance_b
-    left = np.maximum(left, LEAST_NOISE_OF_FEATURES * found.row_squares)
-    left += t2 @ (size * data.p * moments.variance_b[:k]) + share * float(moments.variance_a @ b2)
-    left += w * float(data.rounding @ columns.precision)
-    total = left / s2 + (data.p * w / w.sum() if data.centred else 0.0)
-    proper = _has_prior(moments.prior_variance_a)
-    inverse = np.where(proper, 1 / np.where(proper, moments.prior_variance_a, 1.0), 0.0)
-    total += t2 @ (size * inverse[:k]) + share * float(moments.variance_a @ inverse)
-    # One number for all: special functions of as many numbers as there are rows take their time.
-    return total / w, np.full(w.size, data.p + float(share.mean()) * np.count_nonzero(proper))
-
-
-def squares_of_columns(
-    found: Whitened, whitening: Whitening, data: NoisyTable
-) -> tuple[FloatArray, FloatArray]:
-    """Rⱼ and Nⱼ: cells and loadings of each column, before the filter."""
-    solution, moments, phi = found.solution, found.solution.moments, whitening.phi
-    innovation = solution.noise_variance
-    b2, left = _left_of_columns(found, whitening, data)
-    proper = _has_prior(moments.prior_variance_b)
-    inverse = np.where(proper, 1 / np.where(proper, moments.prior_variance_b, 1.0), 0.0)
-    total = left * (1 - phi * phi) / innovation + (1.0 if data.centred else 0.0)
-    total = total + inverse @ b2 * (1 - phi * phi)
-    count = data.n_samples + np.count_nonzero(proper)
-    return total / whitening.columns.precision, np.full(data.p, float(count))
-
-
-def _left_of_columns(
-    found: Whitened, whitening: Whitening, data: NoisyTable
-) -> tuple[FloatArray, FloatArray]:
-    """⟨b²⟩ of all components in each column, and the expected squares that they leave."""
-    solution, moments, k = found.solution, found.solution.moments, found.solution.rank
-    gamma = found.spectrum.singular_values[:k] * found.spectrum.scale
-    # Variance of L⁻¹ε for ε of variance 1.
-    spread = 1 / (1 - whitening.phi**2)
-    along = np.zeros((moments.mean_b.size, data.p))
-    along[:k] = found.loadings
-    b2 = moments.mean_b[:, None] ** 2 * along**2 + moments.variance_b[:, None] * spread
-    a2 = moments.mean_a**2 + data.M * moments.variance_a
-    shrunk = solution.shrunk_singular_values / gamma
-    left = found.squares - 2 * np.einsum("jh,hj,h->j", found.cross, found.loadings, shrunk)
-    return b2, np.maximum(left + a2 @ b2, LEAST_NOISE_OF_FEATURES * found.squares)
-
-
-def best_phi(found: Whitened) -> float:
-    """Correlation of what is left of neighbours."""
-    solution, moments, k = found.solution, found.solution.moments, found.solution.rank
-    gamma = found.spectrum.singular_values[:k] * found.spectrum.scale
-    shrunk = solution.shrunk_singular_values / gamma
-    B, C = found.loadings, found.cross.T
-    here, there = B[:, :-1], B[:, 1:]
-    weights = shrunk[:, None]
-    products = found.beside - (weights * (C[:, :-1] * there + C[:, 1:] * here)).sum(axis=0)
-    t2 = (moments.mean_a[:k] ** 2 * moments.mean_b[:k] ** 2)[:, None]
-    products += (t2 * here * there).sum(axis=0)
-    squares = found.squares - 2 * (weights * C * B).sum(axis=0) + (t2 * B * B).sum(axis=0)
-    squares = np.maximum(squares, LEAST_NOISE_OF_FEATURES * found.squares)
-    lag = float(products.sum() / np.sqrt(squares[:-1] * squares[1:]).sum())
-    return float(np.clip(lag, -LARGEST_PHI, LARGEST_PHI))

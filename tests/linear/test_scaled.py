@@ -1,0 +1,178 @@
+"""Noise of rows, columns and neighbours in complete data: against sums written out, brute
+force, grids, and what must not change with the units or the order of the data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from bayespca import BayesianPCA
+from bayespca.datasets import noisy
+from bayespca.linear.scaled.reading import noisy_table
+from bayespca.linear.scaled.start import equal_noise
+from bayespca.linear.scaled.step import state_of, updated
+from bayespca.linear.scaled.whitening import Whitening
+from bayespca.lowrank.filtering import filtered
+from bayespca.lowrank.noise_models import (
+    AUTOREGRESSIVE,
+    BOTH,
+    ISOTROPIC,
+    PER_FEATURE,
+    PER_SAMPLE,
+)
+from bayespca.lowrank.scales import learned
+from bayespca.spectrum.forms import ClosedForm
+from oracles import uneven_noise as oracle
+
+from .uneven import settled, uneven, written_out
+
+OWN = pytest.mark.parametrize("noise", [PER_FEATURE, PER_SAMPLE, BOTH], ids=lambda one: one.name)
+CENTER = pytest.mark.parametrize("center", [True, False])
+# Small data with a component, whose rows and columns differ beyond doubt.
+CASES = {"per-feature": (12, 5, 1, 2), "per-sample": (7, 5, 1, 4), "both": (9, 7, 1, 3)}
+
+
+def small(noise):
+    n, p, rank, seed = CASES[noise.name]
+    return uneven(n, p, rank, rows=noise.rows, columns=noise.columns, seed=seed)
+
+
+def fitted(X, **options):
+    return BayesianPCA(**{"tol": 1e-13, "max_iter": 5000, **options}).fit(X)
+
+
+# --- the free energy ---------------------------------------------------------------------------
+
+
+@CENTER
+@pytest.mark.parametrize("shape", [(7, 4, 1), (6, 5, 1), (9, 6, 2), (5, 9, 1)])
+def test_equal_noise_has_the_free_energy_that_is_written_out(shape, center):
+    X = uneven(*shape, strength=10.0, seed=1)
+    table = noisy_table(X, center=center, rows=False)
+    whitening = equal_noise(table, ISOTROPIC, learned)
+    problem, theta = written_out(
+        state_of(whitening, table, ISOTROPIC, ClosedForm()), X, center=center
+    )
+    found = fitted(X, noise="isotropic", center=center)
+    assert found.n_components_ == problem.k > 0
+    assert found.free_energy_ == pytest.approx(oracle.free_energy(problem, theta), rel=1e-10)
+
+
+@OWN
+@CENTER
+@pytest.mark.parametrize("shape", [(7, 4, 1), (9, 6, 2), (5, 9, 1)])
+def test_the_free_energy_is_the_one_that_is_written_out(noise, center, shape):
+    X = uneven(*shape, rows=0.7 * noise.rows, columns=0.7 * noise.columns, seed=3)
+    state, _ = settled(X, noise, center=center)
+    problem, theta = written_out(state, X, center=center)
+    found = fitted(X, noise=noise.name, center=center)
+    assert found.n_components_ == problem.k
+    assert state.energy == pytest.approx(oracle.free_energy(problem, theta), rel=1e-9)
+    assert found.free_energy_ == pytest.approx(oracle.free_energy(problem, theta), rel=1e-8)
+
+
+@OWN
+@CENTER
+def test_the_slope_of_all_parameters_vanishes(noise, center):
+    X = small(noise)
+    state, _ = settled(X, noise, center=center)
+    problem, theta = written_out(state, X, center=center)
+    assert problem.k > 0
+    assert oracle.slope(problem, theta) == pytest.approx(np.zeros(theta.size), abs=1e-5)
+
+
+@OWN
+@CENTER
+def test_brute_force_finds_nothing_lower(noise, center):
+    X = small(noise)
+    state, _ = settled(X, noise, center=center)
+    problem, theta = written_out(state, X, center=center)
+    rng = np.random.default_rng(0)
+    for distance in (0.0, 0.1, 1.0):
+        start = theta + distance * rng.normal(size=theta.size)
+        assert oracle.least(problem, start)[0] > state.energy - 1e-6
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_equal_noise_is_never_better(seed):
+    """It is part of all models, which few cells may mislead."""
+    X = uneven(*[(7, 4, 1), (10, 6, 1), (20, 8, 2)][seed % 3], strength=1.5, seed=seed)
+    plain = fitted(X, noise="isotropic").free_energy_
+    for name in ("per-feature", "per-sample", "both"):
+        assert fitted(X, noise=name).free_energy_ < plain + 0.02
+
+
+# --- neighbours --------------------------------------------------------------------------------
+
+
+def along(seed, n=200, p=30):
+    """Noise that is alike in neighbours, in columns of different size."""
+    sizes = np.exp(0.3 * np.random.default_rng(seed).normal(size=p))
+    return noisy("ar", n, p, 3, random_state=seed).X * sizes
+
+
+@CENTER
+def test_a_change_of_variables_gives_the_free_energy_of_neighbours(center):
+    """F of filtered data, which have equal noise, less the logarithm of the Jacobian."""
+    X = along(0, 40, 6)
+    n, p = X.shape
+    state, _ = settled(X, AUTOREGRESSIVE, center=center)
+    columns, phi = state.whitening.columns, state.whitening.phi
+    L = filtered(np.eye(p), phi).T
+    Z = (X - X.mean(axis=0) * center) * np.sqrt(columns.precision) @ L.T
+    white = fitted(Z, noise="isotropic", center=center)
+    jacobian = np.linalg.slogdet(L * np.sqrt(columns.precision))[1]
+    loose = columns.log_variance + np.log(columns.precision)
+    k, M = white.n_components_, n - center
+    expected = white.free_energy_ - M * jacobian + columns.divergence
+    expected += 0.5 * (k + center + M) * loose.sum()
+    assert state.energy == pytest.approx(expected, rel=1e-9)
+    assert state.found.solution.rank == k
+
+
+def test_no_other_correlation_is_better():
+    X = along(1)
+    state, table = settled(X, AUTOREGRESSIVE)
+    energies = [
+        _least_at(state, table, state.whitening.phi + d) for d in np.linspace(-0.1, 0.1, 11)
+    ]
+    assert np.argmin(energies) == 5
+    assert energies[5] == pytest.approx(state.energy, abs=1e-6)
+    assert state.whitening.phi == pytest.approx(0.7, abs=0.03)
+
+
+def _least_at(state, table, phi):
+    """The free energy with another φ, and the columns that are best then."""
+    form, noise = ClosedForm(), AUTOREGRESSIVE
+    now = state_of(replace(state.whitening, phi=phi), table, noise, form)
+    for _ in range(50):
+        columns = updated(now, table, noise).columns
+        new = state_of(Whitening(columns, None, phi), table, noise, form)
+        if new.energy > now.energy - 1e-8:
+            break
+        now = new
+    return now.energy
+
+
+def test_brute_force_finds_no_better_columns_beside_neighbours():
+    X = along(2, 80, 8)
+    state, table = settled(X, AUTOREGRESSIVE)
+    columns, p, k = state.whitening.columns, table.p, state.found.solution.rank
+
+    def energy(theta):
+        prior = replace(columns, shape=np.exp(theta[p]), rate=np.exp(theta[p + 1]), counts=80.0 + k)
+        there = Whitening(prior.with_precision(np.exp(theta[:p])), None, np.tanh(theta[p + 2]))
+        return state_of(there, table, AUTOREGRESSIVE, ClosedForm()).energy
+
+    logs = np.log(np.r_[columns.precision, columns.shape, columns.rate])
+    theta = np.r_[logs, np.arctanh(state.whitening.phi)]
+    assert k > 0
+    assert energy(theta) == pytest.approx(state.energy, rel=1e-12)
+    rng = np.random.default_rng(0)
+    for distance in (0.0, 0.1):
+        start = theta + distance * rng.normal(size=theta.size)
+        assert minimize(energy, start, method="L-BFGS-B").fun > state.energy - 1e-6

@@ -1,0 +1,163 @@
+"""Complete data whose rows and columns have noise of their own: the free energy as a function of
+all variational parameters, each of its terms written out, and minimised by brute force.
+
+    x_ij = μⱼ + zᵢᵀbⱼ + ε,   ε ~ N(0, σ²uᵢvⱼ),   zᵢ ~ N(0, uᵢCₐ),   bⱼ ~ N(0, vⱼC_b),   p(μⱼ) = √n,
+    1/uᵢ ~ Gamma(α, β),   1/vⱼ ~ Gamma(α′, β′)
+
+The posterior is r(z)r(b, μ)r(u)r(v), all in the units of the data. Covariances of zᵢ count
+1 − wᵢ/Σw, with wᵢ = ⟨1/uᵢ⟩, where there is a mean: it takes one row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import digamma, loggamma
+
+LOG_2PI = np.log(2 * np.pi)
+# The package's bounds of α, within which it is compared.
+BOUNDS = np.log([0.05, 1e6])
+STEP = 1e-30
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Data, the number of components, and what there is of a mean, of rows and of columns."""
+
+    X: np.ndarray
+    k: int
+    centred: bool
+    rows: bool
+    columns: bool
+
+    @property
+    def sizes(self):
+        (n, p), k, q = self.X.shape, self.k, self.k + self.centred
+        return {
+            "z": (n, k),
+            "z_roots": (n, k * (k + 1) // 2),
+            "y": (p, q),
+            "y_roots": (p, q * (q + 1) // 2),
+            "s2": (1,),
+            "prior_a": (k,),
+            "prior_b": (k,),
+            "rows": (2 * n + 2,) if self.rows else (0,),
+            "columns": (2 * p + 2,) if self.columns else (0,),
+        }
+
+    def packed(self, parts):
+        """All parameters as one vector; everything positive by its logarithm."""
+        return np.concatenate([np.ravel(parts[name]) for name in self.sizes])
+
+    def parts(self, theta):
+        """The same taken apart, for any number of vectors."""
+        edges = np.cumsum([int(np.prod(size)) for size in self.sizes.values()])[:-1]
+        split = np.split(theta, edges, axis=-1)
+        lead = theta.shape[:-1]
+        return {
+            name: part.reshape(*lead, *size)
+            for (name, size), part in zip(self.sizes.items(), split, strict=True)
+        }
+
+    @property
+    def bounds(self):
+        """α of rows and of columns, which comes before β at the end of each, has some."""
+        found = {name: np.full((*size, 2), np.inf) * [-1, 1] for name, size in self.sizes.items()}
+        for name in ("rows", "columns"):
+            found[name][-2:-1] = BOUNDS
+        return np.concatenate([part.reshape(-1, 2) for part in found.values()])
+
+
+def free_energy(problem, theta):
+    """F of each vector of parameters."""
+    X, (n, p), k = problem.X, problem.X.shape, problem.k
+    part = problem.parts(np.asarray(theta))
+    s2, of_a, of_b = np.exp(part["s2"])[..., 0], np.exp(part["prior_a"]), np.exp(part["prior_b"])
+    w, log_u, rows = _variances(part["rows"], n)
+    t, log_v, columns = _variances(part["columns"], p)
+    z, Sz = part["z"], covariances(part["z_roots"], k)
+    y, Sy = part["y"], covariances(part["y_roots"], k + problem.centred)
+    share = 1 - problem.centred * w / w.sum(-1, keepdims=True)
+
+    # Expected log likelihood, cell by cell.
+    one = np.concatenate([z, np.ones((*z.shape[:-1], int(problem.centred)))], axis=-1)
+    b, Sb = y[..., :k], Sy[..., :k, :k]
+    square = (X - np.einsum("...ih,...jh->...ij", one, y)) ** 2
+    square = square + np.einsum("...ig,...jgh,...ih->...ij", one, Sy, one)
+    spread = np.einsum("...jg,...igh,...jh->...ij", b, Sz, b)
+    spread = spread + np.einsum("...igh,...jgh->...ij", Sz, Sb)
+    square = square + share[..., None] * spread
+    cells = square * w[..., :, None] * t[..., None, :] / s2[..., None, None]
+    cells = cells + log_u[..., :, None] + log_v[..., None, :]
+    total = cells.sum((-2, -1)) + n * p * (LOG_2PI + np.log(s2))
+
+    # KL of the scores, whose prior variance is uᵢ·cₐ².
+    variances = np.einsum("...igg->...ig", Sz)
+    total = total + _prior_squares(z**2 + share[..., None] * variances, w, of_a)
+    logs = k * log_u + np.log(of_a).sum(-1)[..., None] - _log_det(part["z_roots"], k) - k
+    total = total + (share * logs).sum(-1)
+
+    # KL of loadings, whose prior variance is vⱼ·c_b², and of the mean.
+    total = total + _prior_squares(b**2 + np.einsum("...jgg->...jg", Sb), t, of_b)
+    logs = k * log_v + np.log(of_b).sum(-1)[..., None]
+    logs = logs - _log_det(part["y_roots"], k + problem.centred) - k
+    total = total + logs.sum(-1) - problem.centred * p * (np.log(n) + 1 + LOG_2PI)
+    return 0.5 * total + rows + columns
+
+
+def _prior_squares(second, precision, prior):
+    """Σ ⟨z²⟩⟨1/u⟩/c²"""
+    return (second * precision[..., None] / prior[..., None, :]).sum((-2, -1))
+
+
+def covariances(roots, q):
+    """LLᵀ, from the entries of L, those of the diagonal as logarithms."""
+    rows, columns = np.tril_indices(q)
+    L = np.zeros((*roots.shape[:-1], q, q), dtype=roots.dtype)
+    L[..., rows, columns] = np.where(rows == columns, np.exp(roots), roots)
+    return np.einsum("...ij,...kj->...ik", L, L)
+
+
+def as_roots(S):
+    """The entries of L, from LLᵀ."""
+    rows, columns = np.tril_indices(S.shape[-1])
+    L = np.linalg.cholesky(S)[..., rows, columns]
+    return np.where(rows == columns, np.log(np.where(rows == columns, L, 1.0)), L)
+
+
+def _log_det(roots, q):
+    rows, columns = np.tril_indices(q)
+    return 2 * (roots * (rows == columns)).sum(-1)
+
+
+def _variances(theta, size):
+    """⟨1/u⟩, ⟨log u⟩ and Σ KL(Gamma(s, r) ‖ Gamma(α, β)); 1, 0 and 0 where there are none."""
+    if not theta.shape[-1]:
+        lead = theta.shape[:-1]
+        return np.ones((*lead, size)), np.zeros((*lead, size)), np.zeros(lead)
+    log_s, log_r, log_a, log_b = np.split(theta, [size, 2 * size, 2 * size + 1], axis=-1)
+    s, r, a, b = np.exp(log_s), np.exp(log_r), np.exp(log_a), np.exp(log_b)
+    entropy = s - log_r + loggamma(s) + (1 - s) * digamma(s)
+    log_prior = a * log_b - loggamma(a) + (a - 1) * (digamma(s) - log_r) - b * s / r
+    return s / r, log_r - digamma(s), (-entropy - log_prior).sum(-1)
+
+
+def slope(problem, theta):
+    """The gradient, by complex steps: exact, and nothing of it derived by hand."""
+    steps = theta + 1j * STEP * np.eye(theta.size)
+    return free_energy(problem, steps).imag / STEP
+
+
+def least(problem, start, max_iter=400):
+    """Where brute force leads from some parameters: (F, parameters)."""
+    found = minimize(
+        lambda theta: float(free_energy(problem, theta)),
+        start,
+        jac=lambda theta: slope(problem, theta),
+        method="L-BFGS-B",
+        bounds=problem.bounds,
+        options={"maxiter": max_iter, "maxfun": 10**6, "maxcor": 40, "ftol": 1e-14, "gtol": 1e-9},
+    )
+    return float(found.fun), found.x
