@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.optimize import approx_fprime, minimize
+from scipy.special import polygamma
 from scipy.stats import gamma
 
-from bayespca.lowrank.scales import LARGEST_SHAPE, given, learned, marginal_energy
+from bayespca.lowrank.scales import LARGEST_SHAPE, _trigamma, given, learned, marginal_energy
 
 
 def squares(shape: float, n: int, counts: float, seed: int = 0) -> np.ndarray:
@@ -86,3 +87,8 @@ def test_given_variances_are_certain() -> None:
     np.testing.assert_allclose(found.variance, [1.0, 4.0])
     np.testing.assert_allclose(found.looseness, 0.0, atol=1e-15)
     assert found.divergence == 0.0
+
+
+def test_the_second_derivative_of_the_gamma_function():
+    x = np.geomspace(0.05, 1e6, 100)
+    np.testing.assert_allclose(_trigamma(x), polygamma(1, x), rtol=1e-9)

@@ -195,8 +195,7 @@ def test_known_errors_bring_the_low_rank_part_nearer():
     assert found.free_energy < plain.free_energy - 100
     error, without = trained(found, Y, S) - L, low_rank_part(plain, Y) - L
     assert np.mean(error**2) < 0.7 * np.mean(without**2)
-    usual = np.exp(np.log(S[~np.isnan(Y)]).mean())
-    assert found.noise_variance == pytest.approx(usual**2, rel=0.1)
+    assert found.noise_variance == pytest.approx(1.0, rel=0.1)
 
 
 def trained(found, Y, S):
@@ -247,13 +246,25 @@ def test_errors_of_rows_and_columns_together():
     assert told.free_energy == pytest.approx(given.free_energy, abs=0.5)
 
 
+@pytest.mark.parametrize("noise", [ISOTROPIC, BOTH], ids=lambda model: model.name)
+def test_without_holes_known_errors_are_those_of_complete_data(noise):
+    L, rng = low_rank(120, 10, 2, strength=1.0)
+    S = np.exp(0.7 * rng.normal(size=(120, 1)) + 0.7 * rng.normal(size=(1, 10)))
+    X = S * (L + rng.normal(size=L.shape))
+    whole = BayesianPCA(noise=noise.name, tol=1e-12, max_iter=5000).fit(X, error_std=S)
+    found = fitted(X, noise, error_std=S, tol=1e-12)
+    assert found.n_components == whole.n_components_ == 2
+    assert found.free_energy == pytest.approx(whole.free_energy_, abs=0.01)
+    assert found.noise_variance == pytest.approx(whole.noise_variance_, rel=1e-3)
+    np.testing.assert_allclose(found.noise.samples, whole.sample_noise_variance_, rtol=0.02)
+
+
 def test_noise_variance_is_that_of_unit_errors():
     _, S, Y = measured()
     free = fitted(Y, ISOTROPIC, error_std=S)
     fixed = fitted(Y, ISOTROPIC, error_std=S, noise_variance=1.0)
     assert fixed.free_energy >= free.free_energy
-    usual = np.exp(np.log(S[~np.isnan(Y)]).mean())
-    assert fixed.noise_variance == pytest.approx(usual**2)
+    assert fixed.noise_variance == pytest.approx(1.0)
 
 
 def test_an_infinite_error_is_a_hole():

@@ -38,7 +38,7 @@ def searched(
     _note(run, energies)
 
     def tried(state: S) -> Run[S]:
-        watched = _given_up(run.free_energy)
+        watched = given_up(run.free_energy)
         found = run_on(step, state, max_iter=max_iter, tol=tol, callback=watched)
         _note(found, energies)
         return found
@@ -81,7 +81,7 @@ def _followed(run: Run[S], better: Run[S]) -> Run[S]:
     return replace(better, trace=run.trace.followed_by(better.trace, led_lower))
 
 
-def _given_up(best: float) -> Callback:
+def given_up(best: float) -> Callback:
     """Ends a run that will not come near a free energy, going by its last step."""
     seen: list[float] = []
 

@@ -16,6 +16,7 @@ from bayespca.inference.checkpoint import fingerprint
 from bayespca.inference.loop import Info, Run, best_of, run
 from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
+from bayespca.inference.search import given_up
 from bayespca.lowrank.factors import FactorPrior, Factors
 from bayespca.lowrank.filling import fill
 from bayespca.lowrank.holes import Holes, IncompleteRows
@@ -52,6 +53,8 @@ from .step import has_mean, step
 # far that ranks have settled, and the best can be told.
 WARMING = 50
 CALM_ENOUGH = 1e-6
+# Components that a start may have beyond twice as many as another.
+MORE = 10
 
 
 def fit(
@@ -122,10 +125,23 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
     def start(self, data: HolesTable, rng: np.random.Generator) -> DenseState:
         starts = self._starts_of_cells if self.noise.cells else self._starts
         begun = starts(data, rng)
-        if len(begun) == 1:
-            return begun[0]
+        return begun[0] if len(begun) == 1 else self._best_of(begun, data)
+
+    def _best_of(self, begun: list[DenseState], data: HolesTable) -> DenseState:
+        """Where the best of several starts has come to after some steps.
+
+        Noise that is not equal looks like many components to one that takes it for equal: none
+        starts with many more than the one that has the fewest.
+        """
+        begun = sorted(begun, key=lambda state: state.rank)
+        most, best = 2 * begun[0].rank + MORE, np.inf
+        runs: list[Run[DenseState]] = []
         short = partial(run, partial(_step, self, data), max_iter=WARMING, tol=CALM_ENOUGH)
-        return best_of([short(state) for state in begun]).state
+        for state in begun:
+            less = state.without_weakest(0 if self.keeps_all else max(state.rank - most, 0))
+            runs.append(short(less, callback=given_up(best)))
+            best = best_of(runs).free_energy
+        return best_of(runs).state
 
     def _starts_of_cells(self, data: HolesTable, rng: np.random.Generator) -> list[DenseState]:
         """What is found where all cells count the same, with gross errors and without."""

@@ -55,24 +55,26 @@ def _tails(scales: Scales | CellScales | None) -> Tails:
 
 
 def mean_noise(state: DenseState, table: HolesTable) -> float:
-    """Noise variance of a cell, on average; of the scaled data."""
-    return state.noise_variance * state.scales.mean * table.unit**2
+    """Noise variance of a cell, on average; of the scaled data, relative to what is known."""
+    usual = 1.0 if table.errors is None else table.errors.usual
+    return state.noise_variance * state.scales.mean * (table.unit / usual) ** 2
 
 
 def noise_found(state: DenseState, table: HolesTable, problem: DenseProblem) -> NoiseFound:
-    """The noise of rows and columns, in the units of the data."""
-    rows, columns = state.scales.rows, state.scales.columns
+    """The noise of rows, columns and cells, in the units of the data."""
+    scales, rows, columns = state.scales, state.scales.rows, state.scales.columns
+    size = state.noise_variance * scales.mean_of_cells
+    of_columns = size * table.rows.unit**2 * (1.0 if columns is None else columns.variance)
     found = NoiseFound(name=problem.noise.name)
-    if columns is not None:
+    if problem.noise.columns:
         features = np.zeros(table.live.size)
-        size = state.noise_variance * state.scales.mean_of_rows * state.scales.mean_of_cells
-        features[table.live] = size * columns.variance * table.rows.unit**2
+        features[table.live] = of_columns * scales.mean_of_rows
         found = replace(found, features=features)
     if rows is not None:
-        mean, variance = mean_noise(state, table), rows.variance
+        mean = float(of_columns.mean())
         found = replace(
             found,
-            samples=_of_rows(mean * variance / variance.mean(), mean, table),
+            samples=_of_rows(mean * rows.variance, mean * scales.mean_of_rows, table),
             degrees_of_freedom=rows.degrees_of_freedom,
             outliers=_of_rows(probability_of_outlier(rows), 0.0, table),
         )

@@ -14,6 +14,8 @@ from .scales import Estimate, in_units, shares
 
 # Updates of the rows' scales in each sweep: each changes the covariances that the next one sees.
 ROUNDS = 3
+# So many rows have one, which takes as long as a sweep.
+MANY_ROWS = 5000
 
 
 class RowTask(NamedTuple):
@@ -44,7 +46,7 @@ def best_rows(rows: Scales, task: RowTask) -> Scales:
     among them. It is repeated, and given up where that does not lead lower.
     """
     energy = _energy(rows, task)
-    for _ in range(ROUNDS):
+    for _ in range(ROUNDS if task.counts.size < MANY_ROWS else 1):
         new = _updated(rows, task)
         new_energy = _energy(new, task)
         if not new_energy < energy:

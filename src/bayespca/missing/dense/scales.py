@@ -98,8 +98,11 @@ class NoiseScales:
 
     @property
     def mean_of_rows(self) -> float:
-        """The mean variance of a row."""
-        return 1.0 if self.rows is None else float(self.rows.variance.mean())
+        """The mean variance of a row, relative to what is known of it."""
+        if self.rows is None:
+            return 1.0
+        units = 1.0 if self.row_units is None else self.row_units
+        return float((self.rows.variance * units).mean())
 
     @property
     def mean_of_cells(self) -> float:
