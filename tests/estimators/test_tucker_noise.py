@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -20,7 +23,10 @@ def example():
 @pytest.mark.parametrize("seed", range(10))
 def test_ranks_are_right_where_equal_noise_finds_too_many(seed):
     T, _ = unequal(seed, SIZES, RANKS)
-    own, equal = BayesianTucker(noise="per-mode").fit(T), BayesianTucker(tol=1e-6).fit(T)
+    own, equal = (
+        BayesianTucker(noise="per-mode").fit(T),
+        BayesianTucker(noise="isotropic", tol=1e-6).fit(T),
+    )
     assert own.ranks_ == RANKS
     assert np.prod(equal.ranks_) > 4 * np.prod(RANKS)
     assert own.free_energy_ < equal.free_energy_ - 500
@@ -39,6 +45,7 @@ def test_equal_slices_have_the_same_variance():
     T, _ = artificial(0, SIZES, RANKS, snr=5.0)
     model = BayesianTucker().fit(T)
     assert model.noise_ == "isotropic"
+    assert model.noise_evidence_ == {"isotropic": 0.0}
     assert [one.shape for one in model.slice_noise_variances_] == [(M,) for M in SIZES]
     assert all((one == model.noise_variance_).all() for one in model.slice_noise_variances_)
 
@@ -62,10 +69,9 @@ def test_few_slices_that_differ_by_chance_are_equal():
         assert BayesianTucker(noise="auto").fit(T).noise_ == "isotropic"
 
 
-def test_ranks_that_are_asked_for_do_not_choose_the_noise():
+def test_ranks_that_are_asked_for_do_not_choose_the_noise(example):
     """What one component leaves over differs between slices, but is no noise."""
-    T, _ = artificial(0, SIZES, RANKS, snr=20.0)
-    model = BayesianTucker(ranks=(1, 1, 1), noise="auto").fit(T)
+    model = BayesianTucker(ranks=(1, 1, 1)).fit(example[0])
     assert model.noise_ == "isotropic"
     assert model.ranks_ == (1, 1, 1)
 
@@ -181,4 +187,22 @@ def test_what_cannot_be(example):
         BayesianTucker("emap", noise="per-mode").fit(T)
     with pytest.raises(ValueError, match="leave noise_variance at 'auto'"):
         BayesianTucker(noise="per-mode", noise_variance="0db").fit(T)
-    assert BayesianTucker(noise="auto", noise_variance="0db").fit(T).noise_ == "isotropic"
+    assert BayesianTucker(noise_variance="0db").fit(T).noise_ == "isotropic"
+
+
+def test_a_line_about_it(example, capsys):
+    T, _, _ = example
+    BayesianTucker(verbose=True).fit(T)
+    assert "core 2×3×2, noise per-mode (+" in capsys.readouterr().out
+
+
+@pytest.mark.skipif("BAYESPCA_DATA" not in os.environ, reason="needs amino.npz (BAYESPCA_DATA)")
+def test_amino_acids():
+    """Noise of slices has more evidence. What stands out beside three amino acids is little."""
+    with np.load(Path(os.environ["BAYESPCA_DATA"]) / "amino.npz") as file:
+        T = file["T"].astype(float)
+    model = BayesianTucker(tol=1e-5).fit(T)
+    assert model.noise_ == "per-mode"
+    assert model.noise_evidence_["per-mode"] > 10_000
+    assert [int((one > 1e-3).sum()) for one in model.explained_ratios_] == [3, 3, 3]
+    assert all(one.sum() == pytest.approx(1.0) for one in model.explained_ratios_)

@@ -20,7 +20,7 @@ from bayespca.io.packages import need
 from bayespca.noise.signs import LEAST_GAIN, of_variances
 from bayespca.spectrum.methods import METHODS
 from bayespca.tensors import posterior as read
-from bayespca.tensors.choosing import better, choose, with_evidence
+from bayespca.tensors.choosing import better, choose
 from bayespca.tensors.data import tucker_cells
 from bayespca.tensors.fit import PER_MODE, TuckerFit, tucker_model
 from bayespca.tensors.modes import times
@@ -103,7 +103,8 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
         noise='What has a noise variance of its own. With ``"per-mode"`` that of a cell is a '
         "product of one factor for its slice along each mode; the factors have gamma priors that "
         'are learned, so that slices with equal noise have equal factors. With ``"auto"`` the '
-        'evidence chooses, for ``method="evb"`` with the noise to be found; all else is isotropic.',
+        'evidence chooses, for ``method="evb"`` with ranks and noise to be found: what ranks that '
+        "are too small leave over is not noise. All else is isotropic.",
         prior_variance=Option(
             'For ``"pb"``: variance of the entries of the core, where those of the factors have 1.',
             POSITIVE,
@@ -129,6 +130,13 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
         lambda fit: list(fit.factors),
     )
     ranks_ = Fitted("tuple of int", "The size of the core.")
+    explained_ratios_ = Fitted(
+        "list of arrays of the lengths `ranks_`",
+        "Share of the squares of the tensor without its mean and noise that each component of each "
+        "mode has. What stands out of the noise may still be too little to matter: ranks at a "
+        "resolution of one in a thousand are ``[(r > 1e-3).sum() for r in explained_ratios_]``.",
+        lambda fit: fit.explained_ratios,
+    )
     noise_variance_ = Fitted(
         "float", "Estimated or given noise variance; the mean over all cells where they differ."
     )
@@ -145,7 +153,7 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
     _: KW_ONLY
     ranks: Auto | Sequence[int | None] = "auto"
     noise_variance: float | Literal["auto", "0db"] = "auto"
-    noise: Literal["isotropic", "per-mode", "auto"] = "isotropic"
+    noise: Literal["auto", "isotropic", "per-mode"] = "auto"
     prior_variance: float = 1.0
     center: bool = False
     solver: Literal["auto", "gradient"] = "auto"
@@ -214,20 +222,20 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
             has_slices=self.noise == PER_MODE,
         )
         looping = _validation.looping(self, callback)
-        if not self._chooses_noise:
+        if not self._chooses_noise(ranks):
             return inference.fit(model, data, looping)
         return choose(model, data, looping, lambda *sums: of_variances(*sums)[1], LEAST_GAIN)
 
-    @property
-    def _chooses_noise(self) -> bool:
-        return self.noise == "auto" and self.method == "evb" and self.noise_variance == "auto"
+    def _chooses_noise(self, ranks: tuple[int | None, ...]) -> bool:
+        found = self.noise_variance == "auto" and all(rank is None for rank in ranks)
+        return self.noise == "auto" and self.method == "evb" and found
 
     # --- matrices ------------------------------------------------------------------------------
 
     def _of_matrix(
         self, X: Array, rank: int | None, callback: inference.Callback | None
     ) -> TuckerFit:
-        def fitted(noise: Literal["isotropic", "both"], rank: int | None = rank) -> TuckerFit:
+        def fitted(noise: Literal["isotropic", "both"]) -> TuckerFit:
             model = self._matrix_model(rank, noise)
             with warnings.catch_warnings():
                 # What they say is told in the words of this model.
@@ -236,13 +244,9 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
                 model.fit(X, callback=callback)
             return _matrices.of_matrix(model, X, rank)
 
-        if not self._chooses_noise:
-            return fitted("both" if self.noise == PER_MODE else "isotropic")
-        best = better(fitted("isotropic", None), fitted("both", None))
-        if rank is None:
-            return best
-        found = fitted("both" if best.noise.name == PER_MODE else "isotropic")
-        return with_evidence(found, best.noise.evidence)
+        if self._chooses_noise((rank,)):
+            return better(fitted("isotropic"), fitted("both"))
+        return fitted("both" if self.noise == PER_MODE else "isotropic")
 
     def _matrix_model(self, rank: int | None, noise: Literal["isotropic", "both"]) -> BayesianPCA:
         return BayesianPCA(
@@ -281,8 +285,8 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
         if self.verbose:
             sizes, ranks = ("×".join(map(str, s)) for s in (self._tensor.shape, self.ranks_))
             print(
-                f"bayespca: {sizes}, {self.method}: core {ranks}, free energy "
-                f"{found.free_energy:.6g}, {seconds:.2f} s"
+                f"bayespca: {sizes}, {self.method}: core {ranks}, noise {found.noise.in_words}, "
+                f"free energy {found.free_energy:.6g}, {seconds:.2f} s"
             )
 
     # --- the tensor and its slices -------------------------------------------------------------

@@ -33,16 +33,8 @@ Gain = Callable[[FloatArray, FloatArray], float]
 def choose(
     model: TuckerModel, data: TuckerCells, looping: inference.Looping, gain: Gain, least: float
 ) -> TuckerFit:
-    """The fit with the most evidence; noise of slices is tried if they promise so many nats.
-
-    What ranks that were asked for leave over is not noise: the noise is chosen without.
-    """
+    """The fit with the most evidence; noise of slices is tried if they promise so many nats."""
     quiet = replace(looping, callback=None, checkpoint=None)
-    if not all(model.free):
-        free = replace(model, ranks=(None,) * len(model.ranks), free=(True,) * len(model.ranks))
-        noise = choose(free, data, quiet, gain, least).noise
-        model = replace(model, has_slices=noise.name == PER_MODE)
-        return with_evidence(inference.fit(model, data, looping), noise.evidence)
     if promised(model, data, quiet, gain) <= least:
         return with_evidence(inference.fit(model, data, looping), {ISOTROPIC: 0.0})
     own = inference.fit(replace(model, has_slices=True), data, looping)

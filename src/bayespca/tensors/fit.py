@@ -10,8 +10,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from bayespca.arrays.namespaces import to_numpy
-from bayespca.arrays.types import ArrayMatrix, ArrayTensor, ArrayVector, FloatArray
+from bayespca.arrays.namespaces import array_namespace, to_numpy
+from bayespca.arrays.types import Array, ArrayMatrix, ArrayTensor, ArrayVector, FloatArray
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
@@ -61,6 +61,12 @@ class TuckerNoise:
     slices: tuple[ArrayVector, ...] = ()
     evidence: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def in_words(self) -> str:
+        """The name, with what speaks for it."""
+        nats = self.evidence.get(self.name, 0.0)
+        return f"{self.name} ({nats:+.1f} nats)" if nats else self.name
+
 
 @dataclass(frozen=True, eq=False)
 class TuckerFit(Fit[Any]):
@@ -81,6 +87,16 @@ class TuckerFit(Fit[Any]):
     @property
     def ranks(self) -> tuple[int, ...]:
         return tuple(self.core.shape)
+
+    @property
+    def explained_ratios(self) -> list[Array]:
+        """Share of the squares of the core that the slices of each mode have."""
+        xp, N = array_namespace(self.core), self.core.ndim
+        squares = self.core * self.core
+        total = float(xp.sum(squares)) or 1.0
+        return [
+            xp.sum(squares, axis=tuple(m for m in range(N) if m != n)) / total for n in range(N)
+        ]
 
     @property
     def sizes(self) -> tuple[int, ...]:
