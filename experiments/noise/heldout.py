@@ -21,8 +21,8 @@ from .bicross import chosen_rank
 from .models import fitted
 
 SETS = (
-    *("chart", "freyfaces", "glass", "letter", "metabolite", "oilflow"),
-    *("optdigits", "satellite", "segment", "tobamovirus", "wine"),
+    *("chart", "glass", "letter", "metabolite", "oilflow", "optdigits"),
+    *("satellite", "segment", "tobamovirus", "wine", "freyfaces"),
 )
 QUICK = ("tobamovirus",)
 MODELS = ("auto", "isotropic", "per-feature", "per-sample", "both", "student-cells")

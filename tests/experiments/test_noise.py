@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from bayespca import BayesianPCA
 from bayespca.cli import reproducing
 from bayespca.datasets import noisy
 
@@ -67,3 +69,12 @@ def test_rows_tell_their_noise_and_cells_do_not():
     for noise, expected in (("per-sample", 6.0), ("student-cells", 4.0)):
         model = SimpleNamespace(degrees_of_freedom_=4.0, noise_=noise)
         assert heldout._freedom(cells, model) == pytest.approx([expected])
+
+
+@pytest.mark.parametrize("scale", [False, True])
+def test_isotropic_noise_is_that_of_the_estimator(scale):
+    X = noisy("columns", 100, 30, 3, random_state=0).X
+    model = BayesianPCA(noise="isotropic", scale=scale)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert ranks.isotropic(X, scale=scale) == model.fit(X).n_components_
