@@ -112,10 +112,9 @@ def choose(
         allowed = allowed - {model.name for model in wanted}
         for model in wanted:
             tried.add(fitter(model))
-        if tried.fits[tried.best] is best:
-            break
-        best = tried.fits[tried.best]
-        seen = looker(best)
+        if tried.fits[tried.best] is not best:
+            best = tried.fits[tried.best]
+            seen = looker(best)
     fit = tried.fits[tried.best]
     return replace(fit, noise=replace(fit.noise, evidence=tried.evidence))
 
@@ -129,7 +128,12 @@ def _wanted(
         # A few columns have room for all that is unequal in as many components.
         new |= {"columns"}
     if math.prod(shape) <= FEW_CELLS:
-        return _open(sides(so_far) | new, new, open_to) if new else []
+        # Noise of cells takes sweeps: what rows and columns can explain comes first.
+        for part in (new - {"cells"}, new & {"cells"}):
+            models = _open(sides(so_far) | part, part, open_to) if part else []
+            if models:
+                return models
+        return []
     for side in sorted(new, key=lambda side: -getattr(signs, side)):
         models = _open(sides(so_far) | {side}, {side}, open_to)
         if models:
@@ -140,7 +144,7 @@ def _wanted(
 def _open(seen: Set[str], new: Set[str], open_to: Set[str]) -> list[NoiseModel]:
     """Models with nothing but what was seen, something new among it, that can be tried."""
     asked = [model for model in CHOICES if _asked_for(model, seen) and model.name in open_to]
-    return [model for model in asked if sides(model) & new] or asked
+    return [model for model in asked if sides(model) & new]
 
 
 def sides(noise: NoiseModel) -> frozenset[str]:
