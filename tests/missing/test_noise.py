@@ -204,3 +204,31 @@ def test_a_constant_column_is_set_aside():
     assert found.posterior.mean[4] == pytest.approx(3.0)
     np.testing.assert_allclose(np.delete(found.noise.features, 4), plain.noise.features, rtol=1e-6)
     assert found.noise.features[4] == 0
+
+
+def test_rounding_is_noise():
+    """Counts that are mostly 0 have no density without bound, whatever has noise of its own."""
+    rng = np.random.default_rng(0)
+    X = rng.poisson(rng.gamma(1, 1, (150, 2)) @ rng.gamma(0.3, 1, (2, 15))).astype(float)
+    X[:, 3] = rng.random(150) < 0.02
+    Y = np.where(rng.random(X.shape) < 0.1, np.nan, X)
+    looping = inference.Looping(max_iter=2000, tol=1e-8)
+    equal, rounded = (fit(Y, ClosedForm(), looping, rounded=each) for each in (False, True))
+    assert rounded.free_energy > equal.free_energy
+    for noise in MODELS:
+        found = fit(Y, ClosedForm(), looping, noise=noise)
+        assert found.free_energy < rounded.free_energy + 0.1
+        assert found.free_energy > equal.free_energy - 10 * X.size
+    features = fit(Y, ClosedForm(), looping, noise=PER_FEATURE).noise.features
+    assert features[np.nanstd(Y, axis=0) > 0].min() > 1 / 30
+
+
+def test_rounding_is_what_unknown_digits_add():
+    """Data on a fine grid have about the noise that they had before, and that of rounding."""
+    Y = noisy(300, 10, 2, columns=0.5, strength=1.0)
+    exact = fitted(Y, PER_FEATURE, tol=1e-9)
+    coarse = fitted(np.round(2 * Y) / 2, PER_FEATURE, tol=1e-9)
+    assert coarse.n_components == exact.n_components == 2
+    more = coarse.noise.features - exact.noise.features
+    # That of the rounding itself, and that of the digits it left unknown.
+    assert np.median(more) == pytest.approx(2 * 0.25 / 12, rel=0.5)

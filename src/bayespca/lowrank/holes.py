@@ -65,6 +65,7 @@ class IncompleteRows(ABC):
     unit: FloatArray
     centred: bool
     weights: RowWeights | None
+    rounding: FloatArray | None
 
     @property
     @abstractmethod
@@ -176,6 +177,9 @@ class Holes(IncompleteRows):
     known
         Precisions of cells that are known, relative to the others, 0 in holes; None if there are
         none.
+    rounding
+        Variance of each column that comes of how its numbers were written down, which is added to
+        all squares of what is left in cells; None where it is left out of account.
 
     All but `values` and `patterns` are NumPy arrays.
     """
@@ -190,6 +194,7 @@ class Holes(IncompleteRows):
     weights: RowWeights | None = None
     unweighted: Array | None = None
     known: Array | None = None
+    rounding: FloatArray | None = None
 
     @property
     def shape(self) -> tuple[int, int]:

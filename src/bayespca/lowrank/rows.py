@@ -209,14 +209,16 @@ def _misfits(
     data = _shared(data)
     task, like = _placed(task, data.values), data.values
     xp, over = array_namespace(like), 1.0 if root is None else at(like, root)
-    mean, second = at(like, mean) / over, at(like, second)
+    mean, known = at(like, mean) / over, at(like, second)
+    if data.rounding is not None:
+        known = known + at(like, data.rounding) / over**2
     kernel = kernel_for(data.shape[0], data.patterns.shape[0], task.ridge.size)
 
     def work(block: Block) -> tuple[FloatArray, FloatArray]:
         gram, pull = _gram_and_pull(block, task)
         squares = block.values * data.plain_values[block.rows, :] / over**2
         rest = xp.sum(squares, axis=1) - 2 * xp.matmul(block.values, mean)
-        rest += taken(xp.matmul(block.mask, second), block.pattern)
+        rest += taken(xp.matmul(block.mask, known), block.pattern)
         before = xp.asarray(pull, copy=True)
         if is_numpy_array(pull):
             found = kernel(gram, pull, block.starts, 0.0, task.ridge, task.s2, None)

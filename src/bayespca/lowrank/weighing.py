@@ -39,6 +39,9 @@ def squares_of_cells(
     H, s2 = columns.rank, columns.noise_variance
     i, j = np.triu_indices(H + 1)
     second = (columns.second[:, i, j] * np.where(i == j, 1.0, 2.0)).T.copy()
+    rounding = data.rounding
+    if rounding is not None and root is not None:
+        rounding = rounding / root**2
     found, update = np.empty(data.shape), updater(data, columns, share=share, root=root)
 
     def work(edge: tuple[int, int]) -> None:
@@ -50,6 +53,8 @@ def squares_of_cells(
         square -= fitted * fitted
         np.maximum(square, 0.0, out=square)
         square += left * left
+        if rounding is not None:
+            square += last**2 * rounding
         square /= s2
 
     for _ in in_turn(work, data.edges()):

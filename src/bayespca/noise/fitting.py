@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -260,7 +261,7 @@ def compares(form: ClosedForm) -> bool:
 def fit_with_holes(X: Input, form: ClosedForm, looping: inference.Looping, asked: Asked) -> PCAFit:
     """Fit data with holes."""
 
-    def fitted(noise: NoiseModel) -> PCAFit:
+    def fitted(noise: NoiseModel, *, rounded: bool = False) -> PCAFit:
         return with_holes.fit(
             X,
             form,
@@ -268,6 +269,7 @@ def fit_with_holes(X: Input, form: ClosedForm, looping: inference.Looping, asked
             center=asked.center,
             scale=asked.scale,
             noise=noise,
+            rounded=rounded,
             init=asked.init,
             engine=asked.engine,
             **errors,
@@ -290,4 +292,4 @@ def fit_with_holes(X: Input, form: ClosedForm, looping: inference.Looping, asked
     plain = fitted(ISOTROPIC)
     if errors or not compares(form) or where_of(X) is not Where.DENSE:
         return plain
-    return choose_with_holes(X, plain, fitted, chosen)
+    return choose_with_holes(X, plain, fitted, chosen, partial(fitted, ISOTROPIC, rounded=True))

@@ -18,7 +18,7 @@ from bayespca.arrays.types import Array
 from bayespca.lowrank.holes_posterior import HolesPosterior, sample_imputation
 from bayespca.lowrank.noise_models import ISOTROPIC, STUDENT_CELLS
 from bayespca.lowrank.records import PCAFit
-from bayespca.sources.rounding import is_coarse
+from bayespca.sources.rounding import is_coarse, rounding_variances
 
 from .choosing import MOST_TO_SWEEP, NAMED, Fitter, Tried
 from .signs import Signs
@@ -27,17 +27,28 @@ from .signs import Signs
 Chooser = Callable[[Array], tuple[PCAFit, Signs]]
 
 
-def choose_with_holes(X: Array, plain: PCAFit, fitter: Fitter, complete: Chooser) -> PCAFit:
-    """The better of equal noise and the noise that the filled matrix has."""
+def choose_with_holes(
+    X: Array,
+    plain: PCAFit,
+    fitter: Fitter,
+    complete: Chooser,
+    rounded: Callable[[], PCAFit],
+) -> PCAFit:
+    """The better of equal noise and the noise that the filled matrix has.
+
+    `rounded` is the fit of equal noise that takes account of rounding, as the others do.
+    """
     tried = Tried(X.shape, {ISOTROPIC.name: plain})
     found, signs = complete(filled(X, plain))
     wanted = [NAMED[found.noise.name]]
     small = math.prod(X.shape) <= MOST_TO_SWEEP
     if "cells" in signs.seen and small and not is_coarse(X):
         wanted.append(STUDENT_CELLS)
+    wanted = [noise for noise in wanted if noise != ISOTROPIC]
+    if wanted and rounding_variances(X).any():
+        tried.baseline = rounded().free_energy
     for noise in wanted:
-        if noise != ISOTROPIC:
-            tried.add(fitter(noise))
+        tried.add(fitter(noise))
     fit = tried.fits[tried.best]
     return replace(fit, noise=replace(fit.noise, evidence=tried.evidence))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from bayespca.arrays.types import Array, FloatArray
 from bayespca.lowrank.holes import Holes, IncompleteRows
 from bayespca.lowrank.noise_models import ISOTROPIC, NoiseModel
 from bayespca.lowrank.observing import observed
+from bayespca.sources.rounding import rounding_variances
 from bayespca.sources.seen import Seen, seen
 from bayespca.spectrum.records import Status
 
@@ -82,12 +84,14 @@ def table_in_memory(
     scale: bool,
     noise: NoiseModel = ISOTROPIC,
     error_std: FloatArray | None = None,
+    rounded: bool = False,
 ) -> HolesTable:
     """Rows and columns without any value take no part.
 
     Where columns have noise of their own, those that do not vary do not either: they have no noise,
     from which others would learn that theirs may be as small. Where cells count differently, all is
-    done on the host. An infinite error is a hole.
+    done on the host. An infinite error is a hole. Rounding is taken account of where noise differs,
+    or if `rounded`.
     """
     like = X
     if noise.cells or error_std is not None:
@@ -95,7 +99,8 @@ def table_in_memory(
     if error_std is not None:
         X = np.where(np.isinf(error_std), np.nan, X)
     known = seen(X)
-    table = _table(X, known, known.columns, center, scale, noise)
+    asked: dict[str, Any] = {"center": center, "scale": scale, "noise": noise, "rounded": rounded}
+    table = _table(X, known, known.columns, **asked)
     table = replace(table, like=like, status=known.status)
     rows = table.rows
     constant = (rows.squares == 0) & (rows.column_counts > 1)
@@ -103,19 +108,28 @@ def table_in_memory(
         constants = np.full(X.shape[1], np.nan)
         constants[np.flatnonzero(table.live)[constant]] = rows.location[constant]
         live = table.live & np.isnan(constants)
-        some = _table(X, seen(taken(X, np.flatnonzero(live), axis=1)), live, center, scale, noise)
+        some = _table(X, seen(taken(X, np.flatnonzero(live), axis=1)), live, **asked)
         table = replace(table, rows=some.rows, live=live, kept=some.kept, constants=constants)
     return table if error_std is None else _with_errors(table, error_std, ~np.isnan(X))
 
 
 def _table(
-    X: Array, known: Seen, live: NDArray[np.bool_], center: bool, scale: bool, noise: NoiseModel
+    X: Array,
+    known: Seen,
+    live: NDArray[np.bool_],
+    *,
+    center: bool,
+    scale: bool,
+    noise: NoiseModel,
+    rounded: bool,
 ) -> HolesTable:
     """Some of the columns, and the rows that have values in them."""
     inside = X if live.all() else taken(X, np.flatnonzero(live), axis=1)
     if not known.rows.all():
         inside = taken(inside, np.flatnonzero(known.rows))
     rows = observed(inside, center=center, scale=scale or noise.columns)
+    if rounded or noise != ISOTROPIC:
+        rows = replace(rows, rounding=rounding_variances(inside) / rows.unit**2)
     own_units = noise.columns and not scale
     return HolesTable(rows, X.shape[0], live, Status(), X, scale, own_units, known.rows)
 

@@ -66,6 +66,7 @@ def fit(
     scale: bool = False,
     noise: NoiseModel = ISOTROPIC,
     error_std: FloatArray | None = None,
+    rounded: bool = False,
     init: str = "closed",
     engine: str = "auto",
 ) -> PCAFit:
@@ -73,9 +74,13 @@ def fit(
 
     With `error_std`, standard deviations of the measurement of each cell, noise has the variance
     σ²·S², times what the noise model adds; an infinite one is a hole. σ² is found as well, unless
-    a `noise_variance` is given for it. The fit reports the noise of a cell with the usual error.
+    a `noise_variance` is given for it; the fit reports it.
+
+    What the rounding of numbers adds to their squares is part of noise that differs, and with
+    `rounded` of equal noise, so that free energies can be compared.
     """
-    table = holes_table(X, center=center, scale=scale, noise=noise, error_std=error_std)
+    asked: dict[str, Any] = {"noise": noise, "error_std": error_std, "rounded": rounded}
+    table = holes_table(X, center=center, scale=scale, **asked)
     model = dense_model(table, form, noise=noise, init=init, engine=engine)
     # The passes of an iteration on Dask are too small to be shown.
     with watched(None):
@@ -83,7 +88,12 @@ def fit(
 
 
 def holes_table(
-    X: Array, *, noise: NoiseModel = ISOTROPIC, error_std: FloatArray | None = None, **how: bool
+    X: Array,
+    *,
+    noise: NoiseModel = ISOTROPIC,
+    error_std: FloatArray | None = None,
+    rounded: bool = False,
+    **how: bool,
 ) -> HolesTable:
     """A matrix of floats with NaN in its holes, where it is: in memory, on a device, on Dask.
 
@@ -93,7 +103,7 @@ def holes_table(
     """
     options: dict[str, Any] = {**how, "noise": noise}
     if where_of(X) is not Where.PARTITIONS:
-        return table_in_memory(X, error_std=error_std, **options)
+        return table_in_memory(X, error_std=error_std, rounded=rounded, **options)
     if noise.cells or error_std is not None:
         raise UnusableData(
             "cells have noise of their own only in memory: for a Dask collection with holes, noise "

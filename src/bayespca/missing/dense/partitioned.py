@@ -54,6 +54,7 @@ class DistantHoles(IncompleteRows):
     unit: FloatArray
     centred: bool
     weights: RowWeights | None = None
+    rounding: FloatArray | None = None
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -66,9 +66,16 @@ def step(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> tupl
     return new, Info(new.energy, new.rank, new.noise_variance * new.scales.mean)
 
 
-def _squares(state: DenseState, data: IncompleteRows) -> FloatArray:
-    """Σx² of each column, of data divided by the root of the scales."""
-    return data.squares * state.scales.column_precision
+def _squares(
+    state: DenseState, data: IncompleteRows, weights: FloatArray | None = None
+) -> FloatArray:
+    """Σx² of each column, of data divided by the root of the scales; with their rounding where
+    `weights` is given, how much the cells of each column count.
+    """
+    squares = data.squares
+    if weights is not None and data.rounding is not None:
+        squares = squares + data.rounding * weights
+    return squares * state.scales.column_precision
 
 
 def sweep(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> DenseState:
@@ -178,8 +185,13 @@ def _settled(
     p, H, family = data.shape[1], state.rank, problem.factors.family
     b = found.b[:, :H]
     Sbb = b.T @ b + xp.sum(found.b_cov[:, :H, :H], axis=0)
-    everything, Sbb, log_det_a, log_det_b, misfit = brought(
-        sums.everything, Sbb, sums.log_det, found.log_det, _misfit(found, sums)
+    everything, Sbb, log_det_a, log_det_b, misfit, weights = brought(
+        sums.everything,
+        Sbb,
+        sums.log_det,
+        found.log_det,
+        _misfit(found, sums),
+        sums.second[:, H, H],
     )
     mean = everything[:H, H] / everything[H, H] * data.centred
     Saa = everything[:H, :H] - everything[H, H] * np.outer(mean, mean)
@@ -194,7 +206,7 @@ def _settled(
         idle = update_idle(
             state.idle, data, problem.factors, problem.most - H, state.noise_variance
         )
-    squares = _squares(state, data)
+    squares = _squares(state, data, weights)
     parts = Parts(
         factors=problem.factors,
         has_mean=data.centred,
