@@ -135,7 +135,7 @@ def scores_and_std(posterior: Posterior, X: Array) -> tuple[Array, Array]:
         return T, score_std(posterior, T)
     xp = array_namespace(X)
     distance, _ = _distances(posterior, X)
-    u = posterior.tails.variance_given(distance, X.shape[1])[:, None]
+    u = posterior.tails.spread_given(distance, X.shape[1])[:, None]
     return T, score_std(posterior, T / xp.sqrt(u)) * xp.sqrt(u)
 
 
@@ -174,7 +174,7 @@ def covariance(posterior: Posterior) -> Array:
     inner = xp.matmul(W.T * posterior.latent_variance, W)
     inner = inner + posterior.predictive_noise * xp.eye(p, dtype=W.dtype, device=W.device)
     phi = posterior.correlation
-    inner = unfiltered(unfiltered(inner, phi).T, phi) * posterior.tails.variance
+    inner = unfiltered(unfiltered(inner, phi).T, phi) * posterior.tails.spread
     return inner * posterior.scale[:, None] * posterior.scale[None, :]
 
 
@@ -186,7 +186,7 @@ def precision(posterior: Posterior) -> Array:
     share = posterior.latent_variance / (posterior.latent_variance + s)
     inner = xp.eye(p, dtype=W.dtype, device=W.device) - xp.matmul(W.T * share, W)
     phi = posterior.correlation
-    inner = transposed(transposed(inner, phi).T, phi) / posterior.tails.variance
+    inner = transposed(transposed(inner, phi).T, phi) / posterior.tails.spread
     return inner / s / posterior.scale[:, None] / posterior.scale[None, :]
 
 

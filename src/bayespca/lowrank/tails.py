@@ -29,32 +29,19 @@ class Tails:
         return bool(np.isfinite(self.shape))
 
     @property
-    def variance(self) -> float:
-        """⟨u⟩; where α ≤ 1 it does not exist, and that of a typical row, β/α, takes its place."""
-        if not self.are_heavy:
-            return 1.0
-        return self.rate / (self.shape - 1 if self.shape > 1 else self.shape)
-
-    def variance_given(self, distance: Array, p: Array | float) -> Array:
-        """⟨u⟩ of rows whose p cells lie at such squared distances from the mean."""
-        if not self.are_heavy:
-            return distance * 0 + 1.0
-        return (self.rate + 0.5 * distance) / (self.shape + 0.5 * p - 1)
-
-    @property
     def spread(self) -> float:
         """⟨u⟩ as it is used for predictions: where α is below 1.5, and a variance nearly or
         altogether without bound, three times that of a typical one.
         """
         return float(self._mean(0.0, 0.0)) if self.are_heavy else 1.0
 
-    def spread_given(self, distance: FloatArray, p: FloatArray) -> FloatArray:
+    def spread_given(self, distance: Array, p: FloatArray | float) -> Array:
         """The same once p cells are known to lie at such squared distances from the mean."""
-        return self._mean(distance, p) if self.are_heavy else np.ones_like(distance)
+        return self._mean(distance, p) if self.are_heavy else distance * 0 + 1.0
 
-    def _mean(self, distance: FloatArray | float, p: FloatArray | float) -> FloatArray:
+    def _mean(self, distance: Array | float, p: FloatArray | float) -> Array:
         shape = self.shape + 0.5 * p
-        return np.asarray((self.rate + 0.5 * distance) / np.maximum(shape - 1, shape / 3))
+        return (self.rate + 0.5 * distance) / np.maximum(shape - 1, shape / 3)
 
     def draws_given(
         self, distance: FloatArray, p: FloatArray, rng: np.random.Generator

@@ -73,8 +73,9 @@ class Tried:
     @property
     def evidence(self) -> dict[str, float]:
         """By how many nats each exceeds equal noise."""
-        plain = self.cost(ISOTROPIC.name)
-        return {name: plain - self.cost(name) for name in self.fits}
+        plain, costs = self.cost(ISOTROPIC.name), {name: self.cost(name) for name in self.fits}
+        # Data that do not vary have infinite evidence with all of them.
+        return {name: 0.0 if cost == plain else plain - cost for name, cost in costs.items()}
 
 
 NAMED = {model.name: model for model in CHOICES}

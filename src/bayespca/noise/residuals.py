@@ -29,6 +29,8 @@ FEWEST = 300
 # much is taken to see what it was like.
 LEAST_LEFT = 0.02
 MOST_TAKEN = 0.25
+# What these may have explained.
+SIDES = frozenset({"columns", "rows", "neighbours"})
 # The advice that data have no noise, of which nothing can be said then.
 NOISE_FREE = "noise-free"
 # Noise that is less has lost digits.
@@ -74,8 +76,7 @@ def of_complete(X: Array, fit: PCAFit) -> Signs:
         logs = np.log(fit.noise.samples)
         E *= np.exp(0.5 * (logs.mean() - every_few(logs[:, None], p=X.shape[1])))
     found = signs(E, freedom, np.diff(few) == 1)
-    crowded = len(W) > MOST_TAKEN * W.shape[1]
-    return replace(found, absorbed=away | ({"columns", "rows"} if crowded else set()))
+    return replace(found, absorbed=away | _taken(W))
 
 
 def some_columns(Z: FloatArray) -> NDArray[np.intp]:
@@ -103,12 +104,18 @@ def of_sums(table: NoisyTable, form: ClosedForm, fit: PCAFit) -> Signs:
     rest = best_phi(left)
     gain = -0.5 * table.n_samples * (table.p - 1) * float(np.log1p(-min(rest * rest, 0.99)))
     alike = abs(rest - phi) > LEAST_CORRELATION
+    away = absorbed(found.components, np.zeros((0, 0)))
     return Signs(
         columns=by_columns,
         neighbours=gain if alike else 0.0,
         correlation=rest,
-        absorbed=absorbed(found.components, np.zeros((0, 0))),
+        absorbed=away | (_taken(found.components) - {"rows"}),
     )
+
+
+def _taken(components: FloatArray) -> frozenset[str]:
+    """What so many components may have explained, beside a component of one row or column."""
+    return SIDES if len(components) > MOST_TAKEN * components.shape[1] else frozenset()
 
 
 def _host(values: Array) -> FloatArray:

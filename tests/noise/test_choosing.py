@@ -1,0 +1,90 @@
+"""The evidence chooses the noise: the truth, whatever is asked of the rank, and never too much."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bayespca import BayesianPCA, inference
+from bayespca.datasets import noisy
+from bayespca.lowrank.noise_models import NOISES
+from bayespca.noise.fitting import Asked, Complete
+from bayespca.spectrum.forms import ClosedForm
+
+TRUTH = {
+    "white": "isotropic",
+    "columns": "per-feature",
+    "rows": "per-sample",
+    "both": "both",
+    "t3": "student-cells",
+    "gross": "student-cells",
+    "ar": "autoregressive",
+}
+SHAPES = pytest.mark.parametrize(("n", "p", "rank"), [(300, 20, 3), (200, 60, 4)])
+
+
+@pytest.mark.slow
+@SHAPES
+@pytest.mark.parametrize("kind", TRUTH)
+def test_the_truth_is_chosen(kind, n, p, rank):
+    found = BayesianPCA().fit(noisy(kind, n, p, rank, random_state=1).X)
+    assert (found.noise_, found.n_components_) == (TRUTH[kind], rank)
+    assert max(found.noise_evidence_, key=found.noise_evidence_.get) == found.noise_
+    assert found.noise_evidence_["isotropic"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_do_not_differ_where_columns_do(seed):
+    found = BayesianPCA().fit(noisy("columns", 100, 15, 2, random_state=seed).X)
+    assert found.noise_ == "per-feature"
+    assert found.n_components_ == 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_neighbours_are_found_beneath_many_components(seed):
+    """Equal noise explains what they have in common by half as many components as columns."""
+    X = noisy("ar", 300, 20, 3, random_state=seed).X
+    found = BayesianPCA().fit(X)
+    assert (found.noise_, found.n_components_) == ("autoregressive", 3)
+
+
+@pytest.mark.parametrize("kind", ["white", "rows", "ar"])
+def test_a_cap_on_the_rank_does_not_change_the_noise(kind):
+    """What the cap leaves over is not noise."""
+    X = noisy(kind, 150, 15, 3, strength=1.0, random_state=2).X
+    free, capped = BayesianPCA().fit(X), BayesianPCA(n_components=1).fit(X)
+    assert capped.n_components_ == 1 < free.n_components_
+    assert capped.noise_ == free.noise_ == TRUTH[kind]
+    assert capped.noise_evidence_ == pytest.approx(free.noise_evidence_)
+
+
+def penalty(name, n, p):
+    """½ log of how many numbers taught each parameter."""
+    counts = {
+        "isotropic": [],
+        "per-feature": [p],
+        "per-sample": [n],
+        "both": [n, p],
+        "autoregressive": [p, n * p],
+        "student-cells": [p, n * p],
+    }
+    return 0.5 * float(np.log(counts[name]).sum()) if counts[name] else 0.0
+
+
+@pytest.mark.parametrize("kind", ["rows", "ar"])
+def test_evidence_is_the_difference_of_free_energies(kind):
+    X = noisy(kind, 80, 10, 2, strength=1.0, random_state=0).X
+    evidence = BayesianPCA().fit(X).noise_evidence_
+    assert len(evidence) > 2
+    looping = inference.Looping(max_iter=1000, tol=1e-8)
+    data = Complete(X, ClosedForm(), looping, Asked())
+    costs = {name: data.fit(NOISES[name]).free_energy + penalty(name, 80, 10) for name in evidence}
+    expected = {name: costs["isotropic"] - cost for name, cost in costs.items()}
+    assert evidence == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_order_of_columns_counts_only_where_neighbours_are_alike():
+    X = noisy("ar", 200, 30, 3, random_state=0).X
+    mixed = X[:, np.random.default_rng(0).permutation(30)]
+    assert BayesianPCA().fit(mixed).noise_ != "autoregressive"

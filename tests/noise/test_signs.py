@@ -1,0 +1,81 @@
+"""Signs of unequal noise: seldom where it is equal, always where it is not."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import gammaln
+
+from bayespca import inference
+from bayespca.datasets import noisy
+from bayespca.lowrank.noise_models import ISOTROPIC
+from bayespca.noise.fitting import Asked, Complete
+from bayespca.noise.signs import signs
+from bayespca.spectrum.forms import ClosedForm
+
+SHAPES = [(300, 20), (60, 30), (40, 100)]
+
+
+def seen_in(X):
+    data = Complete(X, ClosedForm(), inference.Looping(max_iter=100, tol=1e-8), Asked())
+    return data.look(data.fit(ISOTROPIC)).seen
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strength", [0.0, 0.6], ids=["noise", "components"])
+def test_alarms_are_seldom_false(strength):
+    """At most 1 % of the sets for each sign."""
+    alarms = Counter()
+    for number in range(201):
+        shape = SHAPES[number % 3]
+        X = noisy("white", *shape, 3, strength=strength, random_state=number).X
+        alarms.update(seen_in(X))
+    assert max(alarms.values(), default=0) <= 2
+
+
+KINDS = {
+    "columns": {"columns"},
+    "rows": {"rows"},
+    "both": {"columns", "rows"},
+    "t3": {"cells"},
+    "gross": {"cells"},
+    "ar": {"neighbours"},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_unequal_noise_is_seen(kind, shape):
+    for seed in range(3):
+        assert KINDS[kind] <= seen_in(noisy(kind, *shape, 3, random_state=seed).X)
+
+
+def test_residuals_of_counts_are_seen():
+    assert {"columns", "rows"} <= seen_in(noisy("poisson", 300, 20, 3, random_state=0).X)
+
+
+def test_gains_are_those_of_the_marginal_likelihood():
+    """Of pure noise, where nothing was removed: variances of their own against one for all."""
+    rng = np.random.default_rng(0)
+    E = rng.normal(size=(50, 10)) * np.geomspace(0.5, 2.0, 10)
+    R, N = (E**2).sum(axis=0), 50.0
+
+    def own(theta):
+        a, b = np.exp(theta)
+        logs = gammaln(a + N / 2) - gammaln(a) + a * np.log(b) - (a + N / 2) * np.log(b + R / 2)
+        return -float(logs.sum())
+
+    one = 0.5 * R.size * N * (np.log(R.mean() / N) + 1)
+    exact = one - minimize(own, [0.0, 0.0], method="Nelder-Mead", options={"fatol": 1e-10}).fun
+    found = signs(E, np.ones_like(E))
+    assert found.columns == pytest.approx(exact, rel=1e-6)
+    assert found.rows == found.neighbours == 0
+
+
+def test_order_tells_nothing_where_all_columns_are_alike():
+    rng = np.random.default_rng(0)
+    E = rng.normal(size=(400, 12)) + rng.normal(size=(400, 1))
+    assert signs(E, np.ones_like(E)).neighbours == 0
