@@ -19,6 +19,8 @@ OFF_GRID = 1e-6
 CROWDED = 2.0
 # Share of the variance of a column that its rounding has, at most, if numbers may be called exact.
 COARSE = 1e-3
+# Share of the rows that have the same number, at most, likewise.
+OFTEN = 0.15
 
 
 def rounding_variances(X: Array) -> FloatArray:
@@ -37,15 +39,17 @@ def rounding_variances(X: Array) -> FloatArray:
 
 
 def is_coarse(X: Array) -> bool:
-    """Whether a column has so few different numbers that none of them could be called exact.
+    """Whether a column has numbers that come again and again, so that none could be called exact.
 
     Where each cell has noise of its own, such columns would have a density without bound.
     """
+    rows = np.asarray(to_numpy(X[:: max(1, X.shape[0] // ROWS), :]), dtype=np.float64)
+    for column in rows.T:
+        known = column[~np.isnan(column)]
+        if known.size and np.unique(known, return_counts=True)[1].max() > OFTEN * known.size:
+            return True
     rounding = rounding_variances(X)
-    if not rounding.any():
-        return False
-    rows = _filled(np.asarray(to_numpy(X[:: max(1, X.shape[0] // ROWS), :]), dtype=np.float64))
-    return bool((rounding > COARSE * rows.var(axis=0)).any())
+    return bool((rounding > COARSE * _filled(rows).var(axis=0)).any())
 
 
 def _filled(rows: FloatArray) -> FloatArray:
