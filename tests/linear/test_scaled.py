@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from bayespca import BayesianPCA
+from bayespca import inference
 from bayespca.datasets import noisy
 from bayespca.linear.scaled.reading import noisy_table
 from bayespca.linear.scaled.start import equal_noise
@@ -25,6 +25,7 @@ from bayespca.lowrank.noise_models import (
     PER_SAMPLE,
 )
 from bayespca.lowrank.scales import learned
+from bayespca.noise.fitting import Asked, Complete
 from bayespca.spectrum.forms import ClosedForm
 from oracles import uneven_noise as oracle
 
@@ -41,8 +42,10 @@ def small(noise):
     return uneven(n, p, rank, rows=noise.rows, columns=noise.columns, seed=seed)
 
 
-def fitted(X, **options):
-    return BayesianPCA(**{"tol": 1e-13, "max_iter": 5000, **options}).fit(X)
+def fitted(X, noise=ISOTROPIC, *, center=True):
+    """Without a look at whether another noise were better."""
+    looping = inference.Looping(max_iter=5000, tol=1e-12)
+    return Complete(X, ClosedForm(), looping, Asked(center=center)).fit(noise)
 
 
 # --- the free energy ---------------------------------------------------------------------------
@@ -57,9 +60,9 @@ def test_equal_noise_has_the_free_energy_that_is_written_out(shape, center):
     problem, theta = written_out(
         state_of(whitening, table, ISOTROPIC, ClosedForm()), X, center=center
     )
-    found = fitted(X, noise="isotropic", center=center)
-    assert found.n_components_ == problem.k > 0
-    assert found.free_energy_ == pytest.approx(oracle.free_energy(problem, theta), rel=1e-10)
+    found = fitted(X, center=center)
+    assert found.n_components == problem.k > 0
+    assert found.free_energy == pytest.approx(oracle.free_energy(problem, theta), rel=1e-10)
 
 
 @OWN
@@ -69,10 +72,10 @@ def test_the_free_energy_is_the_one_that_is_written_out(noise, center, shape):
     X = uneven(*shape, rows=0.7 * noise.rows, columns=0.7 * noise.columns, seed=3)
     state, _ = settled(X, noise, center=center)
     problem, theta = written_out(state, X, center=center)
-    found = fitted(X, noise=noise.name, center=center)
-    assert found.n_components_ == problem.k
+    found = fitted(X, noise, center=center)
+    assert found.n_components == problem.k
     assert state.energy == pytest.approx(oracle.free_energy(problem, theta), rel=1e-9)
-    assert found.free_energy_ == pytest.approx(oracle.free_energy(problem, theta), rel=1e-8)
+    assert found.free_energy == pytest.approx(oracle.free_energy(problem, theta), rel=1e-8)
 
 
 @OWN
@@ -101,9 +104,9 @@ def test_brute_force_finds_nothing_lower(noise, center):
 def test_equal_noise_is_never_better(seed):
     """It is part of all models, which few cells may mislead."""
     X = uneven(*[(7, 4, 1), (10, 6, 1), (20, 8, 2)][seed % 3], strength=1.5, seed=seed)
-    plain = fitted(X, noise="isotropic").free_energy_
-    for name in ("per-feature", "per-sample", "both"):
-        assert fitted(X, noise=name).free_energy_ < plain + 0.02
+    plain = fitted(X).free_energy
+    for noise in (PER_FEATURE, PER_SAMPLE, BOTH):
+        assert fitted(X, noise).free_energy < plain + 0.02
 
 
 # --- neighbours --------------------------------------------------------------------------------
@@ -124,11 +127,11 @@ def test_a_change_of_variables_gives_the_free_energy_of_neighbours(center):
     columns, phi = state.whitening.columns, state.whitening.phi
     L = filtered(np.eye(p), phi).T
     Z = (X - X.mean(axis=0) * center) * np.sqrt(columns.precision) @ L.T
-    white = fitted(Z, noise="isotropic", center=center)
+    white = fitted(Z, center=center)
     jacobian = np.linalg.slogdet(L * np.sqrt(columns.precision))[1]
     loose = columns.log_variance + np.log(columns.precision)
-    k, M = white.n_components_, n - center
-    expected = white.free_energy_ - M * jacobian + columns.divergence
+    k, M = white.n_components, n - center
+    expected = white.free_energy - M * jacobian + columns.divergence
     expected += 0.5 * (k + center + M) * loose.sum()
     assert state.energy == pytest.approx(expected, rel=1e-9)
     assert state.found.solution.rank == k
