@@ -57,9 +57,7 @@ def test_equal_noise_has_the_free_energy_that_is_written_out(shape, center):
     X = uneven(*shape, strength=10.0, seed=1)
     table = noisy_table(X, center=center, rows=False)
     whitening = equal_noise(table, ISOTROPIC, learned)
-    problem, theta = written_out(
-        state_of(whitening, table, ISOTROPIC, ClosedForm()), X, center=center
-    )
+    problem, theta = written_out(state_of(whitening, table, ClosedForm()), X, center=center)
     found = fitted(X, center=center)
     assert found.n_components == problem.k > 0
     assert found.free_energy == pytest.approx(oracle.free_energy(problem, theta), rel=1e-10)
@@ -151,10 +149,10 @@ def test_no_other_correlation_is_better():
 def _least_at(state, table, phi):
     """The free energy with another φ, and the columns that are best then."""
     form, noise = ClosedForm(), AUTOREGRESSIVE
-    now = state_of(replace(state.whitening, phi=phi), table, noise, form)
+    now = state_of(replace(state.whitening, phi=phi), table, form)
     for _ in range(50):
         columns = updated(now, table, noise).columns
-        new = state_of(Whitening(columns, None, phi), table, noise, form)
+        new = state_of(Whitening(columns, None, phi), table, form)
         if new.energy > now.energy - 1e-8:
             break
         now = new
@@ -169,7 +167,7 @@ def test_brute_force_finds_no_better_columns_beside_neighbours():
     def energy(theta):
         prior = replace(columns, shape=np.exp(theta[p]), rate=np.exp(theta[p + 1]), counts=80.0 + k)
         there = Whitening(prior.with_precision(np.exp(theta[:p])), None, np.tanh(theta[p + 2]))
-        return state_of(there, table, AUTOREGRESSIVE, ClosedForm()).energy
+        return state_of(there, table, ClosedForm()).energy
 
     logs = np.log(np.r_[columns.precision, columns.shape, columns.rate])
     theta = np.r_[logs, np.arctanh(state.whitening.phi)]

@@ -13,6 +13,7 @@ from bayespca.lowrank.records import PCAFit
 from .choosing import CHOICES, sides
 from .signs import Signs
 
+CODE = "other-noise"
 # So many outlying rows are named.
 NAMED_ROWS = 5
 
@@ -61,11 +62,7 @@ def naming_outliers(fit: PCAFit) -> PCAFit:
     listed = ", ".join(map(str, rows[:NAMED_ROWS])) + (", …" if rows.size > NAMED_ROWS else "")
     verb = "is" if rows.size == 1 else "are"
     text = (
-        f"Of {outliers.size} rows {rows.size} {verb} outlying ({listed}, counting from 0): noise "
-        "there is probably more than three times the usual, and counts "
-        "accordingly less."
+        f"{rows.size} of {outliers.size} rows {verb} outlying ({listed}, counting from 0): their "
+        "noise is probably more than three times the usual, so they carry less weight."
     )
     return replace(fit, status=fit.status.but(OUTLYING_ROWS, text))
-
-
-CODE = "other-noise"

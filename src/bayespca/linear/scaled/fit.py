@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from bayespca import inference
-from bayespca.arrays.namespaces import array_namespace, to_namespace
-from bayespca.arrays.signs import fixed_signs
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.model import Model
 from bayespca.inference.result import Fit
 from bayespca.linear.posterior import with_solution
 from bayespca.lowrank.noise_models import NoiseModel
-from bayespca.lowrank.posterior import from_solution
-from bayespca.lowrank.records import NoiseFound, PCAFit, PCAPosterior
-from bayespca.lowrank.scales import learned, most_likely, probability_of_outlier
-from bayespca.lowrank.tails import Tails
+from bayespca.lowrank.records import PCAFit, PCAPosterior
+from bayespca.lowrank.scales import learned, most_likely
 from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.records import Status
 
 from .data import NoisyTable
+from .posterior import noise_found, posterior_of
 from .start import start
-from .step import Estimate, ScaledState, mean_noise, stationary, step
+from .step import Estimate, ScaledState, mean_noise, step
 
 
 def fit(
@@ -80,22 +77,7 @@ class ScaledModel(Model[NoisyTable, ScaledState, PCAFit]):
         return [data.mean, data.matrix]
 
     def posterior(self, state: ScaledState, data: NoisyTable) -> PCAPosterior:
-        like, found, whitening = data.like, state.found, state.whitening
-        rows = whitening.rows
-        scale = data.spread_out(np.sqrt(whitening.columns.variance) * data.units, 1.0)
-        components = data.spread_out(found.components, 0.0)
-        posterior = from_solution(
-            found.solution,
-            components=fixed_signs(to_namespace(components, like)),
-            gamma=found.spectrum.singular_values * found.spectrum.scale,
-            mean=to_namespace(
-                data.mean_of_all(found.location), like, array_namespace(like).float64
-            ),
-            scale=to_namespace(scale, like),
-            M=data.M,
-        )
-        tails = Tails() if rows is None else Tails(rows.shape, rows.rate)
-        return replace(posterior, correlation=whitening.phi, tails=tails)
+        return posterior_of(state, data)
 
     def free_energy(self, run: Run[ScaledState], data: NoisyTable) -> float:
         return run.free_energy + data.M * float(np.log(data.units).sum())
@@ -117,21 +99,5 @@ class ScaledModel(Model[NoisyTable, ScaledState, PCAFit]):
             noise_variance=mean_noise(state, data.known) * data.unit**2,
             n_samples=data.n_samples,
             engine=state.found.engine,
-            noise=self._noise(state, data),
-        )
-
-    def _noise(self, state: ScaledState, data: NoisyTable) -> NoiseFound:
-        whitening, mean = state.whitening, mean_noise(state, data.known)
-        rows, columns = whitening.rows, whitening.columns
-        of_rows = stationary(state) * float((columns.variance * data.units**2).mean())
-        features = mean * columns.variance / columns.variance.mean()
-        # Where units were changed, scales of columns do not tell noise that is equal.
-        differ = self.noise.columns or data.unit != 1.0
-        return NoiseFound(
-            name=self.noise.name,
-            features=data.spread_out(features * data.units**2, 0.0) if differ else None,
-            samples=None if rows is None else of_rows * rows.variance,
-            degrees_of_freedom=np.inf if rows is None else rows.degrees_of_freedom,
-            correlation=whitening.phi,
-            outliers=None if rows is None else probability_of_outlier(rows),
+            noise=noise_found(state, data, self.noise),
         )

@@ -68,7 +68,7 @@ def start(
 ) -> ScaledState:
     """From a fit of other rows, a sample of these where there are many, or all noise."""
     if other is not None:
-        return state_of(as_in(other, data, noise, estimate), data, noise, form)
+        return state_of(as_in(other, data, noise, estimate), data, form)
     sample = data.sample
     if sample is None:
         return _beginning(data, noise, form, estimate)
@@ -79,7 +79,7 @@ def start(
         whitening = replace(whitening, rows=_all_rows(state, data, estimate))
     elif whitening.rows is not None:
         whitening = replace(whitening, rows=data.known_rows)
-    return state_of(whitening, data, noise, form)
+    return state_of(whitening, data, form)
 
 
 def _beginning(
@@ -90,10 +90,10 @@ def _beginning(
     if data.n_samples * data.p > FEW_CELLS:
         return first
     equal = equal_noise(data, noise, estimate)
-    starts = [first, state_of(equal, data, noise, form)]
+    starts = [first, state_of(equal, data, form)]
     if noise.rows and noise.columns:
         mixed = replace(equal, columns=all_noise(data, noise).columns)
-        starts.append(replace(state_of(mixed, data, noise, form), energy=np.inf))
+        starts.append(replace(state_of(mixed, data, form), energy=np.inf))
     ends = [_after_rounds(state, data, noise, form, estimate) for state in starts]
     best = min(ends[1:], key=lambda state: state.energy)
     return best if best.energy < ends[0].energy - CLEARLY else first
@@ -144,13 +144,13 @@ def from_all_noise(
 
     The first step from there is taken whatever it leads to: all noise is no posterior.
     """
-    state = state_of(all_noise(data, noise), data, noise, AtNoise(form))
+    state = state_of(all_noise(data, noise), data, AtNoise(form))
     for _ in range(ROUNDS):
         if not state.found.solution.noise_variance:
             return state
         whitening = updated(state, data, noise, estimate)
         left = left_over(state, whitening, data)
-        state = state_of(whitening, data, noise, AtNoise(form, left))
+        state = state_of(whitening, data, AtNoise(form, left))
     return replace(state, energy=np.inf)
 
 

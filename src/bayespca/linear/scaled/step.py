@@ -45,12 +45,10 @@ class ScaledState:
     rounds: tuple[Round, ...] = ()
 
 
-def state_of(
-    whitening: Whitening, data: NoisyTable, noise: NoiseModel, solve: Solve
-) -> ScaledState:
+def state_of(whitening: Whitening, data: NoisyTable, solve: Solve) -> ScaledState:
     """What a noise leads to."""
     found = data.whitened(whitening, solve)
-    return ScaledState(whitening, found, free_energy(whitening, found, data, noise))
+    return ScaledState(whitening, found, free_energy(whitening, found, data))
 
 
 def step(
@@ -70,7 +68,7 @@ def step(
     end = updated(state, data, noise, estimate)
     rounds = remembered(state.rounds, state.whitening, end)
     for whitening in _candidates(state, end, rounds, noise):
-        new = state_of(whitening, data, noise, solve)
+        new = state_of(whitening, data, solve)
         if new.energy <= state.energy:
             changed = new.found.solution.rank != state.found.solution.rank
             new = replace(new, rounds=() if changed else rounds)
@@ -79,7 +77,7 @@ def step(
 
 
 def info_of(state: ScaledState, data: NoisyTable) -> Info:
-    """What the loop is told."""
+    """A state in the loop's terms."""
     return Info(state.energy, state.found.solution.rank, mean_noise(state, data.known))
 
 
@@ -137,9 +135,7 @@ def best_rows(
     return estimate(squares / known, counts).times_each(known).at_unit_scale()
 
 
-def free_energy(
-    whitening: Whitening, found: Whitened, data: NoisyTable, noise: NoiseModel
-) -> float:
+def free_energy(whitening: Whitening, found: Whitened, data: NoisyTable) -> float:
     """In the units of the data; infinite where the closed form's is."""
     rows, columns, k = whitening.rows, whitening.columns, n_proper(found.solution.moments)
     energy = found.solution.free_energy - data.M * filtering.log_det(whitening.phi)

@@ -30,7 +30,6 @@ import numpy as np
 from bayespca.arrays.signs import fixed_signs
 from bayespca.arrays.types import FloatArray
 from bayespca.engines.gram import solved
-from bayespca.lowrank.feature_noise import best_noise
 from bayespca.lowrank.posterior import Posterior, from_solution
 from bayespca.lowrank.records import OfComponents
 from bayespca.spectrum.methods import METHODS
@@ -39,6 +38,7 @@ from bayespca.spectrum.solving import solve
 from bayespca.spectrum.tolerances import EPS
 
 from .data import MixtureRows
+from .feature_noise import best_noise
 from .gaussian import ExpectedRows, Gaussian, expected
 
 

@@ -1,0 +1,55 @@
+"""From the last state to the posterior and the noise, in the units of the data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from bayespca.arrays.namespaces import array_namespace, to_namespace
+from bayespca.arrays.signs import fixed_signs
+from bayespca.lowrank.noise_models import NoiseModel
+from bayespca.lowrank.posterior import from_solution
+from bayespca.lowrank.records import NoiseFound, PCAPosterior
+from bayespca.lowrank.scales import probability_of_outlier
+from bayespca.lowrank.tails import Tails
+
+from .data import NoisyTable
+from .step import ScaledState, mean_noise, stationary
+
+
+def posterior_of(state: ScaledState, data: NoisyTable) -> PCAPosterior:
+    """That of the whitened data, with what whitens them for the scale of each feature."""
+    like, found, whitening = data.like, state.found, state.whitening
+    rows = whitening.rows
+    scale = data.spread_out(np.sqrt(whitening.columns.variance) * data.units, 1.0)
+    components = data.spread_out(found.components, 0.0)
+    mean = data.mean_of_all(found.location)
+    posterior = from_solution(
+        found.solution,
+        components=fixed_signs(to_namespace(components, like)),
+        gamma=found.spectrum.singular_values * found.spectrum.scale,
+        mean=to_namespace(mean, like, array_namespace(like).float64),
+        scale=to_namespace(scale, like),
+        M=data.M,
+    )
+    tails = Tails() if rows is None else Tails(rows.shape, rows.rate)
+    return replace(posterior, correlation=whitening.phi, tails=tails)
+
+
+def noise_found(state: ScaledState, data: NoisyTable, noise: NoiseModel) -> NoiseFound:
+    """The noise of features and samples, each on average over the others."""
+    whitening, mean = state.whitening, mean_noise(state, data.known)
+    rows, columns = whitening.rows, whitening.columns
+    of_rows = stationary(state) * float((columns.variance * data.units**2).mean())
+    features = mean * columns.variance / columns.variance.mean()
+    # Where units were changed, scales of columns do not tell noise that is equal.
+    differ = noise.columns or data.unit != 1.0
+    return NoiseFound(
+        name=noise.name,
+        features=data.spread_out(features * data.units**2, 0.0) if differ else None,
+        samples=None if rows is None else of_rows * rows.variance,
+        degrees_of_freedom=np.inf if rows is None else rows.degrees_of_freedom,
+        correlation=whitening.phi,
+        outliers=None if rows is None else probability_of_outlier(rows),
+    )
