@@ -132,11 +132,11 @@ def scored(cells: Cells, model: BayesianPCA) -> Score:
 def _freedom(cells: Cells, model: BayesianPCA) -> np.ndarray:
     """Degrees of freedom of each held-out cell, infinite for normal noise.
 
-    A row's other cells have told its noise; of a cell's own noise nothing is known but the prior.
+    The other cells of a row show its noise; a hidden cell's own noise has only its prior.
     """
     known = np.broadcast_to((~np.isnan(cells.seen)).sum(axis=1)[:, None], cells.Y.shape)
-    told = 0 if model.noise_ == "student-cells" else known[cells.hidden]
-    return np.full(int(cells.hidden.sum()), model.degrees_of_freedom_) + told
+    seen = 0 if model.noise_ == "student-cells" else known[cells.hidden]
+    return np.full(int(cells.hidden.sum()), model.degrees_of_freedom_) + seen
 
 
 def _of_known_rank(cells: Cells) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from bayespca.datasets import NoisyLowRank
 
 Ranker = Callable[[np.ndarray, int], int | None]
 
-# Largest rank that ScreeNOT is told to expect, where the matrix allows it.
+# Upper bound of the rank that ScreeNOT is given, where the matrix allows it.
 LARGEST = 20
 # Matrices with random signs, and the quantile of their singular values.
 FLIPS, QUANTILE = 20, 0.95
@@ -69,7 +69,7 @@ def installed() -> dict[str, Ranker]:
     return {name: rank for name, (package, rank) in RANKERS.items() if find_spec(package)}
 
 
-def told(made: NoisyLowRank) -> np.ndarray:
+def informed(made: NoisyLowRank) -> np.ndarray:
     """The low-rank part by truncated singular values of data in units of their noise: for somebody
     who knows the rank and the noise of every row and column.
     """

@@ -22,7 +22,7 @@ from bayespca.spectrum import Spectrum, solve
 from ..comparing import NOTHING, Comparison, claim
 from ..drawing import COLOURS, REFERENCE, panels
 from ..records import Outcome, Run, Table
-from .peers import installed, told
+from .peers import informed, installed
 
 KINDS = ("white", "columns", "rows", "both", "t3", "gross", "ar", "poisson")
 # Samples, features, rank.
@@ -194,7 +194,7 @@ def _parts(size: Size, kinds: Sequence[str], n: int) -> Table:
     ways = {
         "default": lambda made: BayesianPCA().fit(made.X).denoise(made.X),
         "isotropic": lambda made: BayesianPCA(noise="isotropic").fit(made.X).denoise(made.X),
-        "rank and noise known": told,
+        "rank and noise known": informed,
     }
     rows = []
     for kind in kinds:

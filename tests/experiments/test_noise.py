@@ -45,7 +45,7 @@ def test_sign_flips_find_the_rank_of_white_noise(strength):
 def test_knowing_rank_and_noise_leaves_less_than_the_noise():
     made = noisy("both", 200, 60, 3, random_state=0)
     freedom = 3 * (200 + 60 - 3) / (200 * 60)
-    assert ranks._error(made, peers.told(made)) == pytest.approx(np.sqrt(freedom), rel=0.15)
+    assert ranks._error(made, peers.informed(made)) == pytest.approx(np.sqrt(freedom), rel=0.15)
 
 
 def test_held_out_cells_of_a_known_distribution_are_scored_as_they_should_be():

@@ -103,7 +103,7 @@ def test_the_free_energy_is_the_defined_one():
 
 
 def test_weights_are_at_a_minimum():
-    """Of Student's t, from which they follow, for cells that are not all there."""
+    """Student's t, from which they follow, for cells that are not all there."""
     rng = np.random.default_rng(0)
     squares = rng.standard_t(4, (200, 30)) ** 2
     seen = rng.random(squares.shape) < 0.8
@@ -242,8 +242,8 @@ def test_errors_of_rows_and_columns_together():
     given, both = fitted(Y, ISOTROPIC, error_std=S), fitted(Y, BOTH)
     assert given.n_components == both.n_components == 2
     assert given.free_energy < both.free_energy
-    told = fitted(Y, BOTH, error_std=S)
-    assert told.free_energy == pytest.approx(given.free_energy, abs=0.5)
+    known = fitted(Y, BOTH, error_std=S)
+    assert known.free_energy == pytest.approx(given.free_energy, abs=0.5)
 
 
 @pytest.mark.parametrize("noise", [ISOTROPIC, BOTH], ids=lambda model: model.name)

@@ -58,7 +58,7 @@ def test_residuals_of_counts_are_seen():
 
 
 def test_gains_are_those_of_the_marginal_likelihood():
-    """Of pure noise, where nothing was removed: variances of their own against one for all."""
+    """Pure noise, where nothing was removed: variances of their own against one for all."""
     rng = np.random.default_rng(0)
     E = rng.normal(size=(50, 10)) * np.geomspace(0.5, 2.0, 10)
     R, N = (E**2).sum(axis=0), 50.0

@@ -113,7 +113,7 @@ def feature_noise(model: FittedPCA) -> FloatArray | None:
 
 
 def outlier_probability(model: FittedPCA) -> FloatArray | None:
-    """Of each row, or of each cell; None where neither has noise of its own."""
+    """Probability that a row, or a cell, is outlying; None where neither has noise of its own."""
     found = getattr(model, "outlier_probability_", None)
     return None if found is None else np.asarray(to_numpy(found), dtype=np.float64)
 

@@ -238,7 +238,7 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
         def fitted(noise: Literal["isotropic", "both"]) -> TuckerFit:
             model = self._matrix_model(rank, noise)
             with warnings.catch_warnings():
-                # What they say is told in the words of this model.
+                # This model says it in its own words.
                 warnings.simplefilter("ignore", RankWarning)
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 model.fit(X, callback=callback)

@@ -165,7 +165,7 @@ class RowMisfits(NamedTuple):
 def misfits_of_rows(
     data: IncompleteRows, columns: Columns, *, root: FloatArray | None = None
 ) -> RowMisfits:
-    """Of rows that count 1, in the order of the data's rows.
+    """For rows that count 1, in the order of the data's rows.
 
     At the mean aᵢ the squares are Σⱼ⟨(x − μ)²⟩ − aᵢᵀrᵢ, over σ²; covariances would add 1 to them
     for each component.

@@ -52,7 +52,7 @@ class Tails:
         return np.sqrt((self.rate + 0.5 * distance) / rng.gamma(self.shape + 0.5 * p))
 
     def log_density(self, distance: Array, log_det: Array | float, p: Array | float) -> Array:
-        """Of rows of p cells at such squared distances xᵀC⁻¹x, with log|C|."""
+        """Log density of rows with p cells, from their squared distances xᵀC⁻¹x and log|C|."""
         if not self.are_heavy:
             return -0.5 * (distance + (p * LOG_2PI + log_det))
         xp, a = array_namespace(distance), self.shape

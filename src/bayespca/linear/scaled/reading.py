@@ -41,7 +41,7 @@ def noisy_table(
 ) -> NoisyTable:
     """Data in memory, sparse, or on Dask's workers; with `rows` where their noise may differ.
 
-    What was decomposed already, and scaled as it is asked for here, need not be read again where
+    What was decomposed already, and scaled in the same way, need not be read again where
     its Gram matrix is known. `known` are relative noise variances of the rows, `errors` relative
     standard deviations of the columns: units, from which the noise is counted.
     """
