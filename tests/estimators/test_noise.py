@@ -11,7 +11,7 @@ import torch
 import bayespca
 from bayespca import BayesianPCA
 from bayespca.arrays.namespaces import to_numpy
-from bayespca.datasets import low_rank
+from bayespca.datasets import low_rank, noisy
 from bayespca.estimators import RankWarning
 
 NOISES = ("auto", "isotropic", "per-feature", "per-sample", "both", "autoregressive")
@@ -207,3 +207,31 @@ def test_a_warning_is_about_the_noise_that_was_chosen():
     with pytest.warns(RankWarning):
         BayesianPCA(noise="isotropic").fit(X)
     assert BayesianPCA(noise="per-feature").fit(X).n_components_ == 2
+
+
+# --- read in blocks ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", ["per-feature", "autoregressive"])
+@pytest.mark.parametrize("shape", [(300, 20), (15, 40)])
+def test_blocks_that_are_read_once(noise, shape):
+    """Sums over rows are enough for it, and few rows are kept."""
+    X = noisy("columns", *shape, 2, random_state=0).X
+    whole = BayesianPCA(noise=noise).fit(X)
+    streamed = BayesianPCA(noise=noise).fit(X[i : i + 7] for i in range(0, len(X), 7))
+    assert streamed.n_components_ == whole.n_components_
+    assert streamed.free_energy_ == pytest.approx(whole.free_energy_, rel=1e-9)
+    assert streamed.feature_noise_variance_ == pytest.approx(
+        whole.feature_noise_variance_, rel=1e-5
+    )
+
+
+def test_blocks_that_do_not_vary():
+    streamed = BayesianPCA(noise="per-feature").fit(np.ones((5, 4)) for _ in range(3))
+    assert streamed.n_components_ == 0
+    assert streamed.feature_noise_variance_ == pytest.approx(np.zeros(4))
+
+
+def test_rows_of_blocks_have_no_noise_of_their_own():
+    with pytest.raises(ValueError, match="read a block at a time"):
+        BayesianPCA(noise="both").fit(np.ones((5, 4)) for _ in range(3))

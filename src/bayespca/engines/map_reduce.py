@@ -81,7 +81,7 @@ def fan_in(n_columns: int) -> int:
 
 
 def moments(partitions: Partitions, precision: DType = LONG) -> RunningMoments:
-    """Count, mean and scatter of all rows, by one pass."""
+    """Count, mean and scatter of all rows, by one pass; the rows where they are few."""
     n, p = partitions.n_samples, partitions.n_features
     if n is not None:
         # Where it is not known, the workers will notice.
@@ -115,17 +115,6 @@ def _by_rows(
     shift = state.mean if center else np.zeros(state.n_features)
     R, n_read = _triangle(partitions, shift, state.unit)
     return streaming.from_triangle(R, n_read, state, center=center), True
-
-
-def scatter(partitions: Partitions, *, center: bool) -> tuple[FloatArray, FloatArray, int]:
-    """Σ(x − mean)(x − mean)ᵀ, the mean, and the number of rows; about zero if not centred."""
-    state = moments(partitions)
-    if state.scatter is None:
-        raise UnusableData(
-            f"noise='per-feature' needs more rows than columns of a Dask collection, which has "
-            f"{state.n_samples} × {state.n_features}: call compute() on it and fit it in memory."
-        )
-    return running.scatter_of(state, center=center)
 
 
 def _triangle(partitions: Partitions, shift: FloatArray, unit: float) -> tuple[FloatArray, int]:

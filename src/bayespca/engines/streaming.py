@@ -26,7 +26,6 @@ from .moments import (
     about_zero,
     check_memory,
     folded,
-    scatter_of,
     start,
     unit_for,
     varying,
@@ -71,15 +70,12 @@ def _moments(source: Source, precision: DType, memory_limit: float) -> RunningMo
     return accumulator.state()
 
 
-def scatter(source: Source, *, center: bool) -> tuple[FloatArray, FloatArray, int]:
-    """Σ(x − mean)(x − mean)ᵀ, the mean, and the number of rows, which must exceed the columns."""
+def moments(source: Source) -> RunningMoments:
+    """Count, mean and scatter of all rows, by one pass; the rows where they are few."""
     state = _moments(source, LONG, MEMORY_LIMIT)
-    if state.n_samples <= state.n_features:
-        raise UnusableData(
-            "noise='per-feature' needs more rows than columns of data that are read in blocks, "
-            f"which are {state.n_samples} × {state.n_features}: fit them in memory."
-        )
-    return scatter_of(folded(state), center=center)
+    if not state.n_samples:
+        raise UnusableData("there are no rows to decompose.")
+    return folded(state) if state.n_samples > state.n_features else state
 
 
 def finish(state: RunningMoments, *, center: bool, plan: Plan) -> Decomposition:

@@ -152,7 +152,7 @@ def _read_blocks(X: Input, *, in_memory: bool, twice: bool) -> Data:
     if in_memory:
         raise ValueError(
             "iterators are read a block at a time, which these options do not allow: "
-            "use engine='auto' and noise='isotropic', or pass an array."
+            "use engine='auto' and noise that rows do not differ in, or pass an array."
         )
     source = X if isinstance(X, Source) else open_source(X)
     if twice and not source.rereadable:

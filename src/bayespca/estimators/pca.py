@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import KW_ONLY, field, replace
 from typing import Any, Literal, Self
@@ -15,6 +16,7 @@ from bayespca.engines import moments, streaming
 from bayespca.linear import fit as closed
 from bayespca.linear.data import Decomposed
 from bayespca.linear.sweeps import fit as sweeps
+from bayespca.lowrank.noise_models import NOISES
 from bayespca.lowrank.records import PCAFit
 from bayespca.noise.errors import KnownErrors
 from bayespca.noise.fitting import Asked, fit_complete, fit_with_holes
@@ -217,14 +219,19 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         """
         start = time.perf_counter()
         form, looping = self._form(), self._looping(callback)
-        streams = self.noise in ("auto", "isotropic")
-        in_memory = not streams or self.engine not in ("auto", "streaming")
+        in_memory = self._needs_all_rows(X) or self.engine not in ("auto", "streaming")
         data = _input.read(self, X, in_memory=in_memory, dask=True, twice=self.scale)
         errors = _errors.known_errors(error_std, sample_weight, data)
         fitted = self._fitted(data, form, looping, errors)
         self._keep(fitted, data.features)
         self._report(fitted, time.perf_counter() - start)
         return self
+
+    def _needs_all_rows(self, X: Any) -> bool:
+        """Whether blocks of rows are not enough for the noise; files may have holes, besides."""
+        if self.noise in ("auto", "isotropic"):
+            return False
+        return NOISES[self.noise].needs_rows or isinstance(X, str | os.PathLike)
 
     def _fitted(
         self,

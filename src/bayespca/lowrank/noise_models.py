@@ -36,6 +36,11 @@ class NoiseModel:
     neighbours: bool = False
 
     @property
+    def needs_rows(self) -> bool:
+        """Whether sums over rows are not enough to learn it."""
+        return self.rows or self.cells
+
+    @property
     def reason(self) -> str:
         """What speaks for it, as a sentence without its end; nothing for equal noise."""
         if self.cells:

@@ -80,8 +80,15 @@ class Complete:
             return fit_with_holes(self.X, self.form, self.looping, asked)
         table = self.table(rows=noise.rows)
         if not table.squares.any():
-            return replace(self._closed(), noise=silence(noise, table))
+            return replace(self._constant(table)._closed(), noise=silence(noise, table))
         return scaled.fit(table, self.form, self.looping, noise, other)
+
+    def _constant(self, table: NoisyTable) -> Complete:
+        """The same where nothing varies: blocks may be gone once they were read."""
+        if where_of(self.X) is not Where.BLOCKS:
+            return self
+        shape = (table.n_samples, table.mean_of_row.size)
+        return replace(self, X=np.broadcast_to(table.mean_of_row, shape))
 
     def _closed(self) -> PCAFit:
         data = decomposed(
@@ -166,7 +173,7 @@ class Complete:
         """Noise models that can be tried."""
         where = where_of(self.X)
         for noise in CHOICES:
-            served = where.in_memory or not (noise.rows or noise.cells)
+            served = where.in_memory or not noise.needs_rows
             ordered = not noise.neighbours or self._has_neighbours
             if served and ordered and (not noise.cells or self._can_sweep):
                 yield noise.name

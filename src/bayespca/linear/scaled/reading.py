@@ -11,6 +11,7 @@ from bayespca.arrays.namespaces import array_namespace, numpy_dtype, to_namespac
 from bayespca.arrays.places import taken
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.engines import gram, map_reduce, streaming
+from bayespca.engines.moments import RunningMoments, scatter_of
 from bayespca.engines.records import Decomposition
 from bayespca.sources.columns import column_scales, rescaled_columns
 from bayespca.sources.constant import constant_columns, varies_beyond_rounding
@@ -61,10 +62,12 @@ def noisy_table(
         read = _Read(_host(found.mean), found.n_samples, center, like, units, known, rounding)
         return _gram_table(product, read, found.engine)
     if not where.in_memory:
-        product, mean, n = _scatter(X, center=center, rows=rows)
-        return _gram_table(
-            product, _Read(mean, n, center, like, units, known, rounding), ENGINES[where]
-        )
+        state = _moments(X, rows=rows)
+        if state.scatter is not None:
+            product, mean, n = scatter_of(state, center=center)
+            read = _Read(mean, n, center, like, units, known, rounding)
+            return _gram_table(product, read, ENGINES[where])
+        X, engine = np.concatenate(state.rows), "auto"
     dense = X.toarray() if where is Where.SPARSE else X
     n, p = dense.shape
     unit = _unit(dense)
@@ -117,15 +120,16 @@ def _gram_table(product: FloatArray, read: _Read, engine: str) -> GramTable:
     return GramTable(**read.of(live), gram=inner, engine=engine)
 
 
-def _scatter(X: Any, *, center: bool, rows: bool) -> tuple[FloatArray, FloatArray, int]:
+def _moments(X: Any, *, rows: bool) -> RunningMoments:
+    """Sums over all rows; the rows themselves where there are no more than columns."""
     if rows:
         raise UnusableData(
             "rows have noise of their own only in memory: use noise='per-feature' or 'isotropic' "
             "for data that are read in blocks or by workers."
         )
     if where_of(X) is Where.PARTITIONS:
-        return map_reduce.scatter(X, center=center)
-    return streaming.scatter(X, center=center)
+        return map_reduce.moments(X)
+    return streaming.moments(X)
 
 
 def _unit(X: Array) -> float:
