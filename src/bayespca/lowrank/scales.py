@@ -51,6 +51,8 @@ class Scales:
         KL divergence of r(u) from the prior.
     counts
         Nᵢ: how many squares each was found from.
+    known
+        Factors of the variances that the prior knows nothing of.
     """
 
     precision: Vector
@@ -59,6 +61,7 @@ class Scales:
     rate: float = np.inf
     divergence: float = 0.0
     counts: FloatArray | float = np.inf
+    known: FloatArray | float = 1.0
 
     @property
     def variance(self) -> FloatArray:
@@ -81,11 +84,12 @@ class Scales:
             return replace(self, precision=precision, log_variance=-np.log(precision))
         shape = self.shape + 0.5 * np.asarray(self.counts)
         rate = shape / precision
+        own = rate / self.known
         return replace(
             self,
             precision=precision,
             log_variance=np.log(rate) - digamma(shape),
-            divergence=float(_divergence(shape, rate, self.shape, self.rate).sum()),
+            divergence=float(_divergence(shape, own, self.shape, self.rate).sum()),
         )
 
     def times(self, factor: float) -> Scales:
@@ -98,11 +102,12 @@ class Scales:
         )
 
     def times_each(self, factors: FloatArray) -> Scales:
-        """Each variance multiplied by a number of its own, which its prior knows of."""
+        """Each variance multiplied by a number of its own, which is known."""
         return replace(
             self,
             precision=self.precision / factors,
             log_variance=self.log_variance + np.log(factors),
+            known=self.known * factors,
         )
 
     def at_unit_scale(self) -> Scales:
@@ -258,5 +263,5 @@ def probability_of_outlier(scales: Scales) -> FloatArray:
     if not np.isfinite(scales.shape):
         return np.zeros_like(scales.precision)
     typical = gammaincinv(scales.shape, 0.5) / scales.rate
-    shape = scales.shape + 0.5 * scales.counts
-    return np.asarray(gammainc(shape, typical / FAR**2 * shape / scales.precision))
+    shape, own = scales.shape + 0.5 * scales.counts, scales.precision * scales.known
+    return np.asarray(gammainc(shape, typical / FAR**2 * shape / own))

@@ -22,6 +22,9 @@ from bayespca.spectrum.records import Solution, Spectrum, samples
 
 from .whitening import Whitening
 
+# Cells that are few.
+FEW_CELLS = 1000
+
 
 class Solve(Protocol):
     """A closed form."""
@@ -147,6 +150,11 @@ class NoisyTable(ABC):
     @abstractmethod
     def column_squares(self, precision: FloatArray) -> FloatArray:
         """Σᵢ(x_ij − meanⱼ)²·precisionᵢ of each column."""
+
+    @property
+    def is_small(self) -> bool:
+        """Whether cells are so few that the search for their noise takes its time."""
+        return self.n_samples * self.p <= FEW_CELLS
 
     @property
     def known_rows(self) -> Scales | None:

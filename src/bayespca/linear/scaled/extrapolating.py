@@ -20,6 +20,8 @@ from .whitening import Whitening
 MEMORY = 12
 # Further than by this factor, e to its power, no variance is taken at once.
 FURTHEST = 2.0
+# Rounds that lead less than this part of the way of those before need no help.
+FAST = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +30,11 @@ class Round:
 
     start: Vector
     end: Vector
+
+    @property
+    def length(self) -> float:
+        """How far it led."""
+        return float(np.linalg.norm(self.end - self.start))
 
 
 def coordinates(whitening: Whitening) -> FloatArray:
@@ -43,8 +50,8 @@ def remembered(rounds: tuple[Round, ...], start: Whitening, end: Whitening) -> t
 
 
 def extrapolated(rounds: tuple[Round, ...], last: Whitening) -> Whitening | None:
-    """Where the rounds are heading; None before there are two."""
-    if len(rounds) < 2:
+    """Where the rounds are heading; None before there are two, or where they come nearer fast."""
+    if len(rounds) < 2 or rounds[-1].length < FAST * rounds[-2].length:
         return None
     changes = np.array([one.end - one.start for one in rounds])
     ends = np.array([one.end for one in rounds])

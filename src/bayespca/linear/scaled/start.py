@@ -34,9 +34,7 @@ ROUNDS = 2
 # Rounds with a sample of the rows, and the relative fall of the free energy that ends them.
 MOST_ROUNDS = 30
 ENOUGH = 1e-6
-# Up to so many cells there are several beginnings; another one counts if it ends lower by so many
-# nats.
-FEW_CELLS = 1000
+# Another beginning counts if it ends lower by so many nats.
 CLEARLY = 0.01
 
 
@@ -87,7 +85,7 @@ def _beginning(
 ) -> ScaledState:
     """All noise, or for few cells the one of several beginnings that ends lowest."""
     first = from_all_noise(data, noise, form, estimate)
-    if data.n_samples * data.p > FEW_CELLS:
+    if not data.is_small:
         return first
     equal = equal_noise(data, noise, estimate)
     starts = [first, state_of(equal, data, form)]

@@ -27,6 +27,7 @@ from bayespca.lowrank.scales import Scales, learned
 
 from .data import NoisyTable, Solve, Whitened
 from .extrapolating import Round, extrapolated, remembered
+from .leverage import hastened
 from .neighbours import beside_neighbours, best_phi
 from .squares import n_proper, products_of_columns, shares, squares_of_columns, squares_of_rows
 from .whitening import Whitening
@@ -60,14 +61,16 @@ def step(
 ) -> tuple[ScaledState, Info]:
     """Noise given the posterior, then the posterior given the noise.
 
-    First to where the rounds are heading, then where this one leads; one of rows, columns and φ
-    alone where that leads higher, and nowhere if nothing leads lower.
+    First to where the rounds are heading, then where many like this one would lead, then where this
+    one leads; one of rows, columns and φ alone where that leads higher, and nowhere if nothing
+    leads lower. Few cells are given time: haste may lose components that are to be found.
     """
     if not state.found.solution.noise_variance:
         return state, info_of(state, data)
     end = updated(state, data, noise, estimate)
-    rounds = remembered(state.rounds, state.whitening, end)
-    for whitening in _candidates(state, end, rounds, noise):
+    further = end if data.is_small else hastened(state.found, state.whitening, end)
+    rounds = remembered(state.rounds, state.whitening, further)
+    for whitening in _candidates(state, (further, end), rounds, noise):
         new = state_of(whitening, data, solve)
         if new.energy <= state.energy:
             changed = new.found.solution.rank != state.found.solution.rank
@@ -95,13 +98,19 @@ def stationary(state: ScaledState) -> float:
 
 
 def _candidates(
-    state: ScaledState, end: Whitening, rounds: tuple[Round, ...], noise: NoiseModel
+    state: ScaledState,
+    ends: tuple[Whitening, Whitening],
+    rounds: tuple[Round, ...],
+    noise: NoiseModel,
 ) -> Iterator[Whitening]:
     """Where to go, the most promising first."""
-    further = extrapolated(rounds, end)
-    if further is not None:
-        yield further
-    yield end
+    further, end = ends
+    heading = extrapolated(rounds, further)
+    if heading is not None:
+        yield heading
+    yield further
+    if further is not end:
+        yield end
     old = state.whitening
     if sum((noise.rows, noise.columns, noise.neighbours)) > 1:
         yield replace(old, rows=end.rows)
