@@ -25,7 +25,9 @@ from bayespca.engines.decomposing import decompose
 from bayespca.lowrank.filtering import filtered, unfiltered
 from bayespca.spectrum.records import Solution, Spectrum
 
-from .data import NoisyTable, Solve, Whitened, eigen_of, spectrum_of_squares
+from .data import NoisyTable, Solve, Whitened
+from .rows import RowForms, forms_of_rows, weights_of_scores
+from .weighted import gram_and_total, whitened_by_gram
 from .whitening import Whitening
 
 T = TypeVar("T")
@@ -58,18 +60,16 @@ class CellTable(NoisyTable):
         return replace(self, values=values, n_samples=n, mean=mean, known=known)
 
     def projections(
-        self, whitening: Whitening, W: FloatArray, location: FloatArray
+        self, whitening: Whitening, W: FloatArray, location: FloatArray, weights: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """‖zᵢ‖² and zᵢᵀw of rows that have the same noise."""
         across = to_namespace(np.ascontiguousarray(W.T), self.values)
         root = to_namespace(np.sqrt(whitening.columns.precision), self.values)
 
         def work(rows: slice) -> tuple[np.ndarray, np.ndarray]:
-            return _of_rows(filtered(self._centred(rows, location) * root, whitening.phi), across)
+            z = filtered(self._centred(rows, location) * root, whitening.phi)
+            return _of_rows(z, across, weights)
 
-        parts = zip(*in_blocks(self.values, work), strict=True)
-        squares, scores = (np.concatenate(part).astype(np.float64, copy=False) for part in parts)
-        return squares, scores
+        return _in_order(in_blocks(self.values, work))
 
     def column_squares(self, precision: FloatArray) -> FloatArray:
         xp, weights = array_namespace(self.values), to_namespace(precision, self.values)
@@ -103,7 +103,7 @@ class CellTable(NoisyTable):
         spectrum = one_row_less(found.spectrum) if self.centred else found.spectrum
         solution = solve(spectrum, other_ranks=False)
         W = found.right(solution.rank)
-        sums = _sums(V, Z, W, spectrum, whitening)
+        sums = _sums(V, Z, W, (spectrum, solution), whitening)
         components = np.asarray(to_numpy(W), dtype=np.float64)
         return Whitened(
             spectrum,
@@ -131,36 +131,10 @@ class CellTable(NoisyTable):
 
     def _by_gram(self, whitening: Whitening, solve: Solve) -> Whitened:
         """In two passes over the rows, which leave no whitened copy of them behind."""
-        rows = whitening.rows
-        w = np.ones(self.n_samples) if rows is None else rows.precision
-        columns = np.sqrt(whitening.columns.precision)
-        product, total = _weighted_gram(self.values, self.mean, columns, np.sqrt(w))
-        location = np.zeros(self.p)
-        if self.centred:
-            product -= np.outer(total, total) / w.sum()
-            location = total / w.sum() / columns
-        product[np.diag_indices(self.p)] += w.sum() * self.rounding * columns**2
-        values, top = eigen_of(product)
-        spectrum = spectrum_of_squares(values, (self.p, self.M), float(np.trace(product)))
-        solution = solve(spectrum, other_ranks=False)
-        W = top(solution.rank)
-        found = Whitened(
-            spectrum,
-            solution,
-            components=W,
-            loadings=W,
-            squares=np.diag(product).copy(),
-            beside=np.zeros(self.p - 1),
-            cross=product @ W.T,
-            row_squares=None,
-            scores=None,
-            location=location,
-            engine="gram",
-        )
-        if rows is None:
-            return found
-        squares, scores = self.projections(whitening, W, location)
-        return replace(found, row_squares=squares * w, scores=scores * np.sqrt(w)[:, None])
+        rows, columns = whitening.rows, np.sqrt(whitening.columns.precision)
+        root = np.ones(self.n_samples) if rows is None else np.sqrt(rows.precision)
+        sums = _gram_and_total(self.values, self.mean, columns, root)
+        return whitened_by_gram(self, whitening, solve, sums, "gram")
 
     def _location(self, whitening: Whitening) -> FloatArray:
         """Mean of the rows weighted by their precision, less the plain mean."""
@@ -194,18 +168,19 @@ class CellTable(NoisyTable):
         return V
 
 
-def _sums(V: Array, Z: Array, W: Array, spectrum: Spectrum, whitening: Whitening) -> dict[str, Any]:
+def _sums(
+    V: Array, Z: Array, W: Array, solved: tuple[Spectrum, Solution], whitening: Whitening
+) -> dict[str, Any]:
     """Sums over rows and over columns of whitened data."""
+    spectrum, solution = solved
     found: dict[str, Any] = {
-        "row_squares": None,
-        "scores": None,
+        "rows": None,
         "beside": np.zeros(V.shape[1] - 1),
     }
     if whitening.rows is not None:
-        parts = list(in_blocks(Z, lambda rows: _of_rows(Z[rows, :], W.T)))
-        found["row_squares"], found["scores"] = (
-            np.concatenate(part).astype(np.float64, copy=False) for part in zip(*parts, strict=True)
-        )
+        weights = weights_of_scores(spectrum, solution, V.shape[1])
+        parts = in_blocks(Z, lambda rows: _of_rows(Z[rows, :], W.T, weights))
+        found["rows"] = RowForms.of(*_in_order(parts), np.ones(V.shape[0]))
     found["squares"] = _total(V, lambda v: v * v)
     if not whitening.phi:
         # Right singular vectors: VᵀVw = γ²w.
@@ -219,12 +194,18 @@ def _sums(V: Array, Z: Array, W: Array, spectrum: Spectrum, whitening: Whitening
     return found | {"cross": np.asarray(sum(crosses), dtype=np.float64)}
 
 
-def _of_rows(z: Array, W: Array) -> tuple[np.ndarray, np.ndarray]:
-    """Squares and scores of some rows."""
+def _of_rows(z: Array, W: Array, weights: FloatArray) -> tuple[np.ndarray, np.ndarray]:
+    """Squares of some rows, and weighted ones of their scores."""
     xp = array_namespace(z)
     if is_numpy_array(z):
-        return np.einsum("ij,ij->i", z, z), z @ W
-    return to_numpy(xp.sum(z * z, axis=1)), to_numpy(xp.matmul(z, W))
+        return forms_of_rows(z, W, weights)
+    return to_numpy(xp.sum(z * z, axis=1)), to_numpy(xp.matmul(z, W)) ** 2 @ weights
+
+
+def _in_order(parts: Iterator[tuple[np.ndarray, np.ndarray]]) -> tuple[FloatArray, FloatArray]:
+    """What belongs to all rows from what belongs to some."""
+    squares, forms = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return squares.astype(np.float64, copy=False), forms.astype(np.float64, copy=False)
 
 
 def _total(V: Array, of_cells: Callable[[Array], Array]) -> FloatArray:
@@ -234,25 +215,15 @@ def _total(V: Array, of_cells: Callable[[Array], Array]) -> FloatArray:
     return np.asarray(sum(parts), dtype=np.float64)
 
 
-def _weighted_gram(
+def _gram_and_total(
     X: FloatArray, shift: FloatArray, columns: FloatArray, rows: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """ZᵀZ and Zᵀ·rows of z_ij = (x_ij − shiftⱼ)·columnsⱼ·rowsᵢ, a thread for each share of rows."""
+    """The same as `gram_and_total` by a thread for each share of the rows."""
     edges = np.linspace(0, len(X), blas_threads() + 1).astype(int)
     shares = [slice(i, j) for i, j in itertools.pairwise(edges.tolist()) if j > i]
 
     def work(share: slice) -> tuple[FloatArray, FloatArray]:
-        p, part = X.shape[1], X[share]
-        gram, total = np.zeros((p, p)), np.zeros(p)
-        room, product = np.empty((row_blocks(part)[0].stop, p)), np.empty((p, p))
-        for block in row_blocks(part):
-            z = np.subtract(part[block], shift, out=room[: len(part[block])])
-            z *= columns
-            r = rows[share][block]
-            z *= r[:, None]
-            total += r @ z
-            gram += np.matmul(z.T, z, out=product)
-        return gram, total
+        return gram_and_total(X[share], shift, columns, rows[share])
 
     with one_blas_thread(), ThreadPoolExecutor(len(shares)) as pool:
         grams, totals = zip(*pool.map(work, shares), strict=True)

@@ -20,6 +20,7 @@ from bayespca.lowrank.filtering import filtered_gram, transposed, unfiltered
 from bayespca.lowrank.scales import Scales, given
 from bayespca.spectrum.records import Solution, Spectrum, samples
 
+from .rows import RowForms, weights_of_scores
 from .whitening import Whitening
 
 # Cells that are few.
@@ -48,10 +49,8 @@ class Whitened:
         Σᵢv_ij², and Σᵢv_ij·v_i,j+1.
     cross
         VᵀZw of each component; (p, k).
-    row_squares
-        ‖zᵢ‖²; None where rows are equal.
-    scores
-        zᵢᵀw of each component; (n, k), None where rows are equal.
+    rows
+        What is known of them; None where rows are equal.
     location
         μ less the plain mean of the columns.
     engine
@@ -65,10 +64,14 @@ class Whitened:
     squares: FloatArray
     beside: FloatArray
     cross: FloatArray
-    row_squares: FloatArray | None
-    scores: FloatArray | None
+    rows: RowForms | None
     location: FloatArray
     engine: str
+
+    @property
+    def weights_of_scores(self) -> FloatArray:
+        """What `RowForms` multiply squares of scores by."""
+        return weights_of_scores(self.spectrum, self.solution, self.components.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,9 +141,9 @@ class NoisyTable(ABC):
         return None
 
     def projections(
-        self, whitening: Whitening, W: FloatArray, location: FloatArray
+        self, whitening: Whitening, W: FloatArray, location: FloatArray, weights: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """‖zᵢ‖² and zᵢᵀw of rows that have the same noise."""
+        """‖zᵢ‖² and Σₕ(zᵢᵀwₕ)²·weightsₕ of rows that have the same noise: (n,), (n, m)."""
         raise TypeError("sums know nothing of rows")
 
     @abstractmethod
@@ -208,8 +211,7 @@ class GramTable(NoisyTable):
             squares=np.diag(V).copy(),
             beside=np.diag(V, 1).copy(),
             cross=V @ transposed(W, phi).T,
-            row_squares=None,
-            scores=None,
+            rows=None,
             location=np.zeros(self.p),
             engine=self.engine,
         )

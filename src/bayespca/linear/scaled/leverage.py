@@ -35,8 +35,8 @@ def hastened(found: Whitened, start: Whitening, end: Whitening) -> Whitening:
     columns, rows = end.columns, end.rows
     if not end.phi:
         columns = _further(start.columns, columns, kept @ found.components**2)
-    if rows is not None and start.rows is not None and found.scores is not None:
-        rows = _further(start.rows, rows, found.scores**2 @ (kept / gamma**2))
+    if rows is not None and start.rows is not None and found.rows is not None:
+        rows = _further(start.rows, rows, found.rows.leverage)
     return replace(end, columns=columns, rows=rows)
 
 

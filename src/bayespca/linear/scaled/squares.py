@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.scales import Scales
@@ -13,6 +12,7 @@ from bayespca.spectrum.records import Moments
 from bayespca.spectrum.tolerances import LEAST_NOISE_OF_FEATURES
 
 from .data import NoisyTable, Whitened
+from .rows import has_prior, inverse
 from .whitening import Whitening
 
 # Up to so many rows each counts as it is.
@@ -28,17 +28,7 @@ def shares(rows: Scales, data: NoisyTable) -> FloatArray:
 
 def n_proper(moments: Moments) -> int:
     """Number of components that have a proper prior."""
-    return int(np.count_nonzero(_has_prior(moments.prior_variance_b)))
-
-
-def _has_prior(variances: FloatArray) -> NDArray[np.bool_]:
-    return np.isfinite(variances) & (variances > 0)
-
-
-def _inverse(variances: FloatArray) -> FloatArray:
-    """1/c², 0 where there is no prior."""
-    proper = _has_prior(variances)
-    return np.where(proper, 1 / np.where(proper, variances, 1.0), 0.0)
+    return int(np.count_nonzero(has_prior(moments.prior_variance_b)))
 
 
 # --- rows --------------------------------------------------------------------------------------
@@ -48,23 +38,18 @@ def squares_of_rows(
     found: Whitened, rows: Scales, columns: Scales, data: NoisyTable
 ) -> tuple[FloatArray, FloatArray]:
     """Rᵢ and Nᵢ: cells and scores of each row."""
-    assert found.row_squares is not None
-    assert found.scores is not None
-    solution, moments, k = found.solution, found.solution.moments, found.solution.rank
+    assert found.rows is not None
+    solution, moments, of_rows = found.solution, found.solution.moments, found.rows
     s2, share, w = solution.noise_variance, shares(rows, data), rows.precision
-    gamma = found.spectrum.singular_values[:k] * found.spectrum.scale
-    shrunk = solution.shrunk_singular_values / gamma
-    t2 = found.scores**2
-    left = found.row_squares - t2 @ (shrunk * (2 - shrunk))
-    size = (moments.mean_a[:k] / gamma) ** 2
     b2 = moments.mean_b**2 + data.p * moments.variance_b
-    left = np.maximum(left, LEAST_NOISE_OF_FEATURES * found.row_squares)
-    left += t2 @ (size * data.p * moments.variance_b[:k]) + share * float(moments.variance_a @ b2)
+    left = of_rows.squares - of_rows.explained
+    left = np.maximum(left, LEAST_NOISE_OF_FEATURES * of_rows.squares)
+    left += share * float(moments.variance_a @ b2)
     left += w * float(data.rounding @ columns.precision)
-    total = left / s2 + (data.p * w / w.sum() if data.centred else 0.0)
-    inverse = _inverse(moments.prior_variance_a)
-    total += t2 @ (size * inverse[:k]) + share * float(moments.variance_a @ inverse)
-    proper = int(np.count_nonzero(inverse))
+    total = left / s2 + of_rows.uncertain + (data.p * w / w.sum() if data.centred else 0.0)
+    of_prior = inverse(moments.prior_variance_a)
+    total += share * float(moments.variance_a @ of_prior)
+    proper = int(np.count_nonzero(of_prior))
     squares = total / w - _of_shares(rows, proper) * data.centred
     return squares, _counts_of_rows(share, proper, data.p)
 
@@ -110,18 +95,18 @@ class Products(NamedTuple):
 def products_of_columns(found: Whitened, whitening: Whitening, data: NoisyTable) -> Products:
     """What is left of columns, and of columns times their neighbours."""
     solution, moments, k = found.solution, found.solution.moments, found.solution.rank
-    s2, inverse = solution.noise_variance, _inverse(moments.prior_variance_b)
+    s2, of_prior = solution.noise_variance, inverse(moments.prior_variance_b)
     own, beside = _crossed(found)
     a2 = moments.mean_a**2 + data.M * moments.variance_a
     b2 = (moments.mean_b[:k] ** 2)[:, None]
     own_b, beside_b = b2 * found.loadings**2, b2 * found.loadings[:, :-1] * found.loadings[:, 1:]
     own = found.squares - 2 * own + a2[:k] @ own_b
-    own = np.maximum(own, LEAST_NOISE_OF_FEATURES * found.squares) / s2 + inverse[:k] @ own_b
-    beside = (found.beside - beside) / s2 + (a2[:k] / s2 + inverse[:k]) @ beside_b
+    own = np.maximum(own, LEAST_NOISE_OF_FEATURES * found.squares) / s2 + of_prior[:k] @ own_b
+    beside = (found.beside - beside) / s2 + (a2[:k] / s2 + of_prior[:k]) @ beside_b
     # Uncertain loadings and the mean: L⁻¹ε has the variance 1/(1 − φ²), neighbours φ times that.
-    spread = float((a2 / s2 + inverse) @ moments.variance_b) + data.centred
+    spread = float((a2 / s2 + of_prior) @ moments.variance_b) + data.centred
     spread /= 1 - whitening.phi**2
-    number = float(data.n_samples + np.count_nonzero(inverse))
+    number = float(data.n_samples + np.count_nonzero(of_prior))
     return Products(own + spread, beside + whitening.phi * spread, number)
 
 

@@ -23,6 +23,7 @@ from bayespca.spectrum.records import Solution, Spectrum
 from bayespca.spectrum.tolerances import LEAST_NOISE_OF_FEATURES
 
 from .data import NoisyTable
+from .rows import RowForms
 from .squares import squares_of_columns
 from .step import Estimate, ScaledState, best_rows, state_of, step, updated
 from .whitening import Whitening
@@ -119,9 +120,9 @@ def as_in(other: PCAFit, data: NoisyTable, noise: NoiseModel, estimate: Estimate
     assert isinstance(posterior, Posterior)
     W = to_numpy(posterior.components)[:, data.live].astype(np.float64)
     location = to_numpy(posterior.mean)[data.live] / data.units - data.mean
-    squares, scores = data.projections(whitening, W, location)
-    kept = to_numpy(posterior.shrinkage).astype(np.float64)
-    left = (squares - scores**2 @ (kept * (2 - kept))) / posterior.noise_variance
+    kept = to_numpy(posterior.shrinkage).astype(np.float64)[:, None]
+    squares, explained = data.projections(whitening, W, location, kept * (2 - kept))
+    left = (squares - explained[:, 0]) / posterior.noise_variance
     counts = np.full(data.n_samples, float(max(data.p - len(W), 1)))
     return replace(whitening, rows=estimate(left, counts).at_unit_scale())
 
@@ -129,9 +130,9 @@ def as_in(other: PCAFit, data: NoisyTable, noise: NoiseModel, estimate: Estimate
 def _all_rows(state: ScaledState, data: NoisyTable, estimate: Estimate) -> Scales:
     """Variances of all rows, from what components of some of them leave over."""
     seen = state.found
-    squares, scores = data.projections(state.whitening, seen.components, seen.location)
-    found = replace(seen, row_squares=squares, scores=scores)
-    equal = given(np.ones(data.n_samples))
+    weights, equal = seen.weights_of_scores, given(np.ones(data.n_samples))
+    parts = data.projections(state.whitening, seen.components, seen.location, weights)
+    found = replace(seen, rows=RowForms.of(*parts, equal.precision))
     return best_rows(found, equal, state.whitening.columns, data, estimate)
 
 

@@ -1,0 +1,66 @@
+"""What is known of rows: four sums over the components of each, whatever their number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.types import FloatArray, Floats
+from bayespca.spectrum.records import Solution, Spectrum
+
+
+@dataclass(frozen=True, eq=False)
+class RowForms:
+    """Of whitened rows zᵢ with scores tᵢₕ = zᵢᵀwₕ: (n,) each.
+
+    Attributes
+    ----------
+    squares
+        ‖zᵢ‖².
+    explained
+        What components take away from them: Σₕtᵢₕ²·s(2 − s), shrinkage s.
+    uncertain
+        What uncertain loadings and the prior of the scores add, in units of the noise:
+        Σₕaᵢₕ²·(p·var(b)/σ² + 1/cₐ²).
+    leverage
+        Share of their noise that components take: Σₕtᵢₕ²·s/γ².
+    """
+
+    squares: FloatArray
+    explained: FloatArray
+    uncertain: FloatArray
+    leverage: FloatArray
+
+    @classmethod
+    def of(cls, squares: FloatArray, forms: FloatArray, precision: FloatArray) -> RowForms:
+        """From those of rows that have the same noise, and what each counts."""
+        return cls(squares * precision, *(forms.T * precision))
+
+
+def weights_of_scores(spectrum: Spectrum, solution: Solution, p: int) -> FloatArray:
+    """What squares of scores are multiplied by for `explained`, `uncertain`, `leverage`: (k, 3)."""
+    k, moments, s2 = solution.rank, solution.moments, solution.noise_variance
+    gamma = spectrum.singular_values[:k] * spectrum.scale
+    kept = solution.shrunk_singular_values / gamma
+    spread = p * moments.variance_b[:k] / s2 if s2 else np.zeros(k)
+    size = (moments.mean_a[:k] / gamma) ** 2
+    uncertain = size * (spread + inverse(moments.prior_variance_a)[:k])
+    return np.stack([kept * (2 - kept), uncertain, kept / gamma**2], axis=1)
+
+
+def forms_of_rows(z: Floats, W: Floats, weights: FloatArray) -> tuple[Floats, FloatArray]:
+    """‖zᵢ‖² and Σₕ(zᵢᵀwₕ)²·weightsₕ, with w in the columns of W."""
+    return np.einsum("ij,ij->i", z, z), (z @ W) ** 2 @ weights
+
+
+def has_prior(variances: FloatArray) -> NDArray[np.bool_]:
+    """Which components have a proper one."""
+    return np.isfinite(variances) & (variances > 0)
+
+
+def inverse(variances: FloatArray) -> FloatArray:
+    """1/c², 0 where there is no prior."""
+    proper = has_prior(variances)
+    return np.where(proper, 1 / np.where(proper, variances, 1.0), 0.0)

@@ -1,0 +1,69 @@
+"""Tall data by the Gram matrix of their weighted rows, wherever these are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from bayespca.arrays.namespaces import row_blocks
+from bayespca.arrays.types import FloatArray, Floats
+
+from .data import NoisyTable, Solve, Whitened, eigen_of, spectrum_of_squares
+from .rows import RowForms
+from .whitening import Whitening
+
+
+def gram_and_total(
+    X: Floats, shift: FloatArray, columns: FloatArray, rows: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """ZᵀZ and Zᵀ·rows of z_ij = (x_ij − shiftⱼ)·columnsⱼ·rowsᵢ, in float64."""
+    p = X.shape[1]
+    gram, total = np.zeros((p, p)), np.zeros(p)
+    parts = row_blocks(X) if len(X) else []
+    room, product = np.empty((parts[0].stop if parts else 0, p)), np.empty((p, p))
+    for part in parts:
+        z = np.subtract(X[part], shift, out=room[: len(X[part])])
+        z *= columns
+        z *= rows[part, None]
+        total += rows[part] @ z
+        gram += np.matmul(z.T, z, out=product)
+    return gram, total
+
+
+def whitened_by_gram(
+    table: NoisyTable,
+    whitening: Whitening,
+    solve: Solve,
+    sums: tuple[FloatArray, FloatArray],
+    engine: str,
+) -> Whitened:
+    """From `gram_and_total` of all rows; then a second pass, for what is known of rows."""
+    rows, (product, total) = whitening.rows, sums
+    w = np.ones(table.n_samples) if rows is None else rows.precision
+    columns = np.sqrt(whitening.columns.precision)
+    location = np.zeros(table.p)
+    if table.centred:
+        product = product - np.outer(total, total) / w.sum()
+        location = total / w.sum() / columns
+    product[np.diag_indices(table.p)] += w.sum() * table.rounding * columns**2
+    values, top = eigen_of(product)
+    spectrum = spectrum_of_squares(values, (table.p, table.M), float(np.trace(product)))
+    solution = solve(spectrum, other_ranks=False)
+    W = top(solution.rank)
+    found = Whitened(
+        spectrum,
+        solution,
+        components=W,
+        loadings=W,
+        squares=np.diag(product).copy(),
+        beside=np.zeros(table.p - 1),
+        cross=product @ W.T,
+        rows=None,
+        location=location,
+        engine=engine,
+    )
+    if rows is None:
+        return found
+    parts = table.projections(whitening, W, location, found.weights_of_scores)
+    return replace(found, rows=RowForms.of(*parts, w))
