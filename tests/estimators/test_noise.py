@@ -235,3 +235,28 @@ def test_blocks_that_do_not_vary():
 def test_rows_of_blocks_have_no_noise_of_their_own():
     with pytest.raises(ValueError, match="read a block at a time"):
         BayesianPCA(noise="both").fit(np.ones((5, 4)) for _ in range(3))
+
+
+# --- holes -------------------------------------------------------------------------------------
+
+
+def with_holes(X, share=0.1):
+    return np.where(np.random.default_rng(0).random(X.shape) < share, np.nan, X)
+
+
+@pytest.mark.parametrize(
+    ("kind", "better"), [("columns", "features"), ("rows", "samples"), ("white", "")]
+)
+def test_another_noise_would_be_better_where_cells_are_missing(kind, better):
+    X = with_holes(noisy(kind, 200, 30, 2, random_state=0).X)
+    status = str(BayesianPCA(noise="isotropic").fit(X).status_)
+    assert ("would have more evidence" in status) == bool(better)
+    assert better in status
+
+
+def test_outlying_rows_with_holes_are_named():
+    X = with_holes(noisy("white", 200, 20, 2, random_state=0).X)
+    X[[3, 8]] += 100 * np.random.default_rng(1).normal(size=(2, 20))
+    model = BayesianPCA().fit(X)
+    assert model.n_components_ == 2
+    assert "2 of 200 rows are outlying (3, 8, counting from 0)" in str(model.status_)

@@ -30,7 +30,7 @@ from bayespca.spectrum.forms import ClosedForm
 from . import advice, residuals
 from .choosing import CHOICES, MOST_TO_SWEEP, choose, sides
 from .errors import KnownErrors
-from .holes import choose_with_holes
+from .holes import choose_with_holes, filled
 from .signs import Signs
 
 AUTO = "auto"
@@ -286,17 +286,26 @@ def fit_with_holes(X: Input, form: ClosedForm, looping: inference.Looping, asked
     if asked.errors is not None:
         errors["error_std"] = asked.errors.of_cells(X.shape)
 
-    def chosen(values: Input) -> tuple[PCAFit, Signs]:
-        """The noise of a filled matrix."""
+    def without_holes(values: Input) -> Complete:
+        """A filled matrix."""
         quiet = replace(looping, callback=None, checkpoint=None)
         uncapped, auto = replace(form, n_components=None), replace(asked, noise=AUTO)
-        data = Complete(values, uncapped, quiet, auto, ordered=False, sweeps=False)
+        return Complete(values, uncapped, quiet, auto, ordered=False, sweeps=False)
+
+    def chosen(values: Input) -> tuple[PCAFit, Signs]:
+        """The noise of a filled matrix."""
+        data = without_holes(values)
         fit = data.chosen()
         return fit, data.look(fit)
 
-    if asked.noise != AUTO:
-        return fitted(NOISES[asked.noise])
-    plain = fitted(ISOTROPIC)
+    noise = ISOTROPIC if asked.noise == AUTO else NOISES[asked.noise]
+    fit = advice.naming_outliers(fitted(noise))
     if errors or not compares(form) or where_of(X) is not Where.DENSE:
-        return plain
-    return choose_with_holes(X, plain, fitted, chosen, partial(fitted, ISOTROPIC, rounded=True))
+        return fit
+    if asked.noise == AUTO:
+        rounded = partial(fitted, ISOTROPIC, rounded=True)
+        return advice.naming_outliers(choose_with_holes(X, fit, fitted, chosen, rounded))
+    if noise.cells or form.n_components is not None:
+        return fit
+    data = without_holes(filled(X, fit))
+    return advice.at_least(fit, data.look(data.fit(noise)), noise)
