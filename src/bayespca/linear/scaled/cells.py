@@ -50,8 +50,8 @@ class CellTable(NoisyTable):
     @property
     def sample(self) -> CellTable | None:
         """Some of the rows, at equal distances, where these are enough to begin with."""
-        step = self.n_samples // max(SAMPLE // self.p, 4 * FEWEST)
-        if step < 4:
+        step = step_of_sample(self.n_samples, self.p)
+        if step is None:
             return None
         values = self.values[::step, :]
         mean = mean_of(values) if self.centred else self.mean
@@ -223,11 +223,17 @@ def _gram_and_total(
     shares = [slice(i, j) for i, j in itertools.pairwise(edges.tolist()) if j > i]
 
     def work(share: slice) -> tuple[FloatArray, FloatArray]:
-        return gram_and_total(X[share], shift, columns, rows[share])
+        return gram_and_total(X[share], rows[share], shift, columns)
 
     with one_blas_thread(), ThreadPoolExecutor(len(shares)) as pool:
         grams, totals = zip(*pool.map(work, shares), strict=True)
     return np.sum(grams, axis=0), np.sum(totals, axis=0)
+
+
+def step_of_sample(n: int, p: int) -> int | None:
+    """The distance of the rows of a sample; None where rows are too few for one."""
+    step = n // max(SAMPLE // p, 4 * FEWEST)
+    return step if step >= 4 else None
 
 
 def mean_of(X: Array) -> FloatArray:

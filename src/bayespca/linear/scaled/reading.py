@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,10 +18,13 @@ from bayespca.sources.columns import column_scales, rescaled_columns
 from bayespca.sources.constant import constant_columns, varies_beyond_rounding
 from bayespca.sources.data import Where, where_of
 from bayespca.sources.errors import UnusableData
-from bayespca.sources.rounding import rounding_variances
+from bayespca.sources.fetching import every_nth
+from bayespca.sources.records import Partitions
+from bayespca.sources.rounding import ROWS, rounding_variances
 
 from .cells import GRAM, CellTable, mean_of
 from .data import GramTable, NoisyTable
+from .partitioned import DistantTable, kept_blocks
 
 # Sums of squares beyond these may have lost digits to the limits of floating-point numbers.
 SAFE = (1e-200, 1e200)
@@ -39,17 +43,20 @@ def noisy_table(
     found: Decomposition | None = None,
     known: FloatArray | None = None,
     errors: FloatArray | None = None,
+    rounding: FloatArray | None = None,
 ) -> NoisyTable:
     """Data in memory, sparse, or on Dask's workers; with `rows` where their noise may differ.
 
     What was decomposed already, and scaled in the same way, need not be read again where
     its Gram matrix is known. `known` are relative noise variances of the rows, `errors` relative
-    standard deviations of the columns: units, from which the noise is counted.
+    standard deviations of the columns: units, from which the noise is counted. `rounding` is what
+    is found of it in rows that are at hand, None where it is to be looked for.
     """
     where = where_of(X)
     width = X.shape[1] if where.in_memory else X.n_features
-    rounding = rounding_variances(X) if where is Where.DENSE else np.zeros(width)
-    units = np.ones(width)
+    if where is Where.DENSE:
+        rounding = rounding_variances(X)
+    given, units = X, np.ones(width)
     if scale:
         scales = column_scales(X, center=center)
         units, X = _host(scales), rescaled_columns(X, scales)
@@ -59,16 +66,24 @@ def noisy_table(
     product = gram_of(found)
     rows = rows or known is not None
     if not rows and found is not None and product is not None and len(units) <= GRAM:
-        read = _Read(_host(found.mean), found.n_samples, center, like, units, known, rounding)
+        nothing = np.zeros(width) if rounding is None else rounding
+        read = _Read(_host(found.mean), found.n_samples, center, like, units, known, nothing)
         return _gram_table(product, read, found.engine)
     if not where.in_memory:
         state = _moments(X, rows=rows)
         if state.scatter is not None:
-            product, mean, n = scatter_of(state, center=center)
-            read = _Read(mean, n, center, like, units, known, rounding)
-            return _gram_table(product, read, ENGINES[where])
+            read = _Read(state.mean, state.n_samples, center, like, units, known, np.zeros(width))
+            if rows:
+                return _on_workers(X, state, read)
+            if where is Where.PARTITIONS:
+                rounding = _rounding_on_workers(given, state.n_samples)
+                read = read._replace(rounding=rounding)
+            product, mean, _ = scatter_of(state, center=center)
+            return _gram_table(product, read._replace(mean=mean), ENGINES[where])
         X, engine = np.concatenate(state.rows), "auto"
+        rounding = rounding_variances(X) * units**2
     dense = X.toarray() if where is Where.SPARSE else X
+    rounding = np.zeros(width) if rounding is None else rounding
     n, p = dense.shape
     unit = _unit(dense)
     if unit != 1.0:
@@ -120,15 +135,34 @@ def _gram_table(product: FloatArray, read: _Read, engine: str) -> GramTable:
     return GramTable(**read.of(live), gram=inner, engine=engine)
 
 
+def _on_workers(X: Partitions, state: RunningMoments, read: _Read) -> DistantTable:
+    """Rows of which there are more than columns, kept on workers in a unit that suits them."""
+    unit = state.unit
+    product, mean, n = scatter_of(
+        replace(state, mean=state.mean / unit, unit=1.0), center=read.centred
+    )
+    read = read._replace(mean=mean, units=read.units * unit, unit=unit)
+    table = _gram_table(product, read, "dask")
+    blocks, lengths = kept_blocks(X, table.live, unit)
+    own = {field.name: getattr(table, field.name) for field in fields(NoisyTable)}
+    distant = DistantTable(**own, gram=table.gram, blocks=blocks, lengths=lengths)
+    some = distant.every_nth(max(1, n // ROWS))
+    return replace(distant, rounding=rounding_variances(some))
+
+
+def _rounding_on_workers(X: Partitions, n: int) -> FloatArray:
+    return rounding_variances(every_nth(X, max(1, n // ROWS)).rows)
+
+
 def _moments(X: Any, *, rows: bool) -> RunningMoments:
     """Sums over all rows; the rows themselves where there are no more than columns."""
-    if rows:
-        raise UnusableData(
-            "rows have noise of their own only in memory: use noise='per-feature' or 'isotropic' "
-            "for data that are read in blocks or by workers."
-        )
     if where_of(X) is Where.PARTITIONS:
         return map_reduce.moments(X)
+    if rows:
+        raise UnusableData(
+            "rows have noise of their own in memory and on Dask only: use noise='per-feature' or "
+            "'isotropic' for data that are read in blocks."
+        )
     return streaming.moments(X)
 
 

@@ -181,7 +181,7 @@ def all_noise(data: NoisyTable, noise: NoiseModel) -> Whitening:
     if noise.columns:
         squares = data.squares if data.known is None else data.column_squares(1 / known)
         columns = np.where(squares > 0, squares, 1.0) / data.M
-    for _ in range(TURNS if noise.rows else 0):
+    for _ in range(noise.rows * (TURNS if noise.columns else 1)):
         rows = _of_rows(data, columns)
         columns = _of_columns(data, rows) if noise.columns else columns
     return Whitening(_scales(columns), _scales(rows) if noise.rows else data.known_rows)

@@ -15,7 +15,7 @@ from .whitening import Whitening
 
 
 def gram_and_total(
-    X: Floats, shift: FloatArray, columns: FloatArray, rows: FloatArray
+    X: Floats, rows: FloatArray, shift: FloatArray, columns: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """ZᵀZ and Zᵀ·rows of z_ij = (x_ij − shiftⱼ)·columnsⱼ·rowsᵢ, in float64."""
     p = X.shape[1]

@@ -106,8 +106,8 @@ def holes_table(
         return table_in_memory(X, error_std=error_std, rounded=rounded, **options)
     if noise.cells or error_std is not None:
         raise UnusableData(
-            "cells have noise of their own only in memory: for a Dask collection with holes, noise "
-            "can be 'isotropic', 'per-feature', 'per-sample' or 'both'."
+            "noise='student-cells' is for data in memory: for a Dask collection use 'student', "
+            "which weighs whole rows, or 'both', or give X.compute() if that fits into memory."
         )
     return table_on_workers(X, **options)
 

@@ -1,0 +1,42 @@
+"""Some rows of a Dask collection, brought here by one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .cluster import computed
+from .records import Partitions
+from .tasks import mapped
+
+
+class SomeRows(NamedTuple):
+    """Rows, and which of all these are."""
+
+    rows: NDArray[Any]
+    places: NDArray[np.intp]
+
+
+def every_nth(X: Partitions, step: int) -> SomeRows:
+    """Rows at equal distances from the first on; in each block, where heights are not known."""
+    starts = [0] * len(X.chunks) if X.offsets is None else first_of_blocks(X.offsets, step)
+    found = computed(*mapped(X, _every_nth, step, each=[starts]))
+    begins = accumulate((length for length, _ in found), initial=0)
+    places = [
+        begin + np.arange(start, length, step)
+        for begin, start, (length, _) in zip(begins, starts, found, strict=False)
+    ]
+    return SomeRows(np.concatenate([rows for _, rows in found]), np.concatenate(places))
+
+
+def first_of_blocks(offsets: Sequence[int], step: int) -> list[int]:
+    """Where in each block the first row is whose number is a multiple of the step."""
+    return [-offset % step for offset in offsets]
+
+
+def _every_nth(block: NDArray[Any], start: int, step: int) -> tuple[int, NDArray[Any]]:
+    return len(block), block[start::step].copy()

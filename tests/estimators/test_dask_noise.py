@@ -1,0 +1,158 @@
+"""Noise of rows and columns on Dask: the answers of data in memory, however rows are cut up."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+from bayespca import BayesianPCA
+from bayespca.datasets import noisy
+from bayespca.linear.scaled import cells
+
+N, P = 240, 12
+CHUNKS = {
+    "one": (N, P),
+    "unequal": ((1, 0, 119, 90, 30), P),
+    "both axes": (50, 5),
+}
+
+QUIET = pytest.mark.filterwarnings("ignore::bayespca.estimators.pca.RankWarning")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+@lru_cache
+def made(kind, n=N, p=P, seed=0):
+    X = noisy(kind, n, p, 3, random_state=seed).X + 5
+    X.flags.writeable = False
+    return X
+
+
+def lazy(X, chunks="unequal"):
+    return da.from_array(X, chunks=CHUNKS[chunks])
+
+
+def same(ours, theirs, tol=1e-7):
+    """Everything that is identified."""
+    assert ours.n_components_ == theirs.n_components_
+    assert ours.noise_ == theirs.noise_
+    assert ours.n_samples_ == theirs.n_samples_
+    assert ours.n_iter_ == theirs.n_iter_
+    for name in (
+        *("free_energy_", "noise_variance_", "singular_values_", "mean_"),
+        *("feature_noise_variance_", "sample_noise_variance_", "degrees_of_freedom_"),
+    ):
+        assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=tol, err_msg=name)
+    if theirs.outlier_probability_ is not None:
+        assert_allclose(ours.outlier_probability_, theirs.outlier_probability_, atol=tol)
+    assert_allclose(np.abs(ours.components_), np.abs(theirs.components_), atol=100 * tol)
+
+
+ROWS = ["per-sample", "student", "both"]
+OPTIONS = [
+    {},
+    {"center": False},
+    {"scale": True},
+    {"n_components": 2},
+    {"method": "vb", "prior_variance": 4.0},
+]
+
+
+# Without a prior, variances of both sides run away together.
+CASES = [(noise, options) for noise in ROWS for options in OPTIONS]
+CASES += [("per-sample", {"method": "ml", "n_components": 3})]
+
+
+@QUIET
+@pytest.mark.parametrize(("noise", "options"), CASES, ids=str)
+def test_noise_of_rows_is_that_of_data_in_memory(noise, options):
+    X = made("both")
+    found = BayesianPCA(noise=noise, **options).fit(lazy(X))
+    assert found.engine_ == "dask"
+    same(found, BayesianPCA(noise=noise, **options).fit(X))
+    assert_allclose(found.transform(lazy(X)).compute(), found.transform(X), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("noise", [*ROWS, "per-feature"])
+@pytest.mark.parametrize("chunks", CHUNKS)
+def test_however_rows_are_cut_up(noise, chunks):
+    X = made("rows")
+    same(BayesianPCA(noise=noise).fit(lazy(X, chunks)), BayesianPCA(noise=noise).fit(X))
+
+
+@QUIET
+@pytest.mark.parametrize("noise", ["per-sample", "both"])
+def test_a_sample_of_the_rows_is_brought_here_to_begin_with(noise, monkeypatch):
+    monkeypatch.setattr(cells, "SAMPLE", 50 * P)
+    monkeypatch.setattr(cells, "FEWEST", 10)
+    X = made("both")
+    same(BayesianPCA(noise=noise).fit(lazy(X)), BayesianPCA(noise=noise).fit(X))
+
+
+@pytest.mark.parametrize("noise", ["both", "per-feature"])
+def test_more_columns_than_rows_are_gathered(noise):
+    X = np.ascontiguousarray(made("both", 60, 100).T[:50])
+    found = BayesianPCA(noise=noise).fit(da.from_array(X, chunks=(20, 25)))
+    same(found, BayesianPCA(noise=noise).fit(X))
+
+
+def test_tables_and_heights_that_are_not_known():
+    X = made("both")
+    theirs = BayesianPCA(noise="both").fit(X)
+    D = da.from_array(X, chunks=(70, P))
+    same(BayesianPCA(noise="both").fit(D[D[:, 0] > -np.inf]), theirs)
+    names = [f"c{j}" for j in range(P)]
+    table = dd.from_pandas(pd.DataFrame(X, columns=names), npartitions=4)
+    same(BayesianPCA(noise="both").fit(table), theirs)
+
+
+@pytest.mark.parametrize("factor", [1e-120, 1e120])
+def test_numbers_of_any_size(factor):
+    X = made("both")
+    theirs, ours = (BayesianPCA(noise="both").fit(x) for x in (X, lazy(X * factor)))
+    assert ours.n_components_ == theirs.n_components_
+    scaled = ours.sample_noise_variance_ / factor**2
+    assert_allclose(scaled, theirs.sample_noise_variance_, rtol=1e-7)
+
+
+@pytest.mark.parametrize("noise", ["per-feature", "both"])
+def test_rounding_is_noise_there_too(noise):
+    X = np.round(made("both"))
+    X[:, 3] = 2.0
+    same(BayesianPCA(noise=noise).fit(lazy(X)), BayesianPCA(noise=noise).fit(X))
+
+
+def test_single_precision_is_summed_in_double():
+    X = made("both").astype(np.float32)
+    found = BayesianPCA(noise="both").fit(lazy(X))
+    assert found.components_.dtype == np.float32
+    theirs = BayesianPCA(noise="both").fit(X.astype(np.float64))
+    assert found.free_energy_ == pytest.approx(theirs.free_energy_, rel=1e-12)
+
+
+@pytest.mark.parametrize("noise", ["per-sample", "both"])
+def test_rows_with_holes(noise):
+    X = made("both").copy()
+    X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
+    found = BayesianPCA(noise=noise).fit(lazy(X))
+    same(found, BayesianPCA(noise=noise).fit(X))
+    assert found.engine_ == "holes"
+
+
+@pytest.mark.parametrize("with_holes", [False, True])
+def test_cells_need_memory(with_holes):
+    X = made("both").copy()
+    X[0, 0] = np.nan if with_holes else 0.0
+    with pytest.raises(ValueError, match=r"student-cells.*in memory.*'student'.*X\.compute\(\)"):
+        BayesianPCA(noise="student-cells").fit(lazy(X))
