@@ -298,7 +298,7 @@ def test_workers_say_what_they_cannot_do():
     da = pytest.importorskip("dask.array")
     from bayespca.sources.partitions import partitioned
 
-    with pytest.raises(UnusableData, match="'per-sample' or 'both'"):
+    with pytest.raises(UnusableData, match="'student-cells' is for data in memory"):
         fitted(partitioned(da.from_array(heavy(40, 6, 1), chunks=(20, 6))))
 
 
