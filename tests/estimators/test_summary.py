@@ -10,7 +10,7 @@ import pytest
 from bayespca import BayesianPCA
 from bayespca.datasets import low_rank
 from bayespca.estimators import summarize
-from bayespca.estimators.wording import ordinal
+from bayespca.estimators.wording import headline, ordinal
 from bayespca.spectrum import Spectrum, solve
 
 
@@ -137,3 +137,25 @@ def test_ordinals(number, text):
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
+
+
+def test_how_many_one_needs(rng):
+    model = BayesianPCA(noise_variance=1.0).fit(matrix_with([100.0, 30.0, 20.0], 80, 9, rng))
+    squares = model.shrunk_singular_values_**2
+    for share in (0.5, 0.8, 0.95, 0.99, 1.0):
+        k = model.components_for(share)
+        assert squares[:k].sum() >= share * squares.sum() * (1 - 1e-12)
+        assert squares[: k - 1].sum() < share * squares.sum()
+    assert model.components_for(1.0) == model.n_components_ == 3
+    assert summarize(model).components_for == {0.8: 1, 0.95: 2, 0.99: 3}
+    assert headline(summarize(model)) == (
+        "There are three dimensions in these data; two hold 95 % of the signal."
+    )
+
+
+@pytest.mark.parametrize("share", [0, -0.1, 1.01, np.nan])
+def test_a_share_that_is_none(share, rng):
+    model = BayesianPCA().fit(rng.normal(size=(20, 4)))
+    assert model.components_for(0.95) == 0
+    with pytest.raises(ValueError, match="share must be above 0"):
+        model.components_for(share)

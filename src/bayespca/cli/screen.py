@@ -112,6 +112,9 @@ def _headline(summary: Summary) -> Grid:
     if others:
         listed = ", ".join(f"{rank}: {percent(p)}" for rank, p in sorted(others.items()))
         grid.add_row("other ranks", listed)
+    if summary.rank > 1:
+        needed = [f"{k} for {percent(share)}" for share, k in summary.components_for.items()]
+        grid.add_row("of the signal", ", ".join(needed))
     grid.add_row("variance explained", percent(summary.explained))
     grid.add_row("noise", f"standard deviation {noise_level(summary, 4)}")
     if sentence := noise_sentence(summary):

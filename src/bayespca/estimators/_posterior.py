@@ -9,13 +9,14 @@ from typing import Any, TypeAlias
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from bayespca.arrays.namespaces import array_namespace, to_namespace
+from bayespca.arrays.namespaces import array_namespace, to_namespace, to_numpy
 from bayespca.arrays.types import Array, ArrayOrPair, Input, RandomState
 from bayespca.lowrank import holes_posterior
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.records import PCAPosterior
 from bayespca.sources.cluster import computed
 from bayespca.sources.partitions import is_dask
+from bayespca.spectrum.records import holding
 
 from . import _input, _lazy, _validation
 from ._base import PER_COMPONENT, PER_ENTRY, PER_FEATURE, F, Fitted
@@ -92,6 +93,18 @@ class PosteriorReader(Transforming, Iterating[F]):
         "Spectrum",
         "All singular values that are known, dropped ones too, with shape and sum of squares.",
     )
+
+    def components_for(self, share: float = 0.95) -> int:
+        """How many of the components hold a share of the signal, which is at most all of them.
+
+        The signal is Σγ̂², the squares of the denoised data; in units of the noise where that
+        differs between features or samples. Large data have many components that are there, but
+        small: this is how many one needs.
+        """
+        check_is_fitted(self)
+        if not 0 < share <= 1:
+            raise ValueError(f"share must be above 0 and at most 1, got {share!r}.")
+        return holding(to_numpy(self.shrunk_singular_values_), share)
 
     # --- scores --------------------------------------------------------------------------------
 

@@ -26,6 +26,8 @@ NEAR = 0.05
 SURE = 0.9
 # A component with this much of its squared loadings in one feature is that feature.
 ALONE = 0.95
+# Shares of the signal of which one wants to know how many components they take.
+SHARES = (0.8, 0.95, 0.99)
 # A row or a cell that is more probably an outlier than not.
 OUTLYING = 0.5
 
@@ -39,7 +41,8 @@ class Summary:
     model, with `noise_evidence` by how many nats the evidence of each that was tried exceeds that
     of equal noise. `feature_noise` is the smallest and the largest noise variance of a feature,
     `outliers` the number of rows or cells that are probably outliers, each None where all have the
-    same noise. `explained` is the share of the total variance along the components. `notes` are
+    same noise. `components_for` says how many components hold 80, 95 and 99 % of the signal.
+    `explained` is the share of the total variance along the components. `notes` are
     codes with sentences in plain words.
     """
 
@@ -55,6 +58,7 @@ class Summary:
     noise_evidence: dict[str, float]
     feature_noise: tuple[float, float] | None
     outliers: int | None
+    components_for: dict[float, int]
     explained: float
     threshold: float
     free_energy: float
@@ -89,6 +93,7 @@ def summarize(model: FittedPCA) -> Summary:
         noise_evidence=dict(getattr(model, "noise_evidence_", {})),
         feature_noise=_range(feature_noise(model)),
         outliers=_n_outliers(outlier_probability(model)),
+        components_for={share: model.components_for(share) for share in SHARES},
         explained=float(to_numpy(model.explained_variance_ratio_).sum()),
         threshold=float(model.threshold_),
         free_energy=float(model.free_energy_),

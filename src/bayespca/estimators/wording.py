@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from .summary import Summary
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+# The share of the signal that the headline speaks of.
+ENOUGH = 0.95
 MINUS = "\N{MINUS SIGN}"
 SPACE = "\N{NO-BREAK SPACE}"
 
@@ -25,7 +27,12 @@ def headline(summary: Summary) -> str:
     noun = "dimension" if k == 1 else "dimensions"
     if summary.told:
         return f"{counted(k).capitalize()} {noun}, as asked for."
-    return f"There {'is' if k == 1 else 'are'} {counted(k)} {noun} in these data."
+    found = f"There {'is' if k == 1 else 'are'} {counted(k)} {noun} in these data"
+    needed = summary.components_for[ENOUGH]
+    if needed == k:
+        return f"{found}."
+    verb = "holds" if needed == 1 else "hold"
+    return f"{found}; {counted(needed)} {verb} {percent(ENOUGH)} of the signal."
 
 
 def noise_sentence(summary: Summary) -> str:

@@ -315,3 +315,11 @@ class Solution:
     rank_free_energies: FloatArray
     rank_posterior: FloatArray
     status: Status
+
+
+def holding(singular_values: Vector, share: float) -> int:
+    """How many of the first singular values hold a share of the sum of all squares."""
+    if not singular_values.size:
+        return 0
+    held = np.cumsum((singular_values / singular_values[0]) ** 2)
+    return int(np.searchsorted(held, share * held[-1])) + 1
