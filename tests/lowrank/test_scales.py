@@ -9,7 +9,14 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.special import polygamma
 from scipy.stats import gamma
 
-from bayespca.lowrank.scales import LARGEST_SHAPE, _trigamma, given, learned, marginal_energy
+from bayespca.lowrank.scales import (
+    LARGEST_SHAPE,
+    _trigamma,
+    given,
+    learned,
+    marginal_energy,
+    probability_of_outlier,
+)
 
 
 def squares(shape: float, n: int, counts: float, seed: int = 0) -> np.ndarray:
@@ -92,3 +99,12 @@ def test_given_variances_are_certain() -> None:
 def test_the_second_derivative_of_the_gamma_function():
     x = np.geomspace(0.05, 1e6, 100)
     np.testing.assert_allclose(_trigamma(x), polygamma(1, x), rtol=1e-9)
+
+
+def test_what_is_known_of_variances_is_no_part_of_their_prior() -> None:
+    found = learned(squares(2.0, 50, 7.0), 7.0)
+    factors = np.geomspace(0.1, 10.0, 50)
+    same = found.times_each(factors).with_precision(found.precision / factors)
+    assert same.divergence == pytest.approx(found.divergence, rel=1e-12)
+    np.testing.assert_allclose(same.log_variance, found.log_variance + np.log(factors))
+    np.testing.assert_allclose(probability_of_outlier(same), probability_of_outlier(found))

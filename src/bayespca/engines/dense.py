@@ -23,8 +23,10 @@ def decompose(X: Array, *, center: bool) -> Decomposition:
     # LAPACK may not return from what is not finite.
     if not bool(xp.isfinite(xp.sum(values))):
         raise ValueError("the data are not finite, or their sum is not")
-    _, gamma, right = xp.linalg.svd(values, full_matrices=False)
+    left, gamma, right = xp.linalg.svd(values, full_matrices=False)
     M = samples(n, center)
     gamma = np.sort(to_numpy(gamma).astype(np.float64))[::-1][: min(p, M)]
     spectrum = Spectrum(gamma, (p, M), resolution=eps(X.dtype))
-    return Decomposition(spectrum, lambda k: right[:k, :], mean, n, "dense")
+    return Decomposition(
+        spectrum, lambda k: right[:k, :], mean, n, "dense", left=lambda k: left[:, :k]
+    )

@@ -228,7 +228,7 @@ def from_sample_gram(
     def top(k: int) -> Array:
         return right(eigen.top(k) / spectrum.singular_values[:k])
 
-    return Decomposition(spectrum, top, mean, n, engine)
+    return Decomposition(spectrum, top, mean, n, engine, left=eigen.top)
 
 
 def _spectrum(

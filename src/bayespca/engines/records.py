@@ -47,6 +47,9 @@ class Decomposition:
         Whether rounding errors leave the answer alone, with advice.
     gram
         (X − mean)ᵀ(X − mean), where the engine came by it.
+    left
+        `left(k)` is the n×k array of the first left singular vectors, where the engine came by
+        them.
     """
 
     spectrum: Spectrum
@@ -57,6 +60,7 @@ class Decomposition:
     miss_probability: float = 0.0
     status: Status = field(default_factory=Status)
     gram: FloatArray | None = None
+    left: Callable[[int], Array] | None = None
 
 
 class Basis(Protocol):

@@ -19,6 +19,7 @@ from bayespca.lowrank.noise_models import (
     AUTOREGRESSIVE,
     BOTH,
     ISOTROPIC,
+    NOISES,
     PER_FEATURE,
     PER_SAMPLE,
     STUDENT_CELLS,
@@ -26,7 +27,7 @@ from bayespca.lowrank.noise_models import (
 )
 from bayespca.lowrank.records import PCAFit
 
-from .signs import FEWEST, Signs
+from .signs import Signs
 
 # In this order: of two that are as good, the first is kept.
 CHOICES = (ISOTROPIC, PER_FEATURE, PER_SAMPLE, BOTH, AUTOREGRESSIVE, STUDENT_CELLS)
@@ -37,8 +38,6 @@ FEW_CELLS = 500_000
 MOST_TO_SWEEP = 300_000
 # Heavier tails than those of so few degrees of freedom are no tails.
 FEWEST_DEGREES = 2.01
-# So few columns cost next to nothing to give noise of their own.
-FEW_COLUMNS = 100
 
 Fitter = Callable[[NoiseModel], PCAFit]
 Looker = Callable[[PCAFit], Signs]
@@ -46,7 +45,11 @@ Looker = Callable[[PCAFit], Signs]
 
 @dataclass
 class Tried:
-    """Fits by the name of their noise, and what each costs: its free energy and what it learned."""
+    """Fits by the name of their noise, and what each costs: its free energy and what it learned.
+
+    The first is the one that the others are compared with, and most often has equal noise;
+    `baseline` is the free energy of equal noise where others take account of rounding.
+    """
 
     shape: tuple[int, int]
     fits: dict[str, PCAFit]
@@ -57,14 +60,14 @@ class Tried:
         then its density would have no bound, and its degrees of freedom are at theirs.
         """
         noise = fit.noise
-        if not (NAMED[noise.name].cells and noise.degrees_of_freedom <= FEWEST_DEGREES):
+        if not (NOISES[noise.name].cells and noise.degrees_of_freedom <= FEWEST_DEGREES):
             self.fits[noise.name] = fit
 
     def cost(self, name: str) -> float:
         """Nats: the free energy, and ½ log of how many variances taught each parameter."""
         if name == ISOTROPIC.name and self.baseline is not None:
             return self.baseline
-        return self.fits[name].free_energy + learned_by(NAMED[name], self.shape)
+        return self.fits[name].free_energy + learned_by(NOISES[name], self.shape)
 
     @property
     def best(self) -> str:
@@ -72,10 +75,11 @@ class Tried:
 
     @property
     def evidence(self) -> dict[str, float]:
-        """By how many nats each exceeds equal noise."""
-        plain, costs = self.cost(ISOTROPIC.name), {name: self.cost(name) for name in self.fits}
+        """By how many nats each exceeds the first."""
+        costs = {name: self.cost(name) for name in self.fits}
+        first = next(iter(costs.values()))
         # Data that do not vary have infinite evidence with all of them.
-        return {name: 0.0 if cost == plain else plain - cost for name, cost in costs.items()}
+        return {name: 0.0 if cost == first else first - cost for name, cost in costs.items()}
 
 
 NAMED = {model.name: model for model in CHOICES}
@@ -94,7 +98,7 @@ def learned_by(noise: NoiseModel, shape: tuple[int, int]) -> float:
 
 
 def choose(
-    plain: PCAFit,
+    first: tuple[PCAFit, Signs],
     fitter: Fitter,
     looker: Looker,
     shape: tuple[int, int],
@@ -103,13 +107,14 @@ def choose(
 ) -> PCAFit:
     """The fit with the most evidence among the noise models that residuals ask for.
 
-    `baseline` is the free energy of equal noise where others take account of rounding.
+    `first` is a fit and what its residuals show: most often that with equal noise, of which
+    `baseline` is the free energy where others take account of rounding.
     """
-    tried = Tried(shape, {ISOTROPIC.name: plain})
-    best, seen = plain, looker(plain)
-    if _wanted(seen, ISOTROPIC, allowed, shape):
+    best, seen = first
+    tried, allowed = Tried(shape, {best.noise.name: best}), allowed - {ISOTROPIC.name}
+    if best.noise.name == ISOTROPIC.name and _wanted(seen, ISOTROPIC, allowed, shape):
         tried.baseline = baseline()
-    while wanted := _wanted(seen, NAMED[best.noise.name], allowed - {ISOTROPIC.name}, shape):
+    while wanted := _wanted(seen, NOISES[best.noise.name], allowed, shape):
         allowed = allowed - {model.name for model in wanted}
         for model in wanted:
             tried.add(fitter(model))
@@ -125,9 +130,6 @@ def _wanted(
 ) -> list[NoiseModel]:
     """What to try next: all that could be better, or what promises most where fits take long."""
     new: Set[str] = signs.seen - sides(so_far)
-    if so_far == ISOTROPIC and shape[1] <= FEW_COLUMNS and shape[0] > FEWEST:
-        # A few columns have room for all that is unequal in as many components.
-        new |= {"columns"}
     if math.prod(shape) <= FEW_CELLS:
         # Noise of cells takes sweeps: what rows and columns can explain comes first.
         for part in (new - {"cells"}, new & {"cells"}):

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from bayespca import inference
-from bayespca.arrays.types import Input
+from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.types import FloatArray, Input
 from bayespca.engines.records import Decomposition
 from bayespca.linear import fit as closed
 from bayespca.linear.data import decomposed
@@ -69,6 +70,7 @@ class Complete:
     ordered: bool = True
     sweeps: bool = True
     found: Decomposition | None = field(default=None, init=False)
+    plain: PCAFit | None = field(default=None, init=False)
 
     def fit(self, noise: NoiseModel, other: PCAFit | None = None) -> PCAFit:
         """With a noise model, from what a fit of other rows has found."""
@@ -101,7 +103,8 @@ class Complete:
             random_state=self.looping.random_state,
         )
         self.found = data.found
-        return closed.from_decomposition(data, self.form)
+        self.plain = closed.from_decomposition(data, self.form)
+        return self.plain
 
     def chosen(self) -> PCAFit:
         """With the noise that has the most evidence.
@@ -116,10 +119,19 @@ class Complete:
         fit = self.fit(ISOTROPIC)
         if not self.can_look_again or residuals.NOISE_FREE in fit.status:
             return fit
-        if some is not None and self.look(fit).seen:
+        seen = self.look(fit)
+        if some is not None and seen.seen:
             return self._as_in(some)
-        shape, allowed = (fit.n_samples, self.p), frozenset(self.allowed())
-        return choose(fit, self.fit, self.look, shape, allowed, self._baseline)
+        shape = (fit.n_samples, self.p)
+        allowed = frozenset(self.allowed() if seen.seen else ())
+        return choose((fit, seen), self.fit, self.look, shape, allowed, self._baseline)
+
+    def better(self, fit: PCAFit, signs: Signs) -> PCAFit:
+        """A fit with more evidence than another, or that; without sweeps, which take long."""
+        quiet = replace(self, looping=replace(self.looping, callback=None, checkpoint=None))
+        quiet.found, quiet.sweeps = self.found, False
+        shape, allowed = (fit.n_samples, self.p), frozenset(quiet.allowed())
+        return choose((fit, signs), quiet.fit, quiet.look, shape, allowed, quiet._baseline)
 
     def _baseline(self) -> float | None:
         """The free energy of equal noise for numbers that were rounded; None where they were not.
@@ -166,8 +178,14 @@ class Complete:
     def look(self, fit: PCAFit) -> Signs:
         """What a fit leaves over."""
         if where_of(self.X).in_memory:
-            return residuals.of_complete(self.X, fit)
+            return residuals.of_complete(self.X, fit, self._scores(fit))
         return residuals.of_sums(self.table(rows=False), self.form, fit)
+
+    def _scores(self, fit: PCAFit) -> FloatArray | None:
+        """Scores of all rows in a fit with equal noise, their signs aside, where they are known."""
+        if fit is not self.plain or self.found is None or self.found.left is None:
+            return None
+        return to_numpy(self.found.left(fit.n_components)) * fit.kept_singular_values
 
     def allowed(self) -> Iterator[str]:
         """Noise models that can be tried."""
@@ -175,11 +193,11 @@ class Complete:
         for noise in CHOICES:
             served = where.in_memory or not noise.needs_rows
             ordered = not noise.neighbours or self._has_neighbours
-            if served and ordered and (not noise.cells or self._can_sweep):
+            if served and ordered and (not noise.cells or self.can_sweep):
                 yield noise.name
 
     @property
-    def _can_sweep(self) -> bool:
+    def can_sweep(self) -> bool:
         """Whether cells may have noise of their own."""
         small = where_of(self.X) is Where.DENSE and math.prod(self.X.shape) <= MOST_TO_SWEEP
         return small and self.sweeps and not is_coarse(self.X)
@@ -234,13 +252,10 @@ def _as_asked(data: Complete) -> PCAFit:
         return fit
     if fit.n_samples * data.p > FEW_CELLS:
         return advice.at_least(fit, signs, noise)
-    quiet = replace(data.looping, callback=None, checkpoint=None)
-    better = replace(data, looping=quiet, asked=replace(data.asked, noise=AUTO)).chosen()
-    return (
-        fit
-        if better.noise.name in (noise.name, ISOTROPIC.name)
-        else advice.against(fit, better, asked)
-    )
+    better = data.better(fit, signs)
+    if better.noise.name != noise.name:
+        return advice.against(fit, better, asked)
+    return advice.at_least(fit, signs.of_cells, noise) if data.can_sweep else fit
 
 
 def _with_evidence(fit: PCAFit, found: NoiseFound) -> PCAFit:

@@ -43,34 +43,26 @@ def every_few(X: Array, p: int | None = None) -> Array:
     return X[:: max(1, n // max(CELLS // (p or width), FEWEST)), :]
 
 
-def some_rows(X: Array) -> FloatArray:
-    """The same in float64 on the host."""
-    rows = every_few(X)
-    rows = rows.toarray() if where_of(X) is Where.SPARSE else to_numpy(rows)
-    return np.asarray(rows, dtype=np.float64)
+def of_complete(X: Array, fit: PCAFit, scores: Array = None) -> Signs:
+    """What is left of complete rows after a fit of complete data.
 
-
-def of_complete(X: Array, fit: PCAFit) -> Signs:
-    """What is left of complete rows after a fit of complete data."""
+    `scores` are those of all rows, their signs aside, where they are known.
+    """
     posterior = fit.posterior
     if not isinstance(posterior, Posterior):
         # Cells have noise of their own already: there is nothing beyond that.
         return Signs()
     if NOISE_FREE in fit.status or min(posterior.noise_variance, fit.noise_variance) < TINY:
         return Signs()
-    W = _host(posterior.components)
-    Z, scale = some_rows(X) - _host(posterior.mean), _host(posterior.scale)
-    if (scale != 1.0).any():
-        Z /= scale
-    Z = filtered(Z, posterior.correlation)
-    T, shrinkage = Z @ W.T, _host(posterior.shrinkage)
+    W, shrinkage = _host(posterior.components), _host(posterior.shrinkage)
+    few, Z, T = _some(X, posterior, scores)
     away = absorbed(W, T)
-    few = some_columns(Z)
-    E = Z[:, few] - (T * shrinkage) @ W[:, few]
+    few_W = W[:, few]
+    E = Z - (T * shrinkage) @ few_W
     # Components take noise with them: a share of each column's, and of each row's.
     of_rows = T**2 @ (shrinkage / fit.kept_singular_values**2)
-    left = 1 - shrinkage @ W[:, few] ** 2 - of_rows[:, None]
-    freedom = np.maximum(left, LEAST_LEFT)
+    freedom = np.subtract.outer(1 - of_rows, shrinkage @ few_W**2)
+    np.maximum(freedom, LEAST_LEFT, out=freedom)
     E /= np.sqrt(posterior.noise_variance)
     if fit.noise.samples is not None:
         logs = np.log(fit.noise.samples)
@@ -79,15 +71,44 @@ def of_complete(X: Array, fit: PCAFit) -> Signs:
     return replace(found, absorbed=away | _taken(W))
 
 
-def some_columns(Z: FloatArray) -> NDArray[np.intp]:
-    """Columns that vary, and of very many some pairs of neighbours."""
-    n, p = Z.shape
+def _some(
+    X: Array, posterior: Posterior, scores: Array = None
+) -> tuple[NDArray[np.intp], FloatArray, FloatArray]:
+    """Columns that vary, some of very many; these of some rows, scaled and filtered; their scores.
+
+    Where scores are known, the other columns are not read.
+    """
+    rows, W = every_few(X), _host(posterior.components)
+    few = some_columns(*rows.shape)
+    if scores is None or posterior.correlation:
+        Z = filtered(_scaled(rows, posterior, slice(None)), posterior.correlation)
+        T = Z @ W.T
+        Z = Z[:, few]
+    else:
+        Z = _scaled(rows[:, few], posterior, few)
+        T = _host(every_few(scores, p=X.shape[1]))
+        same = np.einsum("ih,ih->h", T, Z @ W[:, few].T)
+        T = T * np.where(same < 0, -1.0, 1.0)
+    live = np.einsum("ij,ij->j", Z, Z) > 0
+    return (few, Z, T) if live.all() else (few[live], Z[:, live], T)
+
+
+def _scaled(rows: Array, posterior: Posterior, columns: NDArray[np.intp] | slice) -> FloatArray:
+    """Some columns of rows less their mean, over their scale, in float64 on the host."""
+    rows = rows.toarray() if where_of(rows) is Where.SPARSE else rows
+    Z = _host(rows) - _host(posterior.mean)[columns]
+    scale = _host(posterior.scale)[columns]
+    if (scale != 1.0).any():
+        Z /= scale
+    return Z
+
+
+def some_columns(n: int, p: int) -> NDArray[np.intp]:
+    """All columns, and of very many some pairs of neighbours."""
     step = p // max(CELLS // n, FEWEST)
-    few = np.arange(p)
-    if step > 2:
-        few = np.unique(np.minimum(np.add.outer(np.arange(0, p, 2 * step), [0, 1]), p - 1))
-    live = np.einsum("ij,ij->j", Z[:, few], Z[:, few]) > 0
-    return few[live]
+    if step <= 2:
+        return np.arange(p)
+    return np.unique(np.minimum(np.add.outer(np.arange(0, p, 2 * step), [0, 1]), p - 1))
 
 
 def of_sums(table: NoisyTable, form: ClosedForm, fit: PCAFit) -> Signs:

@@ -20,7 +20,7 @@ from bayespca.lowrank.scales import gained
 LEAST_GAIN = 6.0
 # Standard errors by which a sum must exceed what equal noise gives: to be looked at more closely,
 # and to be a sign.
-WORTH_A_LOOK = 1.0
+WORTH_A_LOOK = 2.0
 STANDS_OUT = 4.0
 # Neighbours are alike from this correlation on.
 LEAST_CORRELATION = 0.03
@@ -29,7 +29,7 @@ FEWEST = 4
 # Share of the squares of a component that one row or column has, if it is all there is to it.
 MOST_OF_IT = 0.5
 # Features among which correlations are compared.
-MOST_FEATURES = 1000
+MOST_FEATURES = 200
 # Cells whose tails are looked at.
 MOST_CELLS = 200_000
 
@@ -56,6 +56,11 @@ class Signs:
         names = ("columns", "rows", "neighbours", "cells")
         return self.absorbed | {name for name in names if gains[name] > LEAST_GAIN}
 
+    @property
+    def of_cells(self) -> Signs:
+        """Those of cells alone."""
+        return Signs(cells=self.cells)
+
 
 def signs(
     residuals: FloatArray, freedom: FloatArray, adjacent: NDArray[np.bool_] | None = None
@@ -65,15 +70,14 @@ def signs(
     """
     if residuals.shape[0] < FEWEST or not residuals.shape[1]:
         return Signs()
-    squares, residuals = residuals**2, residuals.copy()
+    squares = residuals * residuals
     of_columns, by_columns = of_variances(squares.sum(axis=0), freedom.sum(axis=0))
-    squares *= of_columns
-    of_rows, by_rows = of_variances(squares.sum(axis=1), freedom.sum(axis=1))
-    squares *= of_rows[:, None]
-    residuals *= np.sqrt(of_columns)
-    residuals *= np.sqrt(of_rows)[:, None]
+    of_rows, by_rows = of_variances(squares @ of_columns, freedom.sum(axis=1))
+    if by_rows:
+        residuals = residuals * np.sqrt(of_rows)[:, None]
     phi, by_neighbours = _alike(residuals, adjacent)
-    return Signs(by_columns, by_rows, by_neighbours, _tails(squares / freedom), phi)
+    squares /= freedom
+    return Signs(by_columns, by_rows, by_neighbours, _tails(squares, of_rows, of_columns), phi)
 
 
 def absorbed(loadings: FloatArray, scores: FloatArray) -> frozenset[str]:
@@ -108,12 +112,16 @@ def of_variances(squares: FloatArray, counts: Numbers) -> tuple[FloatArray, floa
     return found.precision * common, gain
 
 
-def _tails(squares: FloatArray) -> float:
-    """What cells of their own would gain: nothing where fourth moments are those of the normal."""
-    step = squares.size // MOST_CELLS + 1
-    unit = squares.ravel()[::step] / squares.mean()
-    if float(unit @ unit) / unit.size - 3 < STANDS_OUT * np.sqrt(24 / unit.size):
+def _tails(squares: FloatArray, of_rows: FloatArray, of_columns: FloatArray) -> float:
+    """What cells of their own would gain beyond rows and columns: nothing where fourth moments are
+    those of the normal.
+    """
+    mean = float(of_rows @ squares @ of_columns) / squares.size
+    fourth = float(of_rows**2 @ (squares * squares) @ of_columns**2) / squares.size / mean**2
+    if fourth - 3 < STANDS_OUT * np.sqrt(24 / squares.size):
         return 0.0
+    step = squares.size // MOST_CELLS + 1
+    unit = (squares * of_columns * of_rows[:, None]).ravel()[::step] / mean
     return step * gained(np.maximum(unit, 1e-8), 1.0)[1]
 
 
@@ -125,10 +133,11 @@ def _alike(E: FloatArray, adjacent: NDArray[np.bool_] | None) -> tuple[float, fl
     if p < 3 or (adjacent is not None and not adjacent.any()):
         return 0.0, 0.0
     size = np.sqrt(np.einsum("ij,ij->j", E, E))
-    unit = E / np.where(size > 0, size, 1.0)
-    beside = np.einsum("ij,ij->j", unit[:, 1:], unit[:, :-1])
+    size[size == 0] = 1.0
+    beside = np.einsum("ij,ij->j", E[:, 1:], E[:, :-1]) / (size[1:] * size[:-1])
     beside = beside if adjacent is None else beside[adjacent]
-    some = unit[:, :: max(p // MOST_FEATURES, 1)]
+    step = -(-p // MOST_FEATURES)
+    some = E[:, ::step] / size[::step]
     others = (some.T @ some)[np.triu_indices(some.shape[1], 2)]
     phi = float(beside.mean())
     if not others.size:

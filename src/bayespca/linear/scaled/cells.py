@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -98,10 +98,9 @@ class CellTable(NoisyTable):
         location = self._location(whitening)
         V = self._scaled(whitening, location)
         Z = filtered(V, whitening.phi)
-        plan = OneRowLess(solve) if self.centred else solve
-        found = decompose(Z, plan=plan, center=False, engine=self.engine)
-        spectrum = one_row_less(found.spectrum) if self.centred else found.spectrum
-        solution = solve(spectrum, other_ranks=False)
+        answer = InRounds(solve, less=self.centred)
+        found = decompose(Z, plan=answer.plan, center=False, engine=self.engine)
+        spectrum, solution = answer.of(found.spectrum)
         W = found.right(solution.rank)
         sums = _sums(V, Z, W, (spectrum, solution), whitening)
         components = np.asarray(to_numpy(W), dtype=np.float64)
@@ -254,13 +253,29 @@ def in_blocks(X: Array, work: Callable[[slice], T]) -> Iterator[T]:
 
 
 @dataclass(frozen=True)
-class OneRowLess:
-    """A closed form for data whose mean was removed before an engine saw them."""
+class InRounds:
+    """A closed form for data whose mean was removed before an engine saw them, if so `less`.
+
+    The last answer is kept, and free energies of other ranks are not asked for.
+    """
 
     solve: Solve
+    less: bool
 
-    def __call__(self, spectrum: Spectrum, *, other_ranks: bool = True) -> Solution:
-        return self.solve(one_row_less(spectrum), other_ranks=other_ranks)
+    def plan(self, spectrum: Spectrum, *, other_ranks: bool = True) -> Solution:
+        """The solution, for an engine."""
+        return self.of(spectrum)[1]
+
+    @cached_property
+    def of(self) -> Callable[[Spectrum], tuple[Spectrum, Solution]]:
+        """The spectrum of one row less, and the solution."""
+
+        @lru_cache(maxsize=1)
+        def of(spectrum: Spectrum) -> tuple[Spectrum, Solution]:
+            own = one_row_less(spectrum) if self.less else spectrum
+            return own, self.solve(own, other_ranks=False)
+
+        return of
 
 
 def one_row_less(spectrum: Spectrum) -> Spectrum:

@@ -1,0 +1,44 @@
+"""How far a round goes: nearer to where all of them end than it would by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bayespca.datasets import noisy
+from bayespca.linear.scaled.extrapolating import coordinates
+from bayespca.linear.scaled.leverage import hastened
+from bayespca.linear.scaled.reading import noisy_table
+from bayespca.linear.scaled.start import from_all_noise
+from bayespca.linear.scaled.step import step, updated
+from bayespca.lowrank.noise_models import BOTH, PER_FEATURE
+from bayespca.lowrank.scales import learned
+from bayespca.spectrum.forms import ClosedForm
+
+
+def distance(one, other):
+    return np.linalg.norm(coordinates(one) - coordinates(other))
+
+
+@pytest.mark.parametrize(("kind", "noise"), [("columns", PER_FEATURE), ("both", BOTH)])
+def test_a_round_leads_nearer_to_the_end(kind, noise):
+    table = noisy_table(
+        noisy(kind, 600, 40, 8, strength=1.0, random_state=0).X, center=True, rows=noise.rows
+    )
+    form = ClosedForm()
+    state, _ = step(from_all_noise(table, noise, form, learned), table, noise, form)
+    last = state
+    for _ in range(30):
+        last, _ = step(last, table, noise, form)
+    end = updated(state, table, noise)
+    further = hastened(state.found, state.whitening, end)
+    assert distance(further, last.whitening) < 0.6 * distance(end, last.whitening)
+
+
+def test_nothing_follows_where_there_are_no_components():
+    table = noisy_table(
+        noisy("columns", 300, 20, 3, strength=0.0, random_state=0).X, center=True, rows=False
+    )
+    state = from_all_noise(table, PER_FEATURE, ClosedForm(), learned)
+    end = updated(state, table, PER_FEATURE)
+    assert hastened(state.found, state.whitening, end) is end
