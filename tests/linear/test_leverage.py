@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from bayespca.datasets import noisy
-from bayespca.linear.scaled.extrapolating import coordinates
 from bayespca.linear.scaled.leverage import hastened
 from bayespca.linear.scaled.reading import noisy_table
 from bayespca.linear.scaled.start import from_all_noise
@@ -17,7 +16,7 @@ from bayespca.spectrum.forms import ClosedForm
 
 
 def distance(one, other):
-    return np.linalg.norm(coordinates(one) - coordinates(other))
+    return np.linalg.norm(np.log(one.columns.precision / other.columns.precision))
 
 
 @pytest.mark.parametrize(("kind", "noise"), [("columns", PER_FEATURE), ("both", BOTH)])
