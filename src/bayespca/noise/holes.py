@@ -18,7 +18,7 @@ from bayespca.arrays.types import Array
 from bayespca.lowrank.holes_posterior import HolesPosterior, sample_imputation
 from bayespca.lowrank.noise_models import ISOTROPIC, STUDENT_CELLS
 from bayespca.lowrank.records import PCAFit
-from bayespca.sources.rounding import is_coarse, rounding_variances
+from bayespca.sources.rounding import rounding_variances
 
 from .choosing import MOST_TO_SWEEP, NAMED, Fitter, Tried
 from .signs import Signs
@@ -41,8 +41,7 @@ def choose_with_holes(
     tried = Tried(X.shape, {ISOTROPIC.name: plain})
     found, signs = complete(filled(X, plain))
     wanted = [NAMED[found.noise.name]]
-    small = math.prod(X.shape) <= MOST_TO_SWEEP
-    if "cells" in signs.seen and small and not is_coarse(X):
+    if "cells" in signs.seen and math.prod(X.shape) <= MOST_TO_SWEEP:
         wanted.append(STUDENT_CELLS)
     wanted = [noise for noise in wanted if noise != ISOTROPIC]
     if wanted and rounding_variances(X).any():

@@ -1,0 +1,69 @@
+"""How well numbers are known that come again and again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bayespca import BayesianPCA
+from bayespca.sources.rounding import rounding_variances
+
+
+def of_column(values):
+    return rounding_variances(np.asarray(values, dtype=np.float64)[:, None])[0]
+
+
+@pytest.mark.parametrize("step", [1.0, 0.01, 2.5])
+def test_equally_likely_numbers_on_a_grid(step):
+    """s²·exp(−2H) with s² = (D² − 1)·δ²/12 and H = log D."""
+    D = 20
+    found = of_column(step * np.tile(np.arange(D), 10))
+    assert found == pytest.approx(step**2 / 12 * (1 - 1 / D**2), rel=1e-12)
+
+
+def test_rounded_normal_numbers():
+    x = np.round(5 * np.random.default_rng(0).normal(size=1000))
+    assert 1 / 18 < of_column(x) < 1 / 12
+
+
+def test_numbers_that_come_once_are_exact():
+    x = np.random.default_rng(0).normal(size=300)
+    assert of_column(x) == 0
+    x[:100] = 0
+    assert of_column(x) == 0
+
+
+@pytest.mark.parametrize("rare", [[10.0], [4.0, 10.0], [np.pi, 4.0, 10.0]])
+def test_a_column_that_is_nearly_always_the_same(rare):
+    """Nearly all of its variance cannot be predicted, whatever the gap, and on no grid as well."""
+    x = np.zeros(500)
+    x[: len(rare)] = rare
+    assert 0.8 * x.var() < of_column(x) < x.var()
+
+
+def test_many_zeros_among_numbers_on_a_fine_grid():
+    """The others may be exact."""
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random(500) < 0.8, 0.0, np.round(rng.random(500), 2))
+    assert of_column(x) == pytest.approx(0.01**2 / 12, rel=1e-9)
+
+
+def test_holes_and_units():
+    rng = np.random.default_rng(0)
+    x = rng.poisson(1.0, 200).astype(float)
+    plain, holes = of_column(x), np.insert(x, [0, 50, 200], np.nan)
+    assert of_column(holes) == pytest.approx(plain, rel=1e-12)
+    assert of_column(1e6 * x + 3) == pytest.approx(1e12 * plain, rel=1e-9)
+    assert of_column(np.full(5, np.nan)) == of_column(np.ones(5)) == 0
+
+
+@pytest.mark.parametrize("holes", [False, True])
+def test_zeros_are_no_evidence(holes):
+    """Numbers of which 5 % are not 0, without any structure: nothing is gained by their rows."""
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((300, 20)) < 0.05, rng.exponential(size=(300, 20)), 0.0)
+    if holes:
+        X[rng.random(X.shape) < 0.1] = np.nan
+    found = BayesianPCA().fit(X)
+    assert found.n_components_ == 0
+    assert max(found.noise_evidence_.values()) < X.size
