@@ -4,6 +4,7 @@ from . import closed_form
 from .families import FAMILIES, MAP, PB_A, PB_B, VB, Family, partially_bayesian
 from .methods import METHODS
 from .noise_law import marchenko_pastur_median
+from .rank_posterior import RankPosterior, posterior_of_rank
 from .rank_rules import Evidence, gavish_donoho, marchenko_pastur, minka, parallel_analysis
 from .records import Advice, Moments, Solution, Spectrum, Status
 from .solving import solve
@@ -19,6 +20,7 @@ __all__ = [
     "Evidence",
     "Family",
     "Moments",
+    "RankPosterior",
     "Solution",
     "Spectrum",
     "Status",
@@ -29,5 +31,6 @@ __all__ = [
     "minka",
     "parallel_analysis",
     "partially_bayesian",
+    "posterior_of_rank",
     "solve",
 ]

@@ -58,3 +58,13 @@ def marchenko_pastur_median(beta: float) -> float:
 
     theta = brentq(lambda t: quad(density, 0, t)[0] - 0.5, 0, np.pi / 2, xtol=1e-14)
     return float(lower + width * np.sin(theta) ** 2)
+
+
+def quantiles(ratio: float, shares: FloatArray) -> FloatArray:
+    """Quantiles of the eigenvalues other than zero, in units of σ² where L ≤ M."""
+    y = min(ratio, 1 / ratio)
+    lower, width = support(1.0, y)[0], 4 * np.sqrt(y)
+    theta = (np.arange(512) + 0.5) / 512 * np.pi / 2
+    x = lower + width * np.sin(theta) ** 2
+    mass = np.cumsum((np.sin(theta) * np.cos(theta)) ** 2 / x)
+    return np.asarray(np.interp(shares, mass / mass[-1], x))

@@ -1,0 +1,449 @@
+"""The probability of each number of components, from the singular values alone.
+
+The model is that of probabilistic PCA: M rows of N(0, σ²(I + U diag(v) Uᵀ)), with U a random
+orthonormal frame of k directions. A component is counted if it is above the detection limit,
+v > √(L/M): one below it cannot be seen, however large the matrix (Baik, Ben Arous and Péché 2005).
+The likelihood is averaged over U, over the strengths v and over σ²; docs/rank.md has the derivation
+and figures.
+
+Prior: strengths in units of the limit are half-Cauchy with scale 2, cut off at 1; rank k has weight
+1/√(k + 1); σ² has density 1/σ². Probabilities hold if the noise is as assumed: normal, independent,
+of equal variance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from . import spheres
+from .noise import rounding_floor, tail_sums
+from .rank_rules import marchenko_pastur
+from .records import FloatArray, Spectrum
+from .spheres import Squares
+
+Ranks = NDArray[np.int64]
+
+# Scale of the half-Cauchy prior of strengths, in units of the detection limit.
+SCALE = 2.0
+# Weight of rank k: (k + 1) to minus this power.
+DECLINE = 0.5
+# Log-likelihood ratio beyond which a component is there, whatever the others.
+SURE = 46.0
+# Sure components next to the contested ones, whose directions make room by themselves.
+BESIDE = 12
+# Contested components below and above the first guess; log-probability at which ranks end.
+BEHIND, AHEAD, ENOUGH = 24, 5, 7.0
+# Largest number of contested components, and of windows that are looked through.
+MOST, WINDOWS = 48, 12
+# Values of log σ² at which evidences are computed, and standard deviations around the extremes.
+NODES, REACH = 9, 6.0
+# Steps of the grid of strengths, in standard deviations of a strong one's logarithm.
+STEP = 0.7
+FEWEST, LARGEST_GRID = 24, 400
+# Cells from which on the noise is known so well that what room is worth does not depend on it.
+MANY_CELLS = 4000
+
+
+@dataclass(frozen=True)
+class RankPosterior:
+    """Probabilities of the numbers of components above the detection limit.
+
+    Attributes
+    ----------
+    probabilities
+        Index = number of components. Those far from the most probable one are 0.
+    log_evidence
+        Log of the evidence of each, in nats, relative to the most probable one's; −∞ far from it.
+    limit
+        √(L/M): the variance of a component over that of the noise must exceed it to be counted.
+    """
+
+    probabilities: FloatArray
+    log_evidence: FloatArray
+    limit: float
+
+    @property
+    def rank(self) -> int:
+        """The most probable number."""
+        return int(np.argmax(self.probabilities))
+
+
+def posterior_of_rank(
+    spectrum: Spectrum, *, noise_variance: float | None = None, max_rank: int | None = None
+) -> RankPosterior:
+    """Probability of each number of components above the detection limit.
+
+    Parameters
+    ----------
+    spectrum
+        Singular values, shape and sum of squares; where it is truncated, the values that are not
+        known are taken to follow the Marchenko–Pastur law.
+    noise_variance
+        σ² where it is known; otherwise it is integrated out.
+    max_rank
+        Probabilities are among the ranks up to it.
+    """
+    unit = spectrum.at_unit_scale()
+    given = None if noise_variance is None else noise_variance / unit.scale / unit.scale
+    size = unit.singular_values.size
+    cap = size if max_rank is None else min(max_rank, size)
+    exact = _exact_rank(unit, given)
+    if exact is not None:
+        return _certain(min(exact, cap), cap, unit)
+    cap = min(cap, unit.full_rank - (given is None))
+    if cap < 1:
+        return _certain(0, max(cap, 0), unit)
+    start = min(marchenko_pastur(unit, given), cap)
+    return _found(_problem(unit, given, start), start, cap)
+
+
+def _exact_rank(unit: Spectrum, given: float | None) -> int | None:
+    """The rank of data without noise: what is left beyond it is rounding."""
+    if given is not None:
+        return None
+    (L, M), tails = unit.shape, tail_sums(unit)
+    nothing = tails <= rounding_floor(unit) * float(L) * M
+    k = int(np.argmax(nothing))
+    return k if nothing.any() and k < min(unit.full_rank, tails.size) else None
+
+
+def _certain(rank: int, cap: int, unit: Spectrum) -> RankPosterior:
+    alone, (L, M) = np.arange(cap + 1) == rank, unit.shape
+    log_evidence = np.where(alone, 0.0, -np.inf)
+    return RankPosterior(alone.astype(float), log_evidence, float(np.sqrt(L / M)))
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """Squared singular values in units of a first guess of the noise; log σ² where it is given."""
+
+    squares: Squares
+    given: float | None
+
+    @property
+    def g2(self) -> FloatArray:
+        return self.squares.g2
+
+    @property
+    def L(self) -> float:
+        return self.squares.shape[0]
+
+    @property
+    def M(self) -> float:
+        return self.squares.shape[1]
+
+    @property
+    def limit(self) -> float:
+        return float(np.sqrt(self.L / self.M))
+
+    @cached_property
+    def tails(self) -> FloatArray:
+        return np.cumsum(np.append(self.g2, self.squares.residual)[::-1])[::-1]
+
+    def cells(self, k: Ranks) -> FloatArray:
+        return np.asarray((self.L - k) * (self.M - k))
+
+    def log_noise(self, k: Ranks) -> FloatArray:
+        """Of what k components leave over."""
+        if self.given is not None:
+            return np.full(k.shape, self.given)
+        return np.log(self.tails[k] / self.cells(k))
+
+    def width(self, k: Ranks) -> FloatArray:
+        """Standard deviation of log σ² with k components."""
+        return np.asarray(np.sqrt(2 / self.cells(k)))
+
+    def shares(self, g2: FloatArray, s2: float) -> FloatArray:
+        """s = v/(1 + v) of spikes that show these values, in decreasing order.
+
+        γ²/M ≈ ℓ(1 + (L/M)σ²/(ℓ − σ²)) of a spike ℓ = σ²(1 + v) above the limit.
+        """
+        c, y = self.L / self.M, g2 / (self.M * s2)
+        root = (y + 1 - c) ** 2 - 4 * y
+        spike = np.where(y > (1 + np.sqrt(c)) ** 2, y + 1 - c + np.sqrt(np.maximum(root, 0)), 0.0)
+        at_least = np.maximum(spike / 2, 1 + 1.1 * self.limit)
+        return np.asarray(1 - 1 / np.minimum.accumulate(at_least))
+
+
+def _problem(unit: Spectrum, given: float | None, start: int) -> _Problem:
+    L, M = unit.shape
+    rest = tail_sums(unit)[start] / ((L - start) * (M - start)) if start < min(L, M) else 0.0
+    guess = (given or rest) or float(np.finfo(np.float64).tiny)
+    # A square root at a time: squares of tiny numbers would be 0.
+    g2 = (unit.singular_values / np.sqrt(guess)) ** 2
+    squares = Squares(unit.shape, unit.full_rank, g2, unit.residual / guess, start)
+    return _Problem(squares, None if given is None else 0.0)
+
+
+# --- which ranks -------------------------------------------------------------------------------
+
+
+def _found(problem: _Problem, start: int, cap: int) -> RankPosterior:
+    """The posterior over a window of ranks that moves until all that matter are inside."""
+    centre, ahead = start, AHEAD
+    for _ in range(WINDOWS):
+        first = _n_sure(problem, centre, cap)
+        last = min(max(centre, first) + ahead, cap, first + MOST)
+        evidence = _log_evidence(problem, first, last)
+        weight = _with_prior(problem, evidence, first, start)
+        best = first + int(np.argmax(weight))
+        if best == first == centre - BEHIND:
+            centre = max(first - BEHIND // 2, 0)
+        elif last < cap and weight[-1] > weight.max() - ENOUGH:
+            centre, ahead = max(best, first), ahead + (AHEAD if best < last - 1 else ahead)
+        else:
+            break
+    probabilities, relative = np.zeros(cap + 1), np.full(cap + 1, -np.inf)
+    share = np.exp(weight - weight.max())
+    probabilities[first : last + 1] = share / share.sum()
+    relative[first : last + 1] = evidence - evidence[best - first]
+    return RankPosterior(probabilities, relative, problem.limit)
+
+
+def _with_prior(problem: _Problem, evidence: FloatArray, first: int, start: int) -> FloatArray:
+    """Log of evidence times prior.
+
+    Where more than half of all directions would be components, and none of them stands out, the
+    approximation rises although the evidence does not: there it may only fall.
+    """
+    ranks = first + np.arange(evidence.size)
+    weight = evidence - DECLINE * np.log1p(ranks)
+    beyond = max(problem.squares.full_rank // 2, start) - first
+    if 0 <= beyond < weight.size:
+        weight[beyond:] = np.minimum.accumulate(weight[beyond:])
+    return weight
+
+
+def _n_sure(problem: _Problem, centre: int, cap: int) -> int:
+    """How many of the leading components are there for certain."""
+    first, last = max(centre - BEHIND, 0), min(centre + 1, cap)
+    bulk = spheres.lumped(problem.squares, first, last)
+    n = last - first
+    s2 = float(np.exp(problem.log_noise(np.array([min(centre, cap)]))[0]))
+    shares = problem.shares(problem.g2[first:last], s2)
+    gaps, weights = spheres.from_each_on(bulk, n)
+    averages, *_ = spheres.log_averages(shares[:, None] * gaps / (2 * s2), weights)
+    dimension = problem.L - first - np.arange(n, dtype=np.float64)
+    ratio = (
+        averages
+        + spheres.log_constant(dimension)
+        + shares * problem.g2[first:last] / (2 * s2)
+        + 0.5 * problem.M * np.log1p(-shares)
+    )
+    unsure = (ratio < SURE) | (dimension < 2)
+    return first + (int(np.argmax(unsure)) if unsure.any() else n - 1)
+
+
+# --- evidences ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Strengths:
+    """A grid of strengths v with s = v/(1 + v), and log prior times width of each."""
+
+    v: FloatArray
+    s: FloatArray
+    log_prior: FloatArray
+
+
+def _strengths(problem: _Problem, largest: float) -> _Strengths:
+    """Equal steps in log(1 + v), in which a strong component has the same width everywhere."""
+    limit, width = problem.limit, np.sqrt(2 / problem.M)
+    low = np.log1p(limit)
+    high = max(np.log(max(largest / problem.M, 1.0)), low) + 6 * width + 12 / (problem.M / 2 + 1)
+    n = int(np.clip(np.ceil((high - low) / (STEP * width)), FEWEST, LARGEST_GRID))
+    u = low + (high - low) * (np.arange(n) + 0.5) / n
+    v = np.expm1(u)
+    return _Strengths(v, v / (1 + v), _log_density(u, limit) + np.log((high - low) / n))
+
+
+def _log_density(u: FloatArray, limit: float) -> FloatArray:
+    """Log of the prior density of u = log(1 + v): half-Cauchy in v/limit beyond 1."""
+    t = np.expm1(u) / limit
+    mass = SCALE * (np.pi / 2 - np.arctan(1 / SCALE))
+    return np.asarray(u - np.log1p((t / SCALE) ** 2) - np.log(mass * limit))
+
+
+def _nodes(problem: _Problem, ranks: Ranks) -> FloatArray:
+    """Values of log σ²: Chebyshev's, over all that any of the ranks can have."""
+    if problem.given is not None:
+        return np.array([problem.given])
+    at, width = problem.log_noise(ranks), REACH * problem.width(ranks)
+    low, high = float((at - width).min()), float((at + width).max())
+    angles = (np.arange(NODES) + 0.5) / NODES * np.pi
+    return np.asarray(0.5 * (low + high) + 0.5 * (high - low) * np.cos(angles))
+
+
+def _log_evidence(problem: _Problem, first: int, last: int) -> FloatArray:
+    """Log evidence of the ranks from `first`, up to which all are sure, to `last`."""
+    ranks = np.arange(first, last + 1, dtype=np.int64)
+    nodes = _nodes(problem, ranks)
+    noise = np.exp(nodes)
+    n = last - first
+    bulk = spheres.lumped(problem.squares, first, last)
+    grid = _strengths(problem, float(problem.g2[first] / noise.min()) if n else 0.0)
+    bounds = (0.5 * float(grid.s.min()) / noise.max(), 0.5 / noise.min())
+    table = spheres.sphere_table(bulk, n, problem.L - ranks[:-1].astype(float), bounds)
+    log_t = np.log(0.5 * grid.s / noise[:, None])
+    fits = [
+        table(i, log_t) + bulk.values[i] * np.exp(log_t) - 0.5 * problem.M * np.log1p(grid.v)
+        for i in range(n)
+    ]
+    rooms = _Rooms(problem, ranks)
+    chain = _Chain(grid, nodes)
+    found = [rooms.gain(0, nodes)]
+    for i, fit in enumerate(fits):
+        chain.add(fit + rooms.worth(i, grid, chain.larger), float(rooms.log_noise[i + 1]))
+        found.append(
+            chain.log_sum + rooms.gain(i + 1, nodes) + gammaln(first + i + 2) - gammaln(first + 1)
+        )
+    at_nodes = np.array(found) + _of_noise(problem, first, nodes)
+    return _over_noise(problem, ranks, nodes, at_nodes)
+
+
+def _of_noise(problem: _Problem, first: int, nodes: FloatArray) -> FloatArray:
+    """Log-likelihood at each σ² of all that is not contested.
+
+    A sure component has its best strength, 1 + v = γ²/Mσ²; of its sphere all directions count.
+    """
+    i, noise = np.arange(first), np.exp(nodes)
+    free = problem.L * problem.M - float((problem.M + problem.L - i - 1).sum())
+    shares = np.clip(1 - problem.M * noise[:, None] / problem.g2[:first], 0.02, 1.0)
+    spread = ((problem.L - i - 1) * np.log(shares)).sum(axis=1)
+    prior = _log_density(-np.log1p(-np.minimum(shares, 1 - 1e-15)), problem.limit).sum(axis=1)
+    return np.asarray(prior - 0.5 * (free * nodes + problem.tails[first] / noise + spread))
+
+
+def _over_noise(
+    problem: _Problem, ranks: Ranks, nodes: FloatArray, at_nodes: FloatArray
+) -> FloatArray:
+    """Integrals over log σ² of each rank's evidence, which is known at the nodes.
+
+    But for −½(L − k)(M − k) log σ² − (what k components leave)/2σ² it is a low polynomial.
+    """
+    if problem.given is not None:
+        return at_nodes[:, 0]
+    steps = np.linspace(-REACH, REACH, 61)
+    centre, width = problem.log_noise(ranks)[:, None], problem.width(ranks)[:, None]
+    fine = centre + width * steps
+
+    def leading(y: FloatArray) -> FloatArray:
+        cells, tails = problem.cells(ranks)[:, None], problem.tails[ranks][:, None]
+        return np.asarray(-0.5 * (cells * y + tails * np.exp(-y)))
+
+    rest = at_nodes - leading(np.broadcast_to(nodes, at_nodes.shape))
+    values = leading(fine) + np.array(
+        [_interpolated(nodes, row, at) for row, at in zip(rest, fine, strict=True)]
+    )
+    top = values.max(axis=1)
+    sums = np.exp(values - top[:, None]).sum(axis=1)
+    return np.asarray(top + np.log(sums * width[:, 0] * (steps[1] - steps[0])))
+
+
+def _interpolated(nodes: FloatArray, values: FloatArray, at: FloatArray) -> FloatArray:
+    """The polynomial through Chebyshev's nodes (barycentric formula)."""
+    k = np.arange(nodes.size)
+    weights = (-1.0) ** k * np.sin((2 * k + 1) * np.pi / (2 * nodes.size))
+    gaps = at[:, None] - nodes
+    shares = weights / np.where(gaps == 0, 1e-300, gaps)
+    return np.asarray(shares @ values / shares.sum(axis=1))
+
+
+class _Chain:
+    """The integral over strengths v₁ > v₂ > …, one component after the other, at each node."""
+
+    def __init__(self, grid: _Strengths, nodes: FloatArray) -> None:
+        self.grid, self.nodes = grid, nodes
+        self.log_sum = np.zeros(nodes.size)
+        self.larger: tuple[FloatArray, float] | None = None
+        self._scale = np.zeros(nodes.size)
+        self._above = np.zeros((nodes.size, grid.v.size))
+
+    def add(self, fit: FloatArray, log_noise: float) -> None:
+        """One more component; `larger` is the mean share of what is larger than each strength."""
+        terms = fit + self.grid.log_prior + self._above
+        top = terms.max(axis=1)
+        weights = np.exp(terms - top[:, None])
+        self._scale = self._scale + top
+        above = _from_the_end(weights)
+        self.log_sum = self._scale + np.log(weights.sum(axis=1))
+        with np.errstate(divide="ignore"):
+            self._above = np.log(above)
+        row = int(np.argmin(np.abs(self.nodes - log_noise)))
+        shares = _from_the_end(weights[row] * self.grid.s)
+        known = above[row] > 1e-12 * above[row, 0]
+        mean = np.where(known, shares / np.where(known, above[row], 1.0), self.grid.s)
+        self.larger = mean, log_noise
+
+
+def _from_the_end(weights: FloatArray) -> FloatArray:
+    """Sums over all that is larger, each point itself by half."""
+    return np.asarray(np.cumsum(weights[..., ::-1], axis=-1)[..., ::-1] - 0.5 * weights)
+
+
+class _Rooms:
+    """What it is worth that directions make room for each other, for each rank of a window."""
+
+    def __init__(self, problem: _Problem, ranks: Ranks) -> None:
+        self.problem = problem
+        self.first, self.n = int(ranks[0]), ranks.size - 1
+        self.beside = min(self.first, BESIDE)
+        self.log_noise = problem.log_noise(ranks)
+        self.slopes = np.zeros(ranks.size)
+        start = self.first - self.beside
+        self.bulk = spheres.lumped(problem.squares, start, int(ranks[-1]))
+        self.frames = [self._frame(i) for i in range(ranks.size)]
+
+    def _frame(self, i: int) -> spheres.Frame:
+        """The frame with i contested components, and how its gain changes with log σ²."""
+        k, y = self.beside + i, float(self.log_noise[i])
+        shares = self._shares(i)
+        found = spheres.frame(self.bulk, shares, float(np.exp(y)))
+        rank = np.array([self.first + i])
+        if k > 1 and self.problem.given is None and self.problem.cells(rank)[0] < MANY_CELLS:
+            step = float(self.problem.width(rank)[0])
+            moved = np.clip(1 - np.exp(step) * (1 - shares), 0.01, 1.0)
+            other = spheres.frame(self.bulk, moved, float(np.exp(y + step)))
+            self.slopes[i] = (other.gain - found.gain) / step
+        return found
+
+    def _shares(self, i: int) -> FloatArray:
+        noise = float(np.exp(self.log_noise[i]))
+        return self.problem.shares(self.bulk.values[: self.beside + i], noise)
+
+    def gain(self, i: int, nodes: FloatArray) -> FloatArray:
+        return np.asarray(self.frames[i].gain + self.slopes[i] * (nodes - self.log_noise[i]))
+
+    def worth(
+        self, i: int, grid: _Strengths, larger: tuple[FloatArray, float] | None
+    ) -> FloatArray:
+        """How it depends on the strength of the i-th contested component, relative to `gain`."""
+        k, y = self.beside + i, float(self.log_noise[i + 1])
+        worth = self._of_far_ones(grid.s, y)
+        if not k:
+            return worth
+        own = self._shares(i + 1)
+        others = own[:-1, None]
+        gaps = (self.bulk.values[:k, None] - self.bulk.values[k]) / (2 * np.exp(y))
+        if larger is not None:
+            mean, before = larger
+            others = np.maximum(others, 1 - (1 - mean) * np.exp(y - before))
+        x = own[:-1, None] * gaps
+        less = np.clip((others - grid.s) * gaps, 0.0, x)
+        at_own = (own[:-1, None] - own[-1]) * gaps
+        frame = self.frames[i]
+        room = spheres.log_room(frame, x, less) - spheres.log_room(frame, x, at_own)
+        return np.asarray(worth + room.sum(axis=0))
+
+    def _of_far_ones(self, s: FloatArray, log_noise: float) -> FloatArray:
+        """Sure components far above, whose gaps are so large that only shares count."""
+        g2 = self.problem.g2[: self.first - self.beside]
+        if not g2.size:
+            return np.zeros(s.size)
+        shares = np.clip(1 - self.problem.M * np.exp(log_noise) / g2, 0.02, 1.0)
+        return np.asarray(-0.5 * np.log1p(-np.minimum(s / shares[:, None], 0.99)).sum(axis=0))

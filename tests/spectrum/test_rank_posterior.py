@@ -1,0 +1,180 @@
+"""The rank posterior against sampled evidences, against truth, and at its edges."""
+
+import numpy as np
+import pytest
+from tests.oracles import rank_posterior as oracle
+
+from bayespca.spectrum import Spectrum, posterior_of_rank, spheres
+
+
+def singular_values(n, p, strengths, seed=0):
+    """Of centred rows with spikes of these strengths in units of the detection limit."""
+    rng = np.random.default_rng(seed)
+    M, k = n - 1, len(strengths)
+    U = np.linalg.qr(rng.standard_normal((p, p)))[0][:, :k]
+    scores = rng.standard_normal((n, k)) * np.sqrt(np.array(strengths) * np.sqrt(p / M))
+    X = rng.standard_normal((n, p)) + scores @ U.T
+    X -= X.mean(axis=0)
+    return np.linalg.svd(X, compute_uv=False)[: min(M, p)]
+
+
+def spectrum(n, p, strengths, seed=0, **options):
+    return Spectrum(singular_values(n, p, strengths, seed), (p, n - 1), **options)
+
+
+def frame_average(a, s):
+    """Ours, of the same arguments as the oracle's."""
+    a = np.sort(a)[::-1]
+    bulk = spheres.Values(a, np.ones(a.size), 0, a.size)
+    gaps, weights = spheres.from_each_on(bulk, len(s))
+    averages, *_ = spheres.log_averages(np.array(s)[:, None] * gaps, weights)
+    dimension = a.size - np.arange(len(s), dtype=float)
+    averages = np.where(dimension > 1, averages + spheres.log_constant(dimension), 0.0)
+    gain = spheres.frame(bulk, np.array(s), 0.5).gain
+    return float(averages.sum() + (np.array(s) * a[: len(s)]).sum() + gain)
+
+
+# --- averages ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", [2, 3, 5, 12, 60])
+@pytest.mark.parametrize("spread", [0.1, 3.0, 50.0])
+def test_sphere_averages_are_right(d, spread):
+    a = np.linspace(0, spread, d)
+    assert frame_average(a, [1.0]) == pytest.approx(oracle.log_sphere_average(a), abs=0.06)
+
+
+def test_the_oracle_of_frames_has_the_exact_average_of_one_direction():
+    a = np.linspace(6, 0, 5)
+    found, error = oracle.log_frame_average(a, [0.9])
+    assert error < 0.01
+    assert found == pytest.approx(oracle.log_sphere_average(0.9 * a), abs=4 * error)
+
+
+FRAMES = {
+    "far": [60, 30],
+    "close": [31, 30],
+    "equal": [30, 30],
+    "three far": [80, 50, 30],
+    "three close": [32, 31, 30],
+    "three equal": [30, 30, 30],
+}
+
+
+@pytest.mark.parametrize("s", [[0.9, 0.85, 0.8], [0.9, 0.6, 0.3]], ids=str)
+@pytest.mark.parametrize("name", FRAMES)
+def test_averages_over_frames_are_right_where_a_product_of_spheres_is_not(name, s):
+    top = FRAMES[name]
+    a = np.append(top, np.linspace(6, 2, 8)[len(top) :])
+    s = s[: len(top)]
+    exact, error = oracle.log_frame_average(a, s, n=600)
+    assert error < 0.15
+    assert frame_average(a, s) == pytest.approx(exact, abs=0.35 + 3 * error)
+    assert oracle.sequential(a, s) < exact + 3 * error, "the product is a lower bound"
+    if name == "three far":
+        assert oracle.sequential(a, s) < exact - 1, "and a poor one"
+
+
+# --- evidences ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("n", "p", "strengths"), [(12, 4, []), (30, 5, [4, 3]), (20, 8, []), (9, 12, [3])], ids=str
+)
+def test_evidences_are_those_of_sampling(n, p, strengths):
+    gamma = singular_values(n, p, strengths)
+    exact = oracle.log_evidences(gamma**2, p, n - 1, 2)
+    found = posterior_of_rank(Spectrum(gamma, (p, n - 1))).log_evidence[:3]
+    assert found - found[0] == pytest.approx(exact, abs=0.6)
+
+
+@pytest.mark.parametrize("strengths", [[], [8.0], [9.0, 6.0, 5.0]], ids=len)
+def test_strong_components_are_counted(strengths):
+    found = posterior_of_rank(spectrum(300, 30, strengths))
+    assert found.rank == len(strengths)
+    assert found.probabilities[found.rank] > 0.5
+    assert found.probabilities.sum() == pytest.approx(1)
+    assert found.limit == pytest.approx(np.sqrt(30 / 299))
+
+
+def test_known_noise_is_taken_as_such():
+    whole = spectrum(100, 30, [4, 3])
+    right = posterior_of_rank(whole, noise_variance=1.0)
+    assert right.rank == 2
+    assert posterior_of_rank(whole, noise_variance=100.0).rank == 0
+    # Less noise than there is: what was noise must be components.
+    assert posterior_of_rank(whole, noise_variance=0.25).rank > 10
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150])
+def test_units_do_not_matter(scale):
+    gamma = singular_values(60, 20, [5, 2])
+    found = posterior_of_rank(Spectrum(gamma / gamma[0], (20, 59), scale=scale))
+    plain = posterior_of_rank(Spectrum(gamma, (20, 59)))
+    assert found.probabilities == pytest.approx(plain.probabilities, abs=1e-9)
+
+
+@pytest.mark.parametrize(("n", "p"), [(400, 300), (150, 800)])
+def test_a_truncated_spectrum_has_nearly_the_same(n, p):
+    gamma = singular_values(n, p, [20, 10, 4, 2])
+    whole = posterior_of_rank(Spectrum(gamma, (p, n - 1)))
+    part = posterior_of_rank(Spectrum(gamma[:20], (p, n - 1), float(gamma @ gamma)))
+    assert part.probabilities[:10] == pytest.approx(whole.probabilities[:10], abs=0.1)
+
+
+def test_thousands_of_components_have_a_window_of_ranks():
+    strong = np.exp(np.linspace(9, 5, 200))
+    gamma = np.append(strong, singular_values(800, 600, []))
+    found = posterior_of_rank(Spectrum(gamma, (800, 999)))
+    assert abs(found.rank - 200) <= 2
+    assert found.probabilities.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("values", "shape", "rank"),
+    [
+        ([0.0, 0.0], (2, 5), 0),
+        ([3.0], (1, 9), 0),
+        ([3.0], (7, 1), 0),
+        ([3.0, 2.0, 0.0, 0.0], (4, 30), 2),
+        ([3.0, 2.0, 1e-16, 1e-17], (4, 30), 2),
+        ([1.0, 1.0, 1.0, 1.0], (4, 30), 0),
+    ],
+    ids=["zeros", "one feature", "two rows", "exact rank", "rounding", "all equal"],
+)
+def test_edges(values, shape, rank):
+    found = posterior_of_rank(Spectrum(values, shape))
+    assert found.rank == rank
+    assert np.isfinite(found.probabilities).all()
+    assert found.probabilities.sum() == pytest.approx(1)
+
+
+def test_ranks_can_be_capped():
+    whole = spectrum(100, 30, [6, 5, 4])
+    capped = posterior_of_rank(whole, max_rank=2)
+    assert capped.probabilities.size == 3
+    assert capped.rank == 2
+
+
+# --- calibration -------------------------------------------------------------------------------
+
+
+def test_what_is_announced_is_right_as_often():
+    """Rank 0–5, strengths log-uniform from 0.5 to 30 limits (not the prior), four shapes."""
+    rng = np.random.default_rng(0)
+    shapes, announced, right, scores = [(30, 13), (60, 20), (40, 90), (100, 40)], [], [], []
+    for i in range(320):
+        n, p = shapes[i % 4]
+        t = np.exp(rng.uniform(np.log(0.5), np.log(30), rng.integers(6)))
+        found = posterior_of_rank(spectrum(n, p, t, seed=i)).probabilities
+        truth = int((t > 1).sum())
+        announced.append(found.max())
+        right.append(found.argmax() == truth)
+        scores.append(np.log(max(found[truth], 1e-12)))
+    bins = np.minimum((np.array(announced) * 5).astype(int), 4)
+    for b in np.unique(bins):
+        inside = bins == b
+        share, n = np.mean(np.array(right)[inside]), inside.sum()
+        expected = np.mean(np.array(announced)[inside])
+        assert abs(share - expected) < 3 * np.sqrt(expected * (1 - expected) / n) + 0.02
+    assert np.mean(scores) > -1.1
