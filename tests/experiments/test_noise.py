@@ -8,14 +8,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import stats
+from scipy.integrate import quad
 
 from bayespca import BayesianPCA
 from bayespca.cli import reproducing
 from bayespca.datasets import noisy
 
 package = reproducing.experiments().__name__
-bicross, heldout, peers, ranks = (
-    import_module(f"{package}.noise.{name}") for name in ("bicross", "heldout", "peers", "ranks")
+bicross, heldout, peers, predicting, ranks = (
+    import_module(f"{package}.noise.{name}")
+    for name in ("bicross", "heldout", "peers", "predicting", "ranks")
 )
 
 
@@ -48,27 +51,72 @@ def test_knowing_rank_and_noise_leaves_less_than_the_noise():
     assert ranks._error(made, peers.informed(made)) == pytest.approx(np.sqrt(freedom), rel=0.15)
 
 
+def told(*, noise, freedom=np.inf, low=0.0):
+    """A model that predicts 0 for all cells, with a variance of 1, of which `low` is its mean's."""
+
+    def impute(X, return_std=False):
+        std = np.sqrt(low if return_std == "mean" else 1.0)
+        return (np.zeros(X.shape), np.full(X.shape, std)) if return_std else np.zeros(X.shape)
+
+    known = {"degrees_of_freedom_": freedom, "noise_": noise, "n_components_": 0, "n_iter_": 1}
+    return SimpleNamespace(impute=impute, **known)
+
+
+def removed(draws):
+    """Half of the cells, in columns with unit variance."""
+    hidden = np.random.default_rng(1).random(draws.shape) < 0.5
+    return heldout.Cells("draws", draws / draws.std(axis=0), hidden)
+
+
 def test_held_out_cells_of_a_known_distribution_are_scored_as_they_should_be():
     """Standard normal cells, predicted as such."""
-    Y = np.random.default_rng(0).normal(size=(2000, 10))
-    Y /= Y.std(axis=0)
-    hidden = np.random.default_rng(1).random(Y.shape) < 0.5
-    predicted = SimpleNamespace(
-        impute=lambda X, return_std: (np.zeros(X.shape), np.ones(X.shape)),
-        degrees_of_freedom_=np.inf,
-        noise_="isotropic",
-    )
-    score = heldout.scored(heldout.Cells("normal", Y, hidden), predicted)
+    cells = removed(np.random.default_rng(0).normal(size=(2000, 10)))
+    score = heldout.scored(cells, told(noise="isotropic"))
     assert score.log_density == pytest.approx(-0.5 * np.log(2 * np.pi * np.e), abs=0.02)
     assert score.coverage == pytest.approx(0.95, abs=0.006)
     assert score.error == pytest.approx(1.0, abs=0.02)
 
 
+def test_cells_with_tails_are_scored_as_they_should_be():
+    """Student's t with 8 degrees of freedom, a variance of 1 in all."""
+    draws = np.random.default_rng(0).standard_t(8, size=(4000, 10))
+    score = heldout.scored(removed(draws), told(noise="student-cells", freedom=8.0))
+    expected = stats.t(8, scale=np.sqrt(6 / 8))
+    assert score.log_density == pytest.approx(-float(expected.entropy()), abs=0.02)
+    assert score.coverage == pytest.approx(0.95, abs=0.006)
+
+
+@pytest.mark.parametrize("shape", [1.0, 2.5, 8.0])
+def test_a_scale_that_is_averaged_over(shape):
+    """Alone it makes Student's t, beside a fixed variance what quadrature finds."""
+    errors, ones = np.array([0.0, 0.5, -3.0, 10.0]), np.ones(4)
+    alone = predicting.NormalAndT(0 * ones, 0.7 * ones, shape)
+    expected = predicting.StudentT(0.7 * ones, shape * ones)
+    np.testing.assert_allclose(alone.log_density(errors), expected.log_density(errors), rtol=1e-6)
+    edge = stats.t(2 * shape, scale=np.sqrt(0.7)).ppf(0.975)
+    at = np.array([0.999, 1.001, -0.999, -1.001]) * edge
+    assert alone.inside(at).tolist() == expected.inside(at).tolist() == [1, 0, 1, 0]
+    beside = predicting.NormalAndT(0.3 * ones, 0.7 * ones, shape).log_density(errors)
+    np.testing.assert_allclose(np.exp(beside), [density(e, 0.3, 0.7, shape) for e in errors])
+
+
+def density(error, fixed, variance, shape):
+    def integrand(log_precision):
+        tau = np.exp(log_precision)
+        root = np.sqrt(fixed + variance / tau)
+        return stats.norm.pdf(error, scale=root) * tau * stats.gamma.pdf(tau, shape, 0, 1 / shape)
+
+    return quad(integrand, -30, 5, epsabs=1e-14, epsrel=1e-10, limit=500)[0]
+
+
 def test_rows_tell_their_noise_and_cells_do_not():
     cells = heldout.Cells("x", np.zeros((2, 3)), np.array([[True, False, False], [False] * 3]))
     for noise, expected in (("per-sample", 6.0), ("student-cells", 4.0)):
-        model = SimpleNamespace(degrees_of_freedom_=4.0, noise_=noise)
-        assert heldout._freedom(cells, model) == pytest.approx([expected])
+        found = heldout._predicted(cells, told(noise=noise, freedom=4.0, low=0.5), np.ones(1))
+        assert 2 * np.ravel(found.shape) == pytest.approx([expected])
+        # The variance of a t distribution is that of its scale times ν/(ν − 2).
+        low = getattr(found, "fixed", 0.0)
+        assert low + found.variance * expected / (expected - 2) == pytest.approx([1.0])
 
 
 @pytest.mark.parametrize("scale", [False, True])
