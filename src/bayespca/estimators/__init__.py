@@ -11,6 +11,7 @@ from .mixture import PCAMixture
 from .pca import BayesianPCA, RankWarning
 from .persistence import ModelFileError, load
 from .selection import ComponentSelection, select_components
+from .stability import RankStability, rank_stability
 from .summary import Summary, summarize
 from .tucker import BayesianTucker, tensor_ranks
 from .variational import VariationalPCA
@@ -29,6 +30,7 @@ __all__ = [
     "PCAMixture",
     "PosteriorReader",
     "RankReport",
+    "RankStability",
     "RankWarning",
     "Summary",
     "VariationalPCA",
@@ -39,6 +41,7 @@ __all__ = [
     "load",
     "rank_report",
     "rank_rules",
+    "rank_stability",
     "select_components",
     "summarize",
     "tensor_ranks",

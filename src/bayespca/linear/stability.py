@@ -1,0 +1,259 @@
+"""Ranks and directions of half samples: what comes back if half of the rows had not been there.
+
+It needs no model of how sure one can be. Rows are divided at random into blocks, whose Gram
+matrices are added up for each half, so that a hundred halves need one pass over the rows. Data with
+more columns than rows need the Gram matrix of their rows alone, of which a half is a part. Where
+both are many, each half begins with the leading directions of all rows, and improves them twice by
+its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.extmath import randomized_svd
+
+from bayespca.arrays.types import Counts, FloatArray, Vector
+from bayespca.engines.gram import Eigen
+from bayespca.spectrum.records import Solution, Spectrum
+from bayespca.spectrum.solving import solve
+
+# Blocks of rows of which a half has every other one: there are 184,756 halves of twenty.
+BLOCKS = 20
+# The largest Gram matrix that is made, and that is decomposed for each half.
+LARGEST = 1000
+DECOMPOSED = 300
+# Where it is not: directions that a half begins with beyond those of the components, and how often
+# its own rows improve them.
+BEYOND = 20
+ROUNDS = 2
+
+Half = tuple[Spectrum, Callable[[int], FloatArray]]
+
+
+@dataclass(frozen=True, eq=False)
+class Halves:
+    """What half samples have found.
+
+    Attributes
+    ----------
+    ranks
+        The rank of each half.
+    overlaps
+        For each half and each component of the whole, the squared cosine of the angle between the
+        component and the directions that the half has found: (halves, k).
+    """
+
+    ranks: Counts
+    overlaps: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class WhiteRows:
+    """Rows whose noise is equal.
+
+    `level` is what the mean is multiplied by in each row: 1, or the root of the precision of rows
+    that have noise of their own; None where there is no mean. `directions` are those of the whole:
+    (k, p).
+    """
+
+    values: FloatArray
+    level: Vector | None
+    directions: FloatArray
+
+    @property
+    def n_samples(self) -> int:
+        return int(self.values.shape[0])
+
+    def shape(self, n: int) -> tuple[int, int]:
+        """L and M of so many rows."""
+        return int(self.values.shape[1]), n - (self.level is not None)
+
+
+def of_halves(rows: WhiteRows, n_halves: int, rng: np.random.Generator) -> Halves:
+    """Ranks and directions of half samples by empirical VB, the noise of each half its own."""
+    n, p = rows.values.shape
+    if min(n, p) > LARGEST:
+        drawn = _by_products(rows, rng)
+    else:
+        drawn = _by_rows(rows, rng) if n <= p else _by_columns(rows, rng)
+    ranks, overlaps = [], []
+    for spectrum, cosines in itertools.islice(drawn, n_halves):
+        solution: Solution = solve(spectrum, other_ranks=False)
+        ranks.append(solution.rank)
+        overlaps.append((cosines(solution.rank) ** 2).sum(axis=0))
+    shape = (n_halves, len(rows.directions))
+    return Halves(np.array(ranks, dtype=np.int64), np.reshape(overlaps, shape))
+
+
+# --- more rows than columns --------------------------------------------------------------------
+
+
+def _by_columns(rows: WhiteRows, rng: np.random.Generator) -> Iterator[Half]:
+    sums = [_sums_of(rows, chosen) for chosen in _blocks(rows.n_samples, rng)]
+    start = _leading_of(np.sum([one.gram for one in sums], axis=0), len(rows.directions))
+    for chosen in _halves_of(len(sums), rng):
+        half = [sums[b] for b in chosen]
+        G = _centred(np.sum([one.gram for one in half], axis=0), half, rows.level is not None)
+        eigen = _decomposed(G, start)
+        spectrum = _spectrum(eigen, float(np.trace(G)), rows.shape(sum(one.n for one in half)))
+        yield spectrum, lambda k, eigen=eigen: eigen.top(k).T @ rows.directions.T
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """Over the rows of a block: how many, ZᵀZ, Zᵀr and rᵀr with the level r of the mean."""
+
+    n: int
+    gram: FloatArray
+    total: FloatArray
+    weight: float
+
+
+def _sums_of(rows: WhiteRows, chosen: NDArray[np.intp]) -> _Sums:
+    Z = rows.values[chosen]
+    r = np.ones(len(Z)) if rows.level is None else rows.level[chosen]
+    return _Sums(len(Z), Z.T @ Z, r @ Z, float(r @ r))
+
+
+def _centred(G: FloatArray, half: list[_Sums], center: bool) -> FloatArray:
+    """Without the mean of these rows; values are about the mean of all, so that little cancels."""
+    if not center:
+        return G
+    total = np.sum([one.total for one in half], axis=0)
+    return G - np.outer(total, total) / sum(one.weight for one in half)
+
+
+# --- more columns than rows --------------------------------------------------------------------
+
+
+def _by_rows(rows: WhiteRows, rng: np.random.Generator) -> Iterator[Half]:
+    K, T = rows.values @ rows.values.T, rows.values @ rows.directions.T
+    start = _leading_of(K, len(rows.directions))
+    for chosen in _halves_of(rows.n_samples, rng):
+        level = None if rows.level is None else rows.level[chosen]
+        product = _without(K[np.ix_(chosen, chosen)], level)
+        eigen, scores = _decomposed(product, start[chosen]), T[chosen]
+        spectrum = _spectrum(eigen, float(np.trace(product)), rows.shape(len(chosen)))
+        gamma = spectrum.singular_values
+        yield spectrum, lambda k, e=eigen, t=scores, g=gamma: (e.top(k).T @ t) / g[:k, None]
+
+
+def _without(K: FloatArray, level: Vector | None) -> FloatArray:
+    """ZZᵀ of rows without their mean, which is along `level`."""
+    if level is None:
+        return K
+    r = level / np.linalg.norm(level)
+    along = K @ r
+    return K - np.outer(r, along) - np.outer(along, r) + float(r @ along) * np.outer(r, r)
+
+
+# --- many of both ------------------------------------------------------------------------------
+
+
+def _by_products(rows: WhiteRows, rng: np.random.Generator) -> Iterator[Half]:
+    """Without a Gram matrix: blocks of rows are multiplied with the directions of a half."""
+    seed, k = int(rng.integers(2**31)), len(rows.directions)
+    start = randomized_svd(rows.values, k + BEYOND, n_iter=2, random_state=seed)[2].T
+    blocks = [_part(rows, chosen) for chosen in _blocks(rows.n_samples, rng)]
+    for chosen in _halves_of(len(blocks), rng):
+        half = [blocks[b] for b in chosen]
+        T, own = _along(half, start), start
+        for _ in range(ROUNDS):
+            own = np.linalg.qr(_back(half, T))[0]
+            T = _along(half, own)
+        eigen, n = Eigen.of(T.T @ T), sum(len(part.values) for part in half)
+        spectrum = _spectrum(eigen, _squares(half), rows.shape(n))
+        yield spectrum, lambda k, e=eigen, o=own: e.top(k).T @ (o.T @ rows.directions.T)
+
+
+def _part(rows: WhiteRows, chosen: NDArray[np.intp]) -> WhiteRows:
+    level = None if rows.level is None else rows.level[chosen]
+    return WhiteRows(rows.values[chosen], level, rows.directions)
+
+
+def _along(half: list[WhiteRows], V: FloatArray) -> FloatArray:
+    """Coordinates of rows, without their mean, along columns of V."""
+    T = np.concatenate([part.values @ V for part in half])
+    levels = [part.level for part in half if part.level is not None]
+    if not levels:
+        return T
+    r = np.concatenate(levels)
+    return T - np.outer(r, (r @ T) / (r @ r))
+
+
+def _back(half: list[WhiteRows], T: FloatArray) -> FloatArray:
+    """ZᵀT."""
+    ends = np.cumsum([len(part.values) for part in half])[:-1]
+    pairs = zip(half, np.split(T, ends), strict=True)
+    return np.sum([part.values.T @ own for part, own in pairs], axis=0)
+
+
+def _squares(half: list[WhiteRows]) -> float:
+    """Σz² without the mean."""
+    total = sum(float(np.vdot(part.values, part.values)) for part in half)
+    levels = [(part.level, part.values) for part in half if part.level is not None]
+    if not levels:
+        return total
+    mean = np.sum([r @ Z for r, Z in levels], axis=0)
+    return total - float(mean @ mean) / sum(float(r @ r) for r, _ in levels)
+
+
+# --- decompositions ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Leading:
+    """Of a Gram matrix what lies in a few directions, the columns of `own`."""
+
+    own: FloatArray
+    eigen: Eigen
+
+    @property
+    def values(self) -> FloatArray:
+        return self.eigen.values
+
+    def top(self, k: int) -> FloatArray:
+        return self.own @ self.eigen.top(k)
+
+
+def _leading_of(product: FloatArray, k: int) -> FloatArray:
+    """Where to begin: leading directions of all rows, as columns, a few more than are kept."""
+    size = len(product)
+    if size <= DECOMPOSED:
+        return np.empty((size, 0))
+    return Eigen.of(product).top(min(k + BEYOND, size))
+
+
+def _decomposed(product: FloatArray, start: FloatArray) -> Eigen | Leading:
+    """All of a small Gram matrix, of a large one what subspace iteration finds from a start."""
+    if not start.shape[1] or len(product) <= start.shape[1]:
+        return Eigen.of(product)
+    own = start
+    for _ in range(ROUNDS):
+        own = np.linalg.qr(product @ own)[0]
+    return Leading(own, Eigen.of(own.T @ product @ own))
+
+
+# --- halves ------------------------------------------------------------------------------------
+
+
+def _blocks(n: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:
+    return np.array_split(rng.permutation(n), min(BLOCKS, n))
+
+
+def _halves_of(n: int, rng: np.random.Generator) -> Iterator[NDArray[np.intp]]:
+    """Halves of n things without end, each followed by its other half."""
+    while True:
+        order = rng.permutation(n)
+        yield order[: n // 2]
+        yield order[n // 2 : 2 * (n // 2)]
+
+
+def _spectrum(eigen: Eigen | Leading, total: float, shape: tuple[int, int]) -> Spectrum:
+    squares = np.maximum(eigen.values[::-1][: min(shape)], 0.0)
+    return Spectrum(np.sqrt(squares), shape, max(total, float(squares.sum())))

@@ -1,0 +1,86 @@
+"""What comes back in half samples, as users ask for it."""
+
+from __future__ import annotations
+
+import array_api_strict
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_digits
+
+from bayespca import BayesianPCA, rank_stability
+from bayespca.datasets import noisy
+
+
+def test_strong_components_come_back():
+    found = rank_stability(noisy("white", 200, 30, 3, random_state=0).X)
+    assert (found.rank, found.ranks, found.share) == (3, {3: 1.0}, 1.0)
+    assert found.directions == pytest.approx(np.ones(3))
+    assert (found.overlaps > 0.95).all()
+    assert str(found).startswith("all rows: rank 3, isotropic noise")
+
+
+def test_noise_comes_back_as_noise():
+    found = rank_stability(noisy("white", 200, 30, 3, strength=0, random_state=0).X)
+    assert (found.rank, found.ranks, found.directions.size) == (0, {0: 1.0}, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "noise"), [("both", "both"), ("ar", "autoregressive"), ("gross", "per-feature")]
+)
+def test_noise_is_that_of_all_rows(kind, noise):
+    found = rank_stability(noisy(kind, 300, 40, 3, random_state=0).X, n_halves=20)
+    assert (found.noise, found.rank) == (noise, 3)
+    assert found.share >= 0.9
+
+
+def test_a_component_near_the_limit_comes_back_in_some():
+    """The share of halves is that of fits to halves."""
+    X = noisy("white", 120, 20, 1, strength=0.0, random_state=1).X
+    X = X + 0.75 * np.outer(np.random.default_rng(0).normal(size=120), np.full(20, 20**-0.5)) * 1.6
+    found = rank_stability(X, noise="isotropic", n_halves=400)
+    rng = np.random.default_rng(5)
+    half = [rng.permutation(120)[:60] for _ in range(400)]
+    ranks = [BayesianPCA(noise="isotropic").fit(X[rows]).n_components_ for rows in half]
+    share = np.mean(np.array(ranks) == found.rank)
+    assert 0.05 < share < 0.95
+    assert found.share == pytest.approx(share, abs=0.12)
+
+
+def test_rounded_numbers_are_as_uncertain_as_in_the_fit():
+    """Without that, halves of counts would keep components that all rows have for rounding."""
+    found = rank_stability(load_digits().data[:600], n_halves=10)
+    assert all(abs(rank - found.rank) <= 4 for rank in found.ranks)
+
+
+def test_seeds():
+    X = noisy("white", 40, 10, 2, strength=0.3, random_state=0).X
+    one, same, other = (rank_stability(X, random_state=s, n_halves=30) for s in (0, 0, 1))
+    assert one.overlaps == pytest.approx(same.overlaps, abs=0)
+    assert one.ranks == same.ranks
+    assert (one.overlaps != other.overlaps).any()
+
+
+def test_units_do_not_matter():
+    X = noisy("columns", 100, 15, 2, random_state=0).X
+    one, other = rank_stability(X, n_halves=10), rank_stability(X * 1e100, n_halves=10)
+    assert (one.rank, one.ranks) == (other.rank, other.ranks)
+    assert one.overlaps == pytest.approx(other.overlaps, rel=1e-6)
+
+
+def test_other_arrays():
+    X = noisy("white", 60, 8, 2, random_state=0).X
+    found = rank_stability(array_api_strict.asarray(X), n_halves=6)
+    assert found.ranks == rank_stability(X, n_halves=6).ranks
+
+
+def test_what_cannot_be_halved():
+    X = noisy("white", 30, 8, 2, random_state=0).X
+    with pytest.raises(ValueError, match="contains NaN: half samples are of complete data"):
+        rank_stability(np.where(X > 1, np.nan, X))
+    with pytest.raises(ValueError, match="call toarray"):
+        rank_stability(sp.csr_matrix(X))
+    with pytest.raises(ValueError, match="3 rows are too few to halve"):
+        rank_stability(X[:3])
+    with pytest.raises(ValueError, match="n_halves must be at least 1, got 0"):
+        rank_stability(X, n_halves=0)
