@@ -10,6 +10,7 @@ from bayespca.linear import stability
 from bayespca.linear.stability import WhiteRows, of_halves
 from bayespca.spectrum import Spectrum, solve
 
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)

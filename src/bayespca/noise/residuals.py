@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.places import taken
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.linear.scaled.data import NoisyTable
 from bayespca.linear.scaled.neighbours import best_phi
@@ -85,7 +86,9 @@ def _some(
         T = Z @ W.T
         Z = Z[:, few]
     else:
-        Z = _scaled(rows[:, few], posterior, few)
+        sparse = where_of(rows) is Where.SPARSE
+        some = rows[:, few] if sparse else taken(rows, few, axis=1)
+        Z = _scaled(some, posterior, few)
         T = _host(every_few(scores, p=X.shape[1]))
         same = np.einsum("ih,ih->h", T, Z @ W[:, few].T)
         T = T * np.where(same < 0, -1.0, 1.0)
