@@ -12,12 +12,13 @@ from bayespca.arrays.types import FloatArray, Input, RandomState, Vector
 from bayespca.linear.stability import WhiteRows, of_halves
 from bayespca.lowrank.filtering import filtered
 from bayespca.lowrank.noise_models import ISOTROPIC, NOISES
+from bayespca.lowrank.posterior import Posterior
 from bayespca.lowrank.records import PCAFit
 from bayespca.sources.data import Data, Where
 from bayespca.sources.rounding import rounding_variances
 
 from . import _input, _validation
-from .pca import BayesianPCA
+from .pca import BayesianPCA, Noise
 from .wording import percent
 
 # A direction has come back if a half has most of it: the squared cosine of the angle.
@@ -73,7 +74,7 @@ def rank_stability(
     n_halves: int = 100,
     center: bool = True,
     scale: bool = False,
-    noise: str = "auto",
+    noise: Noise = "auto",
     random_state: RandomState = 0,
 ) -> RankStability:
     """Ranks and directions of half samples of X by empirical VB.
@@ -140,6 +141,7 @@ def _dithered(X: FloatArray, rng: np.random.Generator) -> FloatArray:
 def _white(X: FloatArray, fit: PCAFit, *, center: bool) -> WhiteRows:
     """Rows whose noise is equal, by what a fit has found."""
     posterior = fit.posterior
+    assert isinstance(posterior, Posterior)
     Z = X - _host(posterior.mean)
     Z = filtered(Z / _host(posterior.scale), posterior.correlation)
     level = np.ones(len(Z))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,7 +102,7 @@ def _by_columns(rows: WhiteRows, rng: np.random.Generator) -> Iterator[Half]:
         G = _centred(np.sum([one.gram for one in half], axis=0), half, rows.level is not None)
         eigen = _decomposed(G, start)
         spectrum = _spectrum(eigen, float(np.trace(G)), rows.shape(sum(one.n for one in half)))
-        yield spectrum, lambda k, eigen=eigen: eigen.top(k).T @ rows.directions.T
+        yield spectrum, partial(_cosines, eigen, rows.directions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +141,7 @@ def _by_rows(rows: WhiteRows, rng: np.random.Generator) -> Iterator[Half]:
         eigen, scores = _decomposed(product, start[chosen]), T[chosen]
         spectrum = _spectrum(eigen, float(np.trace(product)), rows.shape(len(chosen)))
         gamma = spectrum.singular_values
-        yield spectrum, lambda k, e=eigen, t=scores, g=gamma: (e.top(k).T @ t) / g[:k, None]
+        yield spectrum, partial(_cosines_of_scores, eigen, scores, gamma)
 
 
 def _without(K: FloatArray, level: Vector | None) -> FloatArray:
@@ -168,7 +169,7 @@ def _by_products(rows: WhiteRows, rng: np.random.Generator) -> Iterator[Half]:
             T = _along(half, own)
         eigen, n = Eigen.of(T.T @ T), sum(len(part.values) for part in half)
         spectrum = _spectrum(eigen, _squares(half), rows.shape(n))
-        yield spectrum, lambda k, e=eigen, o=own: e.top(k).T @ (o.T @ rows.directions.T)
+        yield spectrum, partial(_cosines, eigen, rows.directions @ own)
 
 
 def _part(rows: WhiteRows, chosen: NDArray[np.intp]) -> WhiteRows:
@@ -237,6 +238,18 @@ def _decomposed(product: FloatArray, start: FloatArray) -> Eigen | Leading:
     for _ in range(ROUNDS):
         own = np.linalg.qr(product @ own)[0]
     return Leading(own, Eigen.of(own.T @ product @ own))
+
+
+def _cosines(eigen: Eigen | Leading, directions: FloatArray, k: int) -> FloatArray:
+    """Of the angles between the first k directions of a half and those of the whole."""
+    return eigen.top(k).T @ directions.T
+
+
+def _cosines_of_scores(
+    eigen: Eigen | Leading, scores: FloatArray, gamma: FloatArray, k: int
+) -> FloatArray:
+    """The same where rows were decomposed: from their scores along the directions of the whole."""
+    return (eigen.top(k).T @ scores) / gamma[:k, None]
 
 
 # --- halves ------------------------------------------------------------------------------------
