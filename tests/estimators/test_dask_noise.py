@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose
 from bayespca import BayesianPCA
 from bayespca.datasets import noisy
 from bayespca.linear.scaled import cells
+from bayespca.noise import fitting, residuals
 
 N, P = 240, 12
 CHUNKS = {
@@ -139,6 +140,108 @@ def test_single_precision_is_summed_in_double():
     assert found.components_.dtype == np.float32
     theirs = BayesianPCA(noise="both").fit(X.astype(np.float64))
     assert found.free_energy_ == pytest.approx(theirs.free_energy_, rel=1e-12)
+
+
+# --- which noise -------------------------------------------------------------------------------
+
+CHOSEN = {
+    "white": "isotropic",
+    "columns": "per-feature",
+    "rows": "per-sample",
+    "both": "both",
+    "ar": "autoregressive",
+}
+
+
+@pytest.mark.parametrize("kind", CHOSEN)
+@pytest.mark.parametrize("options", [{}, {"n_components": 2}], ids=str)
+def test_the_noise_is_chosen(kind, options):
+    X = made(kind)
+    found, theirs = (BayesianPCA(**options).fit(x) for x in (lazy(X), X))
+    assert theirs.noise_ == CHOSEN[kind]
+    same(found, theirs)
+    assert found.status_ == theirs.status_
+    assert found.noise_evidence_ == pytest.approx(theirs.noise_evidence_, abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", CHOSEN)
+def test_some_rows_choose_for_many(kind, monkeypatch):
+    """The same as in memory; the fit goes on from that of the rows that chose."""
+    few_are_many(monkeypatch)
+    X = made(kind)
+    found, theirs = (BayesianPCA().fit(x) for x in (lazy(X), X))
+    assert theirs.noise_ == CHOSEN[kind]
+    same(found, theirs)
+    assert found.engine_ == "dask"
+    assert found.noise_evidence_ == pytest.approx(theirs.noise_evidence_, abs=1e-6)
+
+
+def few_are_many(monkeypatch, rows=120):
+    monkeypatch.setattr(fitting, "MANY_CELLS", 100)
+    monkeypatch.setattr(residuals, "CELLS", rows * P)
+    monkeypatch.setattr(residuals, "FEWEST", rows)
+
+
+def test_heights_that_are_not_known_choose_too(monkeypatch):
+    few_are_many(monkeypatch)
+    D = da.from_array(made("both"), chunks=(70, P))
+    found = BayesianPCA().fit(D[D[:, 0] > -np.inf])
+    theirs = BayesianPCA(noise="both").fit(made("both"))
+    assert (found.noise_, found.n_components_) == ("both", theirs.n_components_)
+    assert found.free_energy_ == pytest.approx(theirs.free_energy_, rel=1e-4)
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("kind", ["white", "both"])
+def test_how_often_the_data_are_read(kind, many, monkeypatch):
+    """Once for the fit with equal noise, once to look at rows; rows with noise of their own are
+    summed up and kept.
+    """
+    if many:
+        few_are_many(monkeypatch)
+    reads, X = [0, 0], made(kind)
+
+    def read(i):
+        reads[i] += 1
+        return X[120 * i : 120 * (i + 1)]
+
+    parts = [da.from_delayed(dask.delayed(read)(i), (120, P), X.dtype) for i in range(2)]
+    BayesianPCA().fit(da.concatenate(parts))
+    times = 4 if kind == "both" and many else 2
+    assert reads == [times, times]
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_words_where_cells_have_errors_of_their_own(many, monkeypatch):
+    if many:
+        few_are_many(monkeypatch)
+    X = made("gross")
+    found = BayesianPCA().fit(lazy(X))
+    assert BayesianPCA().fit(X).noise_ == "student-cells"
+    assert "noise='student-cells' would have more evidence" in str(found.status_)
+    assert "X.compute()" in str(found.status_)
+    assert "student-cells" not in str(BayesianPCA().fit(lazy(made("white"))).status_)
+
+
+@QUIET
+def test_words_where_there_are_too_many_columns(monkeypatch):
+    few_are_many(monkeypatch)
+    monkeypatch.setattr(fitting, "MOST_COLUMNS", P - 1)
+    found = BayesianPCA().fit(lazy(made("both")))
+    assert found.noise_ == "isotropic"
+    assert "noise='both' would have more evidence" in str(found.status_)
+    assert "fit fewer columns" in str(found.status_)
+
+
+@pytest.mark.parametrize("noise", ["isotropic", "per-feature", "per-sample"])
+def test_words_where_another_noise_was_asked_for(noise):
+    X = made("both", 300, 12)
+    found, theirs = (BayesianPCA(noise=noise).fit(x) for x in (da.from_array(X, chunks=70), X))
+    assert "noise='both'" in str(theirs.status_)
+    assert found.status_ == theirs.status_
+
+
+# --- holes -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("noise", ["per-sample", "both"])

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bayespca.lowrank.noise_models import OUTLYING_ROWS, NoiseModel
+from bayespca.lowrank.noise_models import OUTLYING_ROWS, STUDENT_CELLS, NoiseModel
 from bayespca.lowrank.records import PCAFit
 
 from .choosing import CHOICES, sides
@@ -32,16 +32,28 @@ def against(fit: PCAFit, better: PCAFit, asked: str) -> PCAFit:
     return replace(fit, status=fit.status.but(CODE, text))
 
 
-def at_least(fit: PCAFit, signs: Signs, asked: NoiseModel) -> PCAFit:
-    """The same where others were not fitted: what residuals promise."""
+def at_least(fit: PCAFit, signs: Signs, asked: NoiseModel, why: str | None = None) -> PCAFit:
+    """The same where others were not fitted: what residuals promise, and why not."""
     seen = signs.seen - sides(asked)
     noise = richest(seen | sides(asked))
     gain = sum(getattr(signs, side) for side in seen & sides(noise))
     if noise == asked or not gain:
         return fit
+    return _but(fit, noise, gain, why or f"noise={asked.name!r} was asked for.")
+
+
+def with_cells(fit: PCAFit, signs: Signs) -> PCAFit:
+    """A fit of rows on workers, where residuals promise something of noise of cells."""
+    if "cells" not in signs.seen:
+        return fit
+    why = "it needs data in memory: fit X.compute(), or some of the rows."
+    return _but(fit, STUDENT_CELLS, signs.cells, why)
+
+
+def _but(fit: PCAFit, noise: NoiseModel, gain: float, why: str) -> PCAFit:
     text = (
         f"{noise.reason}: noise={noise.name!r} would have more evidence, by {gain:,.0f} nats or "
-        f"more in the rows looked at; noise={asked.name!r} was asked for."
+        f"more in the rows looked at; {why}"
     )
     return replace(fit, status=fit.status.but(CODE, text))
 

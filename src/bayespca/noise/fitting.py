@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayespca import inference
 from bayespca.arrays.namespaces import to_numpy
@@ -25,7 +26,8 @@ from bayespca.lowrank.records import NoiseFound, PCAFit
 from bayespca.missing.dense import fit as with_holes
 from bayespca.sources.constant import constant_columns
 from bayespca.sources.data import Where, where_of
-from bayespca.sources.rounding import is_coarse
+from bayespca.sources.fetching import SomeRows, every_nth
+from bayespca.sources.rounding import is_coarse, rounding_variances
 from bayespca.spectrum.forms import ClosedForm
 
 from . import advice, residuals
@@ -39,6 +41,13 @@ AUTO = "auto"
 MOST_DENSE = 200_000_000
 # From so many cells on, some of the rows choose the noise of all.
 MANY_CELLS = 2_000_000
+# Up to so many columns, rows on workers are fitted with noise of their own: each round decomposes a
+# matrix of that side here.
+MOST_COLUMNS = 3000
+OUT_OF_REACH = (
+    f"Dask collections have it up to {MOST_COLUMNS:,} columns, or {MOST_DENSE:,} cells where there "
+    "are more columns than rows: fit fewer columns, or some of the rows in memory."
+)
 # Up to so many, what would be better than what was asked for is fitted as well, to say so.
 FEW_CELLS = 100_000
 
@@ -59,8 +68,9 @@ class Asked:
 class Complete:
     """Complete data, to be fitted with one noise model after another.
 
-    `found` is what the closed form has found out about them, once it was asked. `ordered` is
-    whether noise may be alike in neighbours, `sweeps` whether cells may have their own.
+    `found` is what the closed form has found out about them, once it was asked, and `few` are rows
+    that were brought here from workers. `ordered` is whether noise may be alike in neighbours,
+    `sweeps` whether cells may have their own.
     """
 
     X: Input
@@ -71,6 +81,7 @@ class Complete:
     sweeps: bool = True
     found: Decomposition | None = field(default=None, init=False)
     plain: PCAFit | None = field(default=None, init=False)
+    few: SomeRows | None = field(default=None, init=False)
 
     def fit(self, noise: NoiseModel, other: PCAFit | None = None) -> PCAFit:
         """With a noise model, from what a fit of other rows has found."""
@@ -117,28 +128,67 @@ class Complete:
         if some is not None and min(self.X.shape) > GRAM:
             return self._as_in(some)
         fit = self.fit(ISOTROPIC)
-        if not self.can_look_again or residuals.NOISE_FREE in fit.status:
+        if residuals.NOISE_FREE in fit.status:
+            return fit
+        if where_of(self.X) is Where.PARTITIONS:
+            return self._chosen_here(fit)
+        if not self.can_look_again:
             return fit
         seen = self.look(fit)
         if some is not None and seen.seen:
-            return self._as_in(some)
+            return self._as_in(some, fit)
+        return self._best_of(fit, seen)
+
+    def _best_of(self, fit: PCAFit, seen: Signs) -> PCAFit:
+        """With the noise that has the most evidence, from a fit and what its residuals show."""
         shape = (fit.n_samples, self.p)
         allowed = frozenset(self.allowed() if seen.seen else ())
         return choose((fit, seen), self.fit, self.look, shape, allowed, self._baseline)
 
     def better(self, fit: PCAFit, signs: Signs) -> PCAFit:
         """A fit with more evidence than another, or that; without sweeps, which take long."""
-        quiet = replace(self, looping=replace(self.looping, callback=None, checkpoint=None))
-        quiet.found, quiet.sweeps = self.found, False
-        shape, allowed = (fit.n_samples, self.p), frozenset(quiet.allowed())
-        return choose((fit, signs), quiet.fit, quiet.look, shape, allowed, quiet._baseline)
+        data = self if self.few is None else self._here
+        quiet = replace(data, looping=replace(self.looping, callback=None, checkpoint=None))
+        quiet.found, quiet.sweeps = data.found, False
+        return quiet._best_of(fit, signs)
+
+    @property
+    def _here(self) -> Complete:
+        """The rows that were brought here."""
+        assert self.few is not None
+        asked = replace(self.asked, engine="auto")
+        return replace(self, X=self.few.rows, asked=asked, sweeps=False)
+
+    def _chosen_here(self, plain: PCAFit) -> PCAFit:
+        """With the noise that rows of a Dask collection choose, which one pass brings here."""
+        self.bring_rows(plain.n_samples)
+        if self.few is None:
+            return plain
+        signs = self.look(plain)
+        if len(self.few.rows) == plain.n_samples:
+            fit = self._here._best_of(plain, signs)
+        elif signs.seen and not self._is_in_reach(plain.n_samples):
+            return advice.at_least(plain, signs, ISOTROPIC, OUT_OF_REACH)
+        else:
+            fit = self._as_in(self._here, plain) if signs.seen else self._best_of(plain, signs)
+        return fit if is_coarse(self.few.rows) else advice.with_cells(fit, self.look(fit))
+
+    def bring_rows(self, n: int) -> None:
+        """Some of the n rows that workers have, or all where cells are not many."""
+        step = 1 if n * self.p <= MANY_CELLS else residuals.step_of_few(n, self.p)
+        if n // step * self.p <= MOST_DENSE:
+            self.few = every_nth(self.X, step)
+
+    def _is_in_reach(self, n: int) -> bool:
+        """Whether noise of its own can be fitted to n rows on workers."""
+        return self.p <= MOST_COLUMNS if n > self.p else n * self.p <= MOST_DENSE
 
     def _baseline(self) -> float | None:
         """The free energy of equal noise for numbers that were rounded; None where they were not.
 
         Rounding is noise, too, which components of equal noise would explain.
         """
-        if where_of(self.X) is not Where.DENSE or self.p > GRAM or self.X.shape[0] <= self.p:
+        if self.n is None or self.p > GRAM or self.n <= self.p:
             return None
         table = self.table(rows=False)
         if not table.rounding.any():
@@ -146,10 +196,13 @@ class Complete:
         quiet = replace(self.looping, callback=None, checkpoint=None)
         return scaled.fit(table, self.form, quiet, ISOTROPIC).free_energy
 
-    def _as_in(self, some: Complete) -> PCAFit:
-        """With the noise that some of the rows have."""
+    def _as_in(self, some: Complete, plain: PCAFit | None = None) -> PCAFit:
+        """With the noise that some of the rows have; `plain` is the fit with equal noise."""
         found = some.chosen()
-        return _with_evidence(self.fit(NOISES[found.noise.name], found), found.noise)
+        noise = NOISES[found.noise.name]
+        if plain is None or noise != ISOTROPIC:
+            plain = self.fit(noise, found)
+        return _with_evidence(plain, found.noise)
 
     @property
     def sample(self) -> Complete | None:
@@ -173,12 +226,15 @@ class Complete:
             found=self.found,
             known=None if errors is None or errors.rows is None else errors.rows**2,
             errors=None if errors is None else errors.columns,
+            rounding=None if self.few is None else rounding_variances(self.few.rows),
         )
 
     def look(self, fit: PCAFit) -> Signs:
         """What a fit leaves over."""
         if where_of(self.X).in_memory:
             return residuals.of_complete(self.X, fit, self._scores(fit))
+        if self.few is not None:
+            return residuals.of_complete(self.few.rows, _of_rows(fit, self.few.places))
         return residuals.of_sums(self.table(rows=False), self.form, fit)
 
     def _scores(self, fit: PCAFit) -> FloatArray | None:
@@ -189,9 +245,9 @@ class Complete:
 
     def allowed(self) -> Iterator[str]:
         """Noise models that can be tried."""
-        where = where_of(self.X)
+        has_rows = where_of(self.X) is not Where.BLOCKS
         for noise in CHOICES:
-            served = where.in_memory or not noise.needs_rows
+            served = has_rows or not noise.needs_rows
             ordered = not noise.neighbours or self._has_neighbours
             if served and ordered and (not noise.cells or self.can_sweep):
                 yield noise.name
@@ -218,12 +274,21 @@ class Complete:
         return int(X.shape[1] if where_of(X).in_memory else X.n_features)
 
     @property
+    def n(self) -> int | None:
+        """Number of rows; None where that is not known, and of sparse data."""
+        if where_of(self.X) is Where.DENSE:
+            return int(self.X.shape[0])
+        return None if self.few is None or self.found is None else self.found.n_samples
+
+    @property
     def can_look_again(self) -> bool:
         """Whether residuals can be looked at: in memory, or through sums over all rows."""
         where = where_of(self.X)
         if where is Where.SPARSE:
             return bool(self.X.shape[0] * self.X.shape[1] <= MOST_DENSE)
-        return where.in_memory or (gram_of(self.found) is not None and self.p <= GRAM)
+        if where.in_memory or self.few is not None:
+            return True
+        return gram_of(self.found) is not None and self.p <= GRAM
 
 
 def fit_complete(X: Input, form: ClosedForm, looping: inference.Looping, asked: Asked) -> PCAFit:
@@ -245,12 +310,17 @@ def _as_asked(data: Complete) -> PCAFit:
     fit = advice.naming_outliers(data.fit(noise))
     capped = data.form.n_components is not None
     known = data.asked.errors is not None
-    if known or not compares(data.form) or capped or noise.cells or not data.can_look_again:
+    if known or not compares(data.form) or capped or noise.cells:
+        return fit
+    small = fit.n_samples * data.p <= FEW_CELLS
+    if where_of(data.X) is Where.PARTITIONS and (small or noise != ISOTROPIC):
+        data.bring_rows(fit.n_samples)
+    if not data.can_look_again:
         return fit
     signs = data.look(fit)
     if signs.seen <= sides(noise):
         return fit
-    if fit.n_samples * data.p > FEW_CELLS:
+    if not small:
         return advice.at_least(fit, signs, noise)
     better = data.better(fit, signs)
     if better.noise.name != noise.name:
@@ -260,6 +330,14 @@ def _as_asked(data: Complete) -> PCAFit:
 
 def _with_evidence(fit: PCAFit, found: NoiseFound) -> PCAFit:
     return replace(fit, noise=replace(fit.noise, evidence=found.evidence))
+
+
+def _of_rows(fit: PCAFit, places: NDArray[np.intp]) -> PCAFit:
+    """A fit with the noise of some of its rows."""
+    samples = fit.noise.samples
+    if samples is None:
+        return fit
+    return replace(fit, noise=replace(fit.noise, samples=samples[places]))
 
 
 def silence(noise: NoiseModel, table: NoisyTable) -> NoiseFound:

@@ -41,7 +41,12 @@ TINY = np.finfo(np.float64).tiny
 def every_few(X: Array, p: int | None = None) -> Array:
     """Rows at equal distances: all, where they are few; as many as are taken of p columns."""
     n, width = X.shape
-    return X[:: max(1, n // max(CELLS // (p or width), FEWEST)), :]
+    return X[:: step_of_few(n, p or width), :]
+
+
+def step_of_few(n: int, p: int) -> int:
+    """The distance of the rows that are taken of n with p columns."""
+    return max(1, n // max(CELLS // p, FEWEST))
 
 
 def of_complete(X: Array, fit: PCAFit, scores: Array = None) -> Signs:

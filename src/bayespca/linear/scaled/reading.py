@@ -75,8 +75,9 @@ def noisy_table(
             read = _Read(state.mean, state.n_samples, center, like, units, known, np.zeros(width))
             if rows:
                 return _on_workers(X, state, read)
-            if where is Where.PARTITIONS:
+            if where is Where.PARTITIONS and rounding is None:
                 rounding = _rounding_on_workers(given, state.n_samples)
+            if rounding is not None:
                 read = read._replace(rounding=rounding)
             product, mean, _ = scatter_of(state, center=center)
             return _gram_table(product, read._replace(mean=mean), ENGINES[where])
