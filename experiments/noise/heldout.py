@@ -19,11 +19,11 @@ from time import process_time
 import numpy as np
 
 from bayespca import BayesianPCA
+from bayespca.linear.rank_rules import bi_cross_validation
 
 from ..comparing import Comparison, claim
 from ..data import Data, Missing
 from ..records import Outcome, Run, Table
-from .bicross import chosen_rank
 from .models import fitted
 from .predicting import NormalAndT, StudentT, typical
 
@@ -166,7 +166,8 @@ def _of_known_rank(cells: Cells) -> Scores:
     """
 
     def fit() -> BayesianPCA:
-        rank = chosen_rank((cells.Y - cells.Y.mean(axis=0)) / cells.units, 0)
+        scaled = (cells.Y - cells.Y.mean(axis=0)) / cells.units
+        rank = bi_cross_validation(scaled, np.random.default_rng(0))
         return BayesianPCA("ml", n_components=rank, scale=True).fit(cells.seen)
 
     found = _timed(cells, fit)

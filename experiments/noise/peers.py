@@ -10,29 +10,17 @@ from importlib.util import find_spec
 import numpy as np
 
 from bayespca.datasets import NoisyLowRank
+from bayespca.linear import rank_rules
 
 Ranker = Callable[[np.ndarray, int], int | None]
 
 # Upper bound of the rank that ScreeNOT is given, where the matrix allows it.
 LARGEST = 20
-# Matrices with random signs, and the quantile of their singular values.
-FLIPS, QUANTILE = 20, 0.95
 
 
 def sign_flips(X: np.ndarray, seed: int) -> int:
-    """Parallel analysis with random signs (Hong, Sheng, Dobriban 2020), which keep the variance
-    of every cell.
-    """
-    rng = np.random.default_rng(seed)
-    Y = X - X.mean(axis=0)
-    flipped = [_singular_values(Y * rng.choice((-1.0, 1.0), Y.shape)) for _ in range(FLIPS)]
-    above = _singular_values(Y) > np.quantile(flipped, QUANTILE, axis=0)
-    return int(np.argmin(above)) if not above.all() else above.size
-
-
-def _singular_values(Y: np.ndarray) -> np.ndarray:
-    gram = Y.T @ Y if Y.shape[0] > Y.shape[1] else Y @ Y.T
-    return np.sqrt(np.maximum(np.linalg.eigvalsh(gram)[::-1], 0))
+    """Parallel analysis with random signs (Hong, Sheng, Dobriban 2020), of centred data."""
+    return rank_rules.sign_flips(X - X.mean(axis=0), np.random.default_rng(seed))
 
 
 def screenot(X: np.ndarray, seed: int) -> int:

@@ -16,33 +16,9 @@ from bayespca.cli import reproducing
 from bayespca.datasets import noisy
 
 package = reproducing.experiments().__name__
-bicross, heldout, peers, predicting, ranks = (
-    import_module(f"{package}.noise.{name}")
-    for name in ("bicross", "heldout", "peers", "predicting", "ranks")
+heldout, peers, predicting, ranks = (
+    import_module(f"{package}.noise.{name}") for name in ("heldout", "peers", "predicting", "ranks")
 )
-
-
-@pytest.mark.parametrize("rank", [0, 3])
-def test_bi_cross_validation_finds_the_rank_of_white_noise(rank):
-    X = noisy("white", 200, 60, 3, strength=0.6 if rank else 0.0, random_state=0).X
-    assert bicross.chosen_rank(X - X.mean(axis=0), seed=0) == rank
-
-
-def test_an_exact_product_is_predicted_without_error():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(20, 2)) @ rng.normal(size=(2, 15))
-    rows, columns = np.arange(20) < 4, np.arange(15) < 3
-    errors = bicross._errors(X, rows, columns, most=5)
-    assert errors[0] == pytest.approx(np.sum(X[:4, :3] ** 2))
-    assert errors[1] > 1e-3
-    assert errors[2:] == pytest.approx(np.zeros(4), abs=1e-20)
-
-
-@pytest.mark.parametrize("strength", [0.6, 0.0])
-def test_sign_flips_find_the_rank_of_white_noise(strength):
-    made = noisy("white", 200, 60, 3, strength=strength, random_state=0)
-    assert peers.sign_flips(made.X, 0) == made.rank
-    assert peers.sign_flips(made.X, 0) == peers.sign_flips(made.X, 0)
 
 
 def test_knowing_rank_and_noise_leaves_less_than_the_noise():

@@ -1,4 +1,4 @@
-"""Minka's evidence, Marchenko–Pastur, Gavish–Donoho and parallel analysis."""
+"""Minka's evidence, Marchenko–Pastur, Gavish–Donoho, parallel analysis and ScreeNOT."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition._pca import _assess_dimension
 
+from bayespca.datasets import noisy
 from bayespca.spectrum import (
     Spectrum,
     gavish_donoho,
@@ -13,6 +14,7 @@ from bayespca.spectrum import (
     marchenko_pastur_median,
     minka,
     parallel_analysis,
+    screenot,
     solve,
 )
 from bayespca.spectrum.rank_rules import _bartlett
@@ -152,3 +154,36 @@ def test_minka_on_a_truncated_spectrum_is_close():
     whole = simulated(40, 300, 4)
     part = Spectrum(whole.singular_values[:12], (40, 300), whole.sum_of_squares)
     assert minka(part).rank == minka(whole).rank == 4
+
+
+# --- ScreeNOT ----------------------------------------------------------------------------------
+
+
+def centred_spectrum(kind, shape):
+    X = noisy(kind, *shape, 3, random_state=1).X
+    gamma = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)
+    return Spectrum(gamma, (shape[1], shape[0]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "rank"),
+    [
+        *(("white", (500, 200), 3), ("columns", (500, 200), 7), ("rows", (500, 200), 8)),
+        *(("both", (500, 200), 9), ("both", (100, 150), 5), ("rows", (60, 25), 2)),
+        *(("ar", (100, 150), 4), ("ar", (60, 25), 5), ("columns", (60, 25), 3)),
+    ],
+)
+def test_screenot_finds_what_its_authors_program_finds(kind, shape, rank):
+    """adaptiveHardThresholding of the package screenot."""
+    assert screenot(centred_spectrum(kind, shape)) == rank
+
+
+def test_screenot_where_there_is_no_noise():
+    exact = Spectrum([3.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], (8, 20))
+    assert screenot(exact) == 2
+    assert screenot(Spectrum([2.0], (1, 20))) == 1
+
+
+def test_screenot_needs_all_singular_values():
+    with pytest.raises(ValueError, match="all singular values"):
+        screenot(Spectrum([3.0, 2.0], (8, 20), 30.0))

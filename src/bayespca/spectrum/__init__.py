@@ -5,7 +5,14 @@ from .families import FAMILIES, MAP, PB_A, PB_B, VB, Family, partially_bayesian
 from .methods import METHODS
 from .noise_law import marchenko_pastur_median
 from .rank_posterior import RankPosterior, posterior_of_rank
-from .rank_rules import Evidence, gavish_donoho, marchenko_pastur, minka, parallel_analysis
+from .rank_rules import (
+    Evidence,
+    gavish_donoho,
+    marchenko_pastur,
+    minka,
+    parallel_analysis,
+    screenot,
+)
 from .records import Advice, Moments, Solution, Spectrum, Status
 from .solving import solve
 
@@ -32,5 +39,6 @@ __all__ = [
     "parallel_analysis",
     "partially_bayesian",
     "posterior_of_rank",
+    "screenot",
     "solve",
 ]

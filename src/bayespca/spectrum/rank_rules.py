@@ -1,4 +1,4 @@
-"""Other rules for the rank, to stand beside EVB's: Minka's evidence and three thresholds."""
+"""Other rules for the rank, to stand beside EVB's: Minka's evidence and four thresholds."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import eigvalsh_tridiagonal
+from scipy.optimize import brentq
 from scipy.special import gammaln
 
 from .noise import rounding_floor, tail_sums
@@ -150,6 +151,42 @@ def gavish_donoho(spectrum: Spectrum, noise_variance: float | None = None) -> in
         everything = np.append(gamma, np.zeros(spectrum.full_rank - gamma.size))
         unit = np.median(everything) / np.sqrt(marchenko_pastur_median(beta))
     return int(np.count_nonzero(gamma > factor * unit))
+
+
+def screenot(spectrum: Spectrum, largest: int = 20) -> int:
+    """How many singular values exceed the threshold of ScreeNOT (Donoho, Gavish, Romanov 2023).
+
+    The noise may have any spectrum: that of the data themselves, with the first `largest` singular
+    values, among which the signal must be, replaced by what the shape of the others suggests. With
+    φ(y) = mean of y/(y² − z²) over these z, and D = φ·(βφ + (1 − β)/y), the error of truncation is
+    least at the y where y·D′(y)/D(y) = −4. Needs every singular value, and more than 2·largest.
+    """
+    gamma = spectrum.singular_values
+    if not spectrum.is_complete:
+        raise ValueError("ScreeNOT needs all singular values.")
+    y = np.append(gamma, np.zeros(spectrum.full_rank - gamma.size))
+    k = min(largest, (y.size - 2) // 2)
+    if k < 1 or not y[k]:
+        return int(np.count_nonzero(y))
+    share = (1 - (np.arange(k) / k) ** (2 / 3)) / (2 ** (2 / 3) - 1)
+    z = np.append(y[k] + share * (y[k] - y[2 * k]), y[k:])
+    beta = min(spectrum.shape) / max(spectrum.shape)
+    return int(np.count_nonzero(y > z[0] * _least_error(z / z[0], beta)))
+
+
+def _least_error(z: FloatArray, beta: float) -> float:
+    """Where y·D′(y)/D(y) = −4, for noise whose largest singular value is 1."""
+
+    def excess(y: float) -> float:
+        gaps = y**2 - z**2
+        phi, slope = float(np.mean(y / gaps)), -float(np.mean((y**2 + z**2) / gaps**2))
+        other, other_slope = beta * phi + (1 - beta) / y, beta * slope - (1 - beta) / y**2
+        return y * (slope / phi + other_slope / other) + 4
+
+    high = 2.0
+    while excess(high) < 0:
+        high *= 2
+    return float(brentq(excess, 1 + 1e-9, high, xtol=1e-12))
 
 
 def parallel_analysis(
