@@ -39,7 +39,8 @@ def test_a_first_fit():
     assert model.noise_variance_ == pytest.approx(1.0, rel=0.1)
     assert model.rank_posterior_.shape == (31,)
     assert model.rank_posterior_.sum() == pytest.approx(1)
-    assert model.rank_posterior_[3] > 0.99
+    assert model.rank_posterior_.argmax() == 3
+    assert model.free_energy_by_rank_[3] == 0
     assert model.mean_ == pytest.approx(truth.X.mean(0))
     assert model.singular_values_[-1] > model.threshold_
     assert np.all(model.shrunk_singular_values_ < model.singular_values_)
@@ -556,8 +557,8 @@ def test_bad_data(bad, sentence, center):
     ("options", "sentence"),
     [
         ({"method": "magic"}, "method must be one of 'evb'"),
-        ({"n_components": -1}, "n_components must be 'auto' or a whole number"),
-        ({"n_components": 1.5}, "n_components must be 'auto' or a whole number"),
+        ({"n_components": -1}, "n_components must be 'auto', 'probable' or a whole number"),
+        ({"n_components": 1.5}, "n_components must be 'auto', 'probable' or a whole number"),
         ({"method": "ml"}, "needs the number of components"),
         ({"noise_variance": -1.0}, "noise_variance must be positive"),
         ({"prior_variance": 1.0}, "does not take prior_variance"),

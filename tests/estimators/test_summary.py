@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def at_threshold(relative, rng, n=300, p=40):
 
 
 def test_numbers_are_those_of_the_model(rng):
-    X = low_rank(100, 20, 3, random_state=0).X
+    X = low_rank(100, 20, 3, random_state=2).X
     model = BayesianPCA().fit(X)
     summary = summarize(model)
     assert (summary.n_samples, summary.n_features, summary.rank) == (100, 20, 3)
@@ -73,11 +74,30 @@ def test_a_component_far_from_the_threshold_is_not(rng):
     assert not [code for code in codes(BayesianPCA().fit(low_rank(100, 20, 3).X)) if "near" in code]
 
 
-def test_an_uncertain_rank_is_told_with_its_rivals(rng):
-    model = BayesianPCA(center=False).fit(at_threshold(1.0001, rng))
-    note = next(note for note in summarize(model).notes if note.code == "uncertain-rank")
-    assert "rank 2" in note.text
-    assert "rank 3" in note.text
+def test_a_component_that_is_probable_though_dropped_is_told(rng):
+    """EVB's threshold is above what noise can be: right below it a component is probably there."""
+    X = at_threshold(0.97, rng)
+    model = BayesianPCA(center=False).fit(X)
+    [note] = [note for note in summarize(model).notes if "rank" in note.code]
+    assert note.text.startswith("EVB keeps 2; the most probable number is 3, with ")
+    assert note.text.endswith(" %, if the noise is as assumed.")
+    probable = BayesianPCA(n_components="probable", center=False).fit(X)
+    assert probable.n_components_ == 3
+    assert probable.shrunk_singular_values_[2] > 0
+    assert "EVB keeps 2; the most probable number is 3" in str(probable.status_)
+
+
+def test_an_uncertain_rank_is_told_with_its_rivals():
+    """Few rows: EVB keeps the most probable number, which is not more probable than all others."""
+    notes = []
+    for seed in range(20):
+        X = np.random.default_rng(seed).normal(size=(12, 8)) * [4, 3, 1, 1, 1, 1, 1, 1]
+        notes += summarize(BayesianPCA(noise="isotropic").fit(X)).notes
+    texts = [note.text for note in notes if note.code == "uncertain-rank"]
+    assert texts
+    assert all(
+        re.match(r"The rank is not certain: rank \d has probability .*, rank", t) for t in texts
+    )
 
 
 def test_a_feature_in_other_units_is_named(rng):

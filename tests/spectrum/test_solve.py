@@ -118,7 +118,8 @@ def test_a_flat_prior_is_the_limit_of_wide_ones(method, shape):
     assert flat.rank == wide.rank
     assert flat.threshold == pytest.approx(wide.threshold, abs=1e-5)
     assert flat.shrunk_singular_values == pytest.approx(wide.shrunk_singular_values, abs=1e-5)
-    assert flat.rank_posterior == pytest.approx(wide.rank_posterior, abs=1e-4)
+    weights = [np.exp(-found.rank_free_energies) for found in (flat, wide)]
+    assert weights[0] == pytest.approx(weights[1], abs=1e-4)
     assert flat.free_energy == np.inf if method == "vb" else np.isfinite(flat.free_energy)
 
 
@@ -166,19 +167,17 @@ def test_global_empirical_pb_and_map_are_zero():
         assert not found.moments.prior_variance_a.any()
 
 
-# --- rank posterior ----------------------------------------------------------------------------
+# --- free energies of ranks ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS])
-def test_rank_posterior_is_a_distribution_over_ranks(method):
+def test_the_rank_found_has_the_lowest_free_energy(method):
     _, found = solved(method, SHAPES[0])
-    assert found.rank_posterior.shape == found.rank_free_energies.shape
-    assert found.rank_posterior.sum() == pytest.approx(1)
-    assert int(np.argmax(found.rank_posterior)) == found.rank
+    assert found.rank_free_energies[found.rank] == found.rank_free_energies.min() == 0
 
 
 @pytest.mark.parametrize("method", ["evb", "vb", "map"])
-def test_rank_posterior_at_given_noise_is_the_free_energy_with_a_cap(method):
+def test_free_energies_of_ranks_at_given_noise_are_those_with_a_cap(method):
     """F_k − F_j equals the difference of the free energies with at most k and j components."""
     options = {} if method == "evb" else {"prior_variance": 2.0}
     spectrum = Spectrum(simulated((12, 40)), (12, 40))
@@ -192,7 +191,7 @@ def test_rank_posterior_at_given_noise_is_the_free_energy_with_a_cap(method):
         assert whole.rank_free_energies[k] == pytest.approx(expected, abs=1e-8)
 
 
-def test_rank_posterior_with_unknown_noise_takes_the_best_noise_of_each_rank():
+def test_free_energies_of_ranks_with_unknown_noise_are_at_the_best_noise_of_each():
     rng = np.random.default_rng(2)
     V = rng.normal(size=(10, 2)) @ rng.normal(size=(2, 14)) + 1.3 * rng.normal(size=(10, 14))
     spectrum = Spectrum(np.linalg.svd(V, compute_uv=False), V.shape)
@@ -211,15 +210,29 @@ def test_rank_posterior_with_unknown_noise_takes_the_best_noise_of_each_rank():
         )
     expected = np.array(best) - min(best)
     assert found.rank_free_energies[:4] == pytest.approx(expected, abs=1e-4)
-    assert 0.01 < np.sort(found.rank_posterior)[-2], "the example is meant to be undecided"
+    assert np.sort(found.rank_free_energies)[1] < 4.5, "the example is meant to be undecided"
 
 
-def test_weak_evidence_is_reported_as_such():
-    """A component right at the threshold: as probable as not."""
+def test_at_the_threshold_both_free_energies_are_the_same():
     L, M = 30, 90
     spectrum = Spectrum([np.sqrt(evb_threshold(L, M))], (L, M), sum_of_squares=evb_threshold(L, M))
     found = solve(spectrum, noise_variance=1.0)
-    assert found.rank_posterior[:2] == pytest.approx([0.5, 0.5], abs=1e-9)
+    assert found.rank_free_energies[:2] == pytest.approx([0.0, 0.0], abs=4e-9)
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2, 3, 4])
+def test_so_many_components_are_kept_as_were_asked_for(rank):
+    """At the noise of that rank's own lowest free energy."""
+    rng = np.random.default_rng(2)
+    V = rng.normal(size=(10, 2)) @ rng.normal(size=(2, 14)) + 1.3 * rng.normal(size=(10, 14))
+    spectrum = Spectrum(np.linalg.svd(V, compute_uv=False), V.shape)
+    free, found = solve(spectrum), solve(spectrum, exactly=rank)
+    assert found.rank == rank
+    assert (found.shrunk_singular_values > 0).all()
+    assert found.free_energy == pytest.approx(free.free_energy + free.rank_free_energies[rank])
+    gamma = np.append(spectrum.singular_values, 0.0)
+    assert gamma[rank] <= found.threshold
+    assert not rank or found.threshold < gamma[rank - 1]
 
 
 # --- published tables --------------------------------------------------------------------------
@@ -277,7 +290,8 @@ def test_scale_leaves_ranks_alone(method, factor):
         assert scaled.rank == base.rank
         assert scaled.noise_variance == pytest.approx(base.noise_variance * factor**2, rel=1e-10)
         assert scaled.threshold == pytest.approx(base.threshold * factor, rel=1e-10)
-        assert scaled.rank_posterior == pytest.approx(base.rank_posterior, abs=1e-9)
+        weights = [np.exp(-found.rank_free_energies) for found in (scaled, base)]
+        assert weights[0] == pytest.approx(weights[1], abs=1e-9)
         shift = 12 * 40 * np.log(factor)
         if method in ("evb", "vb"):
             assert scaled.free_energy == pytest.approx(base.free_energy + shift, rel=1e-11)
@@ -299,7 +313,7 @@ def test_any_spectrum_has_an_answer(gammas, extra, wide, method, noise_variance)
     found = solve(spectrum, method, noise_variance=noise_variance, **options)
     assert 0 <= found.rank <= n
     assert 0 <= found.noise_variance < np.inf
-    assert found.rank_posterior.sum() == pytest.approx(1)
+    assert found.rank_free_energies.min() == 0
     assert np.all(found.shrunk_singular_values >= 0)
     assert not np.isnan(found.free_energy)
     assert not any(np.isnan(v).any() for v in vars(found.moments).values())
@@ -312,7 +326,7 @@ def test_all_zero_data(method, shape):
     found = solve(Spectrum(np.zeros(min(shape)), shape), method, **options)
     assert (found.rank, found.noise_variance) == (0, 0.0)
     assert "all-zero" in found.status
-    assert found.rank_posterior[0] == 1
+    assert np.flatnonzero(np.isfinite(found.rank_free_energies)).tolist() == [0]
     given = solve(Spectrum(np.zeros(min(shape)), shape), method, noise_variance=2.0, **options)
     assert (given.rank, given.noise_variance) == (0, 2.0)
 

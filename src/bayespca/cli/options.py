@@ -76,10 +76,16 @@ class Engine(StrEnum):
 # --- what an option may be ---------------------------------------------------------------------
 
 
-def _whole_number_or_auto(text: str) -> str:
-    if text != "auto" and not text.isdecimal():
-        raise typer.BadParameter("must be a whole number or auto.")
-    return text
+def _whole_number_or(*words: str) -> Callable[[str], str]:
+    """What lets whole numbers and these words pass."""
+    *others, last = ("a whole number", *words)
+
+    def checked(text: str) -> str:
+        if text not in words and not text.isdecimal():
+            raise typer.BadParameter(f"must be {', '.join(others)} or {last}.")
+        return text
+
+    return checked
 
 
 def _positive_or(*words: str) -> Callable[[str], str]:
@@ -110,7 +116,7 @@ def _bounds(text: str) -> str:
 
 def _as_number(text: str, kind: type) -> Any:
     """A number as such, a word as it is."""
-    return text if text in ("auto", "0db") else kind(text)
+    return text if text in ("auto", "probable", "0db") else kind(text)
 
 
 def _one_character(text: str | None) -> str | None:
@@ -251,8 +257,9 @@ class Fitting:
         str,
         option(
             panel=MODEL,
-            callback=_whole_number_or_auto,
-            help="The largest rank allowed; with --method ml the rank itself.",
+            callback=_whole_number_or("auto", "probable"),
+            help="The largest rank allowed; with --method ml the rank itself; probable keeps the "
+            "most probable number.",
         ),
     ] = "auto"
     noise_variance: Annotated[
@@ -325,7 +332,7 @@ class Factorizing:
             # As it was called before.
             "--components",
             panel=MODEL,
-            callback=_whole_number_or_auto,
+            callback=_whole_number_or("auto"),
             help="The largest rank allowed, or auto.",
         ),
     ] = "auto"

@@ -106,12 +106,12 @@ def _headline(summary: Summary) -> Grid:
     grid.add_column()
     found = f"[bold green]{summary.rank}[/bold green]"
     if summary.probability is not None:
-        found += f", with probability {percent(summary.probability)}"
+        found += f", with probability {percent(summary.probability)} if the noise is as assumed"
     grid.add_row("components", found)
     others = {k: v for k, v in summary.rank_probabilities.items() if k != summary.rank}
     if others:
         listed = ", ".join(f"{rank}: {percent(p)}" for rank, p in sorted(others.items()))
-        grid.add_row("other ranks", listed)
+        grid.add_row("other numbers", listed)
     if summary.rank > 1:
         needed = [f"{k} for {percent(share)}" for share, k in summary.components_for.items()]
         grid.add_row("of the signal", ", ".join(needed))

@@ -29,7 +29,7 @@ class RankPosteriorDisplay(canvas.Display):
     Parameters
     ----------
     rank_posterior
-        Probability of each rank, index = rank.
+        Probability of each rank, index = rank, if the noise is as assumed.
     rank
         The rank that was chosen.
 
@@ -81,6 +81,6 @@ class RankPosteriorDisplay(canvas.Display):
         ax.set_ylim(0, 1.1 * max(heights.max(), 0.1))
         canvas.whole_numbers(ax.xaxis, int(ranks[0]), int(ranks[-1]))
         ax.set_xlabel("rank")
-        ax.set_ylabel("probability")
+        ax.set_ylabel("probability, if the noise is as assumed")
         self._keep(ax_=ax, figure_=ax.figure)
         return self

@@ -24,11 +24,21 @@ ITERATED = ("evb", "epb", "emap", "vb", "pb", "pb-a", "pb-b", "map", "ml")
 
 def largest_rank(n_components: Any, method: str = "") -> int | None:
     """The cap on the rank, None for "auto"."""
-    if n_components != "auto":
+    if n_components not in ("auto", "probable"):
         return int(n_components)
     if method == "ml":
         raise ValueError("method='ml' needs the number of components: give n_components.")
     return None
+
+
+def check_probable(estimator: BaseEstimator) -> None:
+    """The most probable number of components has EVB's moments, in closed form."""
+    if estimator.method != "evb":
+        raise ValueError(
+            f"n_components='probable' needs method='evb', got method={estimator.method!r}."
+        )
+    if estimator.solver == "iterative":
+        raise ValueError("n_components='probable' has a closed form: leave solver at 'auto'.")
 
 
 def check_noise(estimator: BaseEstimator) -> None:
@@ -88,6 +98,11 @@ def check_engine_for_holes(estimator: BaseEstimator) -> None:
 
 def check_for_holes(estimator: BaseEstimator) -> None:
     """Raise for options that say nothing about holes."""
+    if estimator.n_components == "probable":
+        raise ValueError(
+            "Input X contains NaN, and n_components='probable' is for complete data: use 'auto', "
+            "whose `rank_posterior_` names the most probable number, or fill the holes first."
+        )
     if estimator.solver == "closed":
         raise ValueError(
             "Input X contains NaN, and there is no closed form for holes: leave solver at 'auto', "

@@ -13,6 +13,7 @@ from bayespca.arrays.signs import fixed_signs
 from bayespca.arrays.types import Array, Input, RandomState
 from bayespca.spectrum.forms import EVERYTHING, ClosedForm
 from bayespca.spectrum.methods import METHODS
+from bayespca.spectrum.rank_posterior import posterior_of_rank
 from bayespca.spectrum.rank_rules import gavish_donoho, marchenko_pastur, minka, parallel_analysis
 from bayespca.spectrum.records import Solution, Spectrum
 from bayespca.spectrum.solving import solve
@@ -148,7 +149,7 @@ def rank_rules(spectrum: Spectrum, *, random_state: RandomState = 0) -> RankRepo
         parallel_analysis=parallel_analysis(
             spectrum, random_state=_validation.generator(random_state)
         ),
-        evb_probability=float(solution.rank_posterior[solution.rank]),
+        evb_probability=float(posterior_of_rank(spectrum).probabilities[solution.rank]),
         noise_variance=solution.noise_variance,
         threshold=solution.threshold,
     )

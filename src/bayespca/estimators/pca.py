@@ -27,8 +27,9 @@ from bayespca.spectrum.methods import METHODS
 
 from . import _errors, _input, _validation
 from ._base import PER_FEATURE, Fitted
+from ._constraints import AUTO, whole, word
 from ._noise import ChoosesNoise
-from ._options import Auto, Engine, Option, table
+from ._options import Engine, Option, table
 from ._posterior import PosteriorReader, line, placed
 from ._warnings import warn
 
@@ -37,6 +38,8 @@ WARNED = (
     *("near-rank-bound", "cut-off", "near-rounding"),
     *("empty-rows", "empty-columns", "single-columns"),
 )
+
+PROBABLE = "probable"
 
 # The names in `spectrum.methods.METHODS`.
 Learned = Literal["evb", "epb", "emap", "global-epb", "global-emap"]
@@ -92,7 +95,13 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         '* ``"ml"``: probabilistic PCA by maximum likelihood with exactly `n_components` '
         "components.\n"
         '* ``"laplace"``: the same, with the rank that Minka\'s evidence prefers.',
-        n_components='The largest rank allowed; with ``method="ml"`` the rank itself.',
+        n_components=Option(
+            'The largest rank allowed; with ``method="ml"`` the rank itself. ``"auto"`` keeps what '
+            'the method keeps. ``"probable"`` keeps the most probable number of components above '
+            'the detection limit (`rank_posterior_`), with what ``"evb"`` says of them; for '
+            "complete data.",
+            AUTO | word("probable") | whole(0),
+        ),
         noise_variance='Variance of the noise (of the scaled data, if `scale`); ``"auto"`` for the '
         'method\'s own estimate, ``"0db"`` for half the mean square of the data. The methods whose '
         'free energy has no usable minimum over the noise (``"epb"``, ``"emap"``, ``"pb"``, '
@@ -137,8 +146,16 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
 
     rank_posterior_ = Fitted(
         "array",
-        "Probability of each rank, index = rank: exp(−F) normalised.",
+        "Probability of each number of components above the detection limit, index = number, if "
+        "the noise is as assumed; the model averaged over directions, strengths and noise. A "
+        "component is above the limit if its variance exceeds √(p/n) times that of the noise.",
         placed("rank_probabilities"),
+    )
+    free_energy_by_rank_ = Fitted(
+        "array",
+        "The lowest free energy with each number of components, above the lowest of all, in nats, "
+        "index = number; infinite where there is none. Empty where they cannot be compared.",
+        placed("free_energy_by_rank"),
     )
     miss_probability_ = Fitted(
         "float",
@@ -167,7 +184,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
 
     method: Method = "evb"
     _: KW_ONLY
-    n_components: int | Auto = "auto"
+    n_components: int | Literal["auto", "probable"] = "auto"
     noise_variance: float | Literal["auto", "0db"] = "auto"
     prior_variance: float | None = None
     center: bool = True
@@ -277,6 +294,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
             scale=self.scale,
             engine=self.engine,
             init=self.init if self.solver == "iterative" else "closed",
+            probable=self.n_components == PROBABLE,
         )
 
     @available_if(_adds_up)  # type: ignore[untyped-decorator]
@@ -293,14 +311,24 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         fresh = moments.start(block.shape[1], block.dtype, precision=np.dtype(np.float64))
         seen = moments.add(seen or fresh, block)
         found = streaming.finish(seen, center=self.center, plan=form)
-        fitted = closed.from_decomposition(Decomposed(found), form)
+        fitted = self._of_sums(Decomposed(found), form)
         self._keep(fitted, data.features)
         self._seen = seen
         return self
 
+    def _of_sums(self, data: Decomposed, form: ClosedForm) -> PCAFit:
+        fitted = closed.from_decomposition(data, form)
+        if self.n_components != PROBABLE:
+            return fitted
+        return closed.with_most_probable(
+            fitted, lambda k: closed.from_decomposition(data, replace(form, exactly=k))
+        )
+
     def _form(self) -> ClosedForm:
         """What is asked of the spectrum, once all options have been checked."""
         self._chosen()
+        if self.n_components == PROBABLE:
+            _validation.check_probable(self)
         cap = _validation.largest_rank(self.n_components, self.method)
         _validation.check_noise(self)
         if self.solver == "iterative":

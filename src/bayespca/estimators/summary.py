@@ -22,8 +22,9 @@ FittedPCA: TypeAlias = BaseEstimator
 
 # A singular value this near to the threshold, relatively, could have fallen on its other side.
 NEAR = 0.05
-# A rank less probable than this is worth a sentence.
-SURE = 0.9
+# A rank less probable than this is worth a sentence; a component more, next to the detection limit,
+# can hardly ever be excluded.
+SURE = 0.5
 # A component with this much of its squared loadings in one feature is that feature.
 ALONE = 0.95
 # Shares of the signal of which one wants to know how many components they take.
@@ -36,9 +37,10 @@ OUTLYING = 0.5
 class Summary:
     """What people ask first of a fitted PCA.
 
-    `told` is True where the rank was given. `probability` is that of the rank, None where there is
-    none. `noise_variance` is the mean over features where each has its own; `noise` is the noise
-    model, with `noise_evidence` by how many nats the evidence of each that was tried exceeds that
+    `told` is True where the rank was given. `probability` is that of exactly so many components
+    above the detection limit, if the noise is as assumed; None where there is none.
+    `noise_variance` is the mean over features where each has its own; `noise` is the noise model,
+    with `noise_evidence` by how many nats the evidence of each that was tried exceeds that
     of equal noise. `feature_noise` is the smallest and the largest noise variance of a feature,
     `outliers` the number of rows or cells that are probably outliers, each None where all have the
     same noise. `components_for` says how many components hold 80, 95 and 99 % of the signal.
@@ -187,7 +189,7 @@ def _near_threshold(model: FittedPCA) -> Iterator[Advice]:
 
 def _uncertain_rank(model: FittedPCA, likely: dict[int, float]) -> Iterator[Advice]:
     k = model.n_components_
-    if not likely or likely.get(k, 0.0) >= SURE:
+    if not likely or likely.get(k, 0.0) >= SURE or "other-rank" in model.status_:
         return
     others = sorted((rank for rank in likely if rank != k), key=lambda rank: -likely[rank])[:2]
     if not others:

@@ -24,7 +24,7 @@ Contents = tuple[dict[str, Json], dict[str, np.ndarray]]
 # What was done before there was an option to choose it.
 ONCE = {"noise": ISOTROPIC.name}
 # Fields of `fit_` that came with version 3.
-LATER = ("noise",)
+LATER = ("noise", "free_energy_by_rank")
 
 
 def upgraded(

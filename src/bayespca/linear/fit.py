@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from bayespca.lowrank.records import PCAFit, PCAPosterior
 from bayespca.spectrum.forms import ClosedForm
 
 from .data import Decomposed, decomposed
-from .posterior import described, posterior_of
+from .posterior import described, posterior_of, words_for
 
 
 def fit(
@@ -51,4 +53,16 @@ def from_decomposition(data: Decomposed, form: ClosedForm) -> PCAFit:
         data.in_units(solution.free_energy),
         status=found.status + solution.status,
     )
-    return described(bare, found, solution)
+    return described(bare, found, solution, form)
+
+
+def with_most_probable(found: PCAFit, again: Callable[[int], PCAFit]) -> PCAFit:
+    """A fit with the most probable number of components, where its method keeps another."""
+    k, kept = int(np.argmax(found.rank_posterior)), found.n_components
+    if k == kept:
+        return found
+    other = again(k)
+    if other.n_components == kept:
+        return found
+    words = words_for(kept, k, float(found.rank_posterior[k]))
+    return replace(other, status=other.status.but("other-rank", words))

@@ -10,7 +10,9 @@ from bayespca.engines.records import Decomposition
 from bayespca.inference.result import Fit, extended
 from bayespca.lowrank.posterior import Posterior, from_solution
 from bayespca.lowrank.records import PCAFit, PCAPosterior
-from bayespca.spectrum.records import Solution
+from bayespca.spectrum.forms import ClosedForm
+from bayespca.spectrum.rank_posterior import RankPosterior
+from bayespca.spectrum.records import Solution, Spectrum, Status
 
 from .data import Decomposed
 
@@ -33,11 +35,14 @@ def posterior_of(
     )
 
 
-def described(bare: Fit[PCAPosterior], found: Decomposition, solution: Solution) -> PCAFit:
+def described(
+    bare: Fit[PCAPosterior], found: Decomposition, solution: Solution, form: ClosedForm
+) -> PCAFit:
     """The fit with what a decomposition and a solution of its spectrum tell."""
     return with_solution(
         bare,
         solution,
+        form,
         spectrum=found.spectrum,
         n_samples=found.n_samples,
         engine=found.engine,
@@ -45,12 +50,34 @@ def described(bare: Fit[PCAPosterior], found: Decomposition, solution: Solution)
     )
 
 
-def with_solution(bare: Fit[PCAPosterior], solution: Solution, **more: Any) -> PCAFit:
+def with_solution(
+    bare: Fit[PCAPosterior], solution: Solution, form: ClosedForm, spectrum: Spectrum, **more: Any
+) -> PCAFit:
     """The fit with what a solution of a spectrum tells; what is named besides goes before it."""
+    ranks = form.ranks(spectrum, solution.noise_variance)
     told = {
+        "spectrum": spectrum,
         "shrunk_singular_values": solution.shrunk_singular_values,
-        "rank_posterior": solution.rank_posterior,
+        "rank_posterior": ranks.probabilities,
+        "free_energy_by_rank": solution.rank_free_energies,
+        "status": bare.status + differing(ranks, solution.rank, form),
         "threshold": solution.threshold,
         "noise_variance": solution.noise_variance,
     }
     return extended(bare, PCAFit, **{**told, **more})
+
+
+def differing(ranks: RankPosterior, kept: int, form: ClosedForm) -> Status:
+    """What to say where a method keeps another number of components than the most probable one."""
+    if form.method.needs_rank or ranks.rank == kept:
+        return Status()
+    probability = float(ranks.probabilities[ranks.rank])
+    return Status().but("other-rank", words_for(kept, ranks.rank, probability, form.method.name))
+
+
+def words_for(kept: int, probable: int, probability: float, method: str = "evb") -> str:
+    """One sentence on both numbers."""
+    return (
+        f"{method.upper()} keeps {kept}; the most probable number is {probable}, with "
+        f"{100 * probability:.0f} %, if the noise is as assumed."
+    )

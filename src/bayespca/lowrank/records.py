@@ -93,6 +93,9 @@ class PCAFit(Fit[PCAPosterior], OfComponents):
         Bound on the probability that a randomized engine missed a component.
     noise
         Which noise model was fitted, and what it found.
+    free_energy_by_rank
+        The lowest free energy with each number of components, above the lowest of all, in nats;
+        infinite where there is none. Empty where ranks cannot be compared.
     """
 
     spectrum: Spectrum
@@ -103,6 +106,7 @@ class PCAFit(Fit[PCAPosterior], OfComponents):
     engine: str = "holes"
     miss_probability: float = 0.0
     noise: NoiseFound = field(default_factory=NoiseFound)
+    free_energy_by_rank: Vector = field(default_factory=lambda: np.empty(0))
 
     @property
     def singular_values(self) -> FloatArray:

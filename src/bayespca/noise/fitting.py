@@ -16,7 +16,7 @@ from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import FloatArray, Input
 from bayespca.engines.records import Decomposition
 from bayespca.linear import fit as closed
-from bayespca.linear.data import decomposed
+from bayespca.linear.data import Decomposed, decomposed
 from bayespca.linear.scaled import fit as scaled
 from bayespca.linear.scaled.cells import GRAM
 from bayespca.linear.scaled.data import NoisyTable
@@ -62,6 +62,7 @@ class Asked:
     engine: str = "auto"
     init: str = "closed"
     errors: KnownErrors | None = None
+    probable: bool = False
 
 
 @dataclass
@@ -80,6 +81,7 @@ class Complete:
     ordered: bool = True
     sweeps: bool = True
     found: Decomposition | None = field(default=None, init=False)
+    decomposed: Decomposed | None = field(default=None, init=False)
     plain: PCAFit | None = field(default=None, init=False)
     few: SomeRows | None = field(default=None, init=False)
 
@@ -113,9 +115,20 @@ class Complete:
             engine=self.asked.engine,
             random_state=self.looping.random_state,
         )
-        self.found = data.found
+        self.found, self.decomposed = data.found, data
         self.plain = closed.from_decomposition(data, self.form)
         return self.plain
+
+    def with_rank(self, fit: PCAFit, rank: int) -> PCAFit:
+        """The same noise model with so many components; cells of their own leave the rank alone."""
+        noise, form = NOISES[fit.noise.name], replace(self.form, exactly=rank)
+        if noise.cells:
+            return fit
+        if noise == ISOTROPIC and self.decomposed is not None:
+            again = closed.from_decomposition(self.decomposed, form)
+        else:
+            again = replace(self, form=form).fit(noise)
+        return _with_evidence(again, fit.noise)
 
     def chosen(self) -> PCAFit:
         """With the noise that has the most evidence.
@@ -293,10 +306,20 @@ class Complete:
 
 def fit_complete(X: Input, form: ClosedForm, looping: inference.Looping, asked: Asked) -> PCAFit:
     """Fit complete data."""
+    data = Complete(X, form, looping, asked)
+    fit = _fitted(data)
+    if not asked.probable:
+        return fit
+    return closed.with_most_probable(fit, partial(data.with_rank, fit))
+
+
+def _fitted(given: Complete) -> PCAFit:
+    form, asked = given.form, given.asked
     if asked.noise != AUTO or asked.errors is not None or not compares(form):
-        return _as_asked(Complete(X, form, looping, asked))
+        return _as_asked(given)
     # What a cap on the rank leaves over is not noise: the noise is chosen without.
-    data = Complete(X, replace(form, n_components=None), looping, asked)
+    uncapped = form.n_components is None
+    data = given if uncapped else replace(given, form=replace(form, n_components=None))
     fit = advice.naming_outliers(data.chosen())
     if form.n_components is None or fit.n_components <= form.n_components:
         return fit

@@ -86,7 +86,7 @@ def _sure(summary: Summary) -> str:
         return ""
     return (
         f"The probability that the number is exactly {counted(summary.rank) if summary.rank else 0}"
-        f" is {likelihood(summary.probability)}. "
+        f" is {likelihood(summary.probability)}, if the noise is as assumed. "
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from .methods import EVB, Method
 from .noise import zero_db
+from .rank_posterior import RankPosterior, posterior_of_rank
 from .records import Solution, Spectrum
 from .solving import solve
 
@@ -23,7 +24,8 @@ class ClosedForm:
 
     It is a plan for engines. The last answer is kept: an engine and then the fit ask about the same
     spectrum. `n_features` are all columns of the data: a spectrum knows only those that vary, but
-    noise at 0 dB is half the mean square of all of them.
+    noise at 0 dB is half the mean square of all of them. With `exactly`, so many components are
+    kept.
     """
 
     method: Method = EVB
@@ -31,6 +33,7 @@ class ClosedForm:
     noise_variance: float | str = "auto"
     prior_variance: float | None = None
     n_features: int | None = None
+    exactly: int | None = None
 
     def __call__(self, spectrum: Spectrum, *, other_ranks: bool = True) -> Solution:
         """Solve a spectrum, without the free energies of other ranks if they are not wanted."""
@@ -55,9 +58,21 @@ class ClosedForm:
                 prior_variance=self.prior_variance,
                 max_rank=None if cap is None else min(cap, spectrum.full_rank),
                 other_ranks=other_ranks,
+                exactly=self.exactly,
             )
 
         return solved
+
+    def ranks(self, spectrum: Spectrum, noise_variance: float) -> RankPosterior:
+        """How probable each number of components is; at this noise variance if one was given.
+
+        Noise at 0 dB is no knowledge of the noise.
+        """
+        return posterior_of_rank(
+            spectrum,
+            noise_variance=None if isinstance(self.noise_variance, str) else noise_variance,
+            max_rank=None if self.method.needs_rank else self.n_components,
+        )
 
     def _noise(self, spectrum: Spectrum) -> float | str:
         if self.noise_variance != "0db" or self.n_features is None or not spectrum.sum_of_squares:

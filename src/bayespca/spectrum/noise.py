@@ -186,6 +186,23 @@ def minimise(objective: Objective, *, other_ranks: bool = True) -> NoiseEstimate
     return NoiseEstimate(float(np.exp(best.y)), best.k, energies, cut_off)
 
 
+def with_rank(objective: Objective, best: NoiseEstimate, rank: int) -> NoiseEstimate:
+    """The noise variance with the lowest free energy of those that keep so many components.
+
+    From that of the best rank, one rank after the other; as far as there are solutions.
+    """
+    floor = rounding_floor(objective.spectrum)
+    rank = min(rank, int(np.count_nonzero(objective.exist_noise[1:] > floor)))
+    point = _point(objective, best.rank, float(np.log(best.noise_variance)))
+    way = range(best.rank + 1, rank + 1) if rank > best.rank else range(best.rank - 1, rank - 1, -1)
+    for k in way:
+        point = (_minimum_below if rank > best.rank else _minimum_above)(objective, k, point.y)
+    # At the very noise at which a component ceases to exist, rounding decides whether it does.
+    y = min(point.y, _log_exist(objective, rank) - 1e-10)
+    cut_off = objective.is_cut_off and rank == objective.g2.size
+    return NoiseEstimate(float(np.exp(y)), rank, best.rank_energies, cut_off)
+
+
 def _promising_pieces(objective: Objective) -> list[tuple[Point, Point]]:
     """Intervals of log-noise that may come within `NEGLIGIBLE_NATS` of the global minimum.
 

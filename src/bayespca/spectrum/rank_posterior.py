@@ -6,9 +6,10 @@ v > √(L/M): one below it cannot be seen, however large the matrix (Baik, Ben A
 The likelihood is averaged over U, over the strengths v and over σ²; docs/rank.md has the derivation
 and figures.
 
-Prior: strengths in units of the limit are half-Cauchy with scale 2, cut off at 1; rank k has weight
-1/√(k + 1); σ² has density 1/σ². Probabilities hold if the noise is as assumed: normal, independent,
-of equal variance.
+Prior: components are a Poisson process. Their number has mean 2, their strengths in units of the
+limit are half-Cauchy with scale 2, cut off at 1: how probable a weak one is does not depend on how
+many strong ones there are. σ² has density 1/σ². Probabilities hold if the noise is as assumed:
+normal, independent, of equal variance.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ Ranks = NDArray[np.int64]
 
 # Scale of the half-Cauchy prior of strengths, in units of the detection limit.
 SCALE = 2.0
-# Weight of rank k: (k + 1) to minus this power.
-DECLINE = 0.5
+# Mean of the Poisson prior of their number.
+MEAN = 2.0
 # Log-likelihood ratio beyond which a component is there, whatever the others.
 SURE = 46.0
 # Sure components next to the contested ones, whose directions make room by themselves.
@@ -40,8 +41,9 @@ BESIDE = 12
 BEHIND, AHEAD, ENOUGH = 24, 5, 7.0
 # Largest number of contested components, and of windows that are looked through.
 MOST, WINDOWS = 48, 12
-# Values of log σ² at which evidences are computed, and standard deviations around the extremes.
-NODES, REACH = 9, 6.0
+# Values of log σ² at which evidences are computed, how many more where they range over 1, and
+# standard deviations around the extremes.
+NODES, MORE_NODES, REACH = 9, 8, 6.0
 # Steps of the grid of strengths, in standard deviations of a strong one's logarithm.
 STEP = 0.7
 FEWEST, LARGEST_GRID = 24, 400
@@ -95,11 +97,13 @@ def posterior_of_rank(
     exact = _exact_rank(unit, given)
     if exact is not None:
         return _certain(min(exact, cap), cap, unit)
-    cap = min(cap, unit.full_rank - (given is None))
-    if cap < 1:
-        return _certain(0, max(cap, 0), unit)
-    start = min(marchenko_pastur(unit, given), cap)
-    return _found(_problem(unit, given, start), start, cap)
+    # With as many components as directions nothing would be left to find the noise from.
+    most = min(cap, unit.full_rank - (given is None))
+    if most < 1:
+        return _certain(0, cap, unit)
+    start = min(marchenko_pastur(unit, given), most)
+    most = min(most, max(unit.full_rank // 2, start + AHEAD))
+    return _found(_problem(unit, given, start), start, most, cap)
 
 
 def _exact_rank(unit: Spectrum, given: float | None) -> int | None:
@@ -183,7 +187,7 @@ def _problem(unit: Spectrum, given: float | None, start: int) -> _Problem:
 # --- which ranks -------------------------------------------------------------------------------
 
 
-def _found(problem: _Problem, start: int, cap: int) -> RankPosterior:
+def _found(problem: _Problem, start: int, cap: int, size: int) -> RankPosterior:
     """The posterior over a window of ranks that moves until all that matter are inside."""
     centre, ahead = start, AHEAD
     for _ in range(WINDOWS):
@@ -198,7 +202,7 @@ def _found(problem: _Problem, start: int, cap: int) -> RankPosterior:
             centre, ahead = max(best, first), ahead + (AHEAD if best < last - 1 else ahead)
         else:
             break
-    probabilities, relative = np.zeros(cap + 1), np.full(cap + 1, -np.inf)
+    probabilities, relative = np.zeros(size + 1), np.full(size + 1, -np.inf)
     share = np.exp(weight - weight.max())
     probabilities[first : last + 1] = share / share.sum()
     relative[first : last + 1] = evidence - evidence[best - first]
@@ -208,11 +212,11 @@ def _found(problem: _Problem, start: int, cap: int) -> RankPosterior:
 def _with_prior(problem: _Problem, evidence: FloatArray, first: int, start: int) -> FloatArray:
     """Log of evidence times prior.
 
-    Where more than half of all directions would be components, and none of them stands out, the
+    Where more than half of all directions would be components, and those do not stand out, the
     approximation rises although the evidence does not: there it may only fall.
     """
     ranks = first + np.arange(evidence.size)
-    weight = evidence - DECLINE * np.log1p(ranks)
+    weight = evidence + ranks * np.log(MEAN) - gammaln(ranks + 1)
     beyond = max(problem.squares.full_rank // 2, start) - first
     if 0 <= beyond < weight.size:
         weight[beyond:] = np.minimum.accumulate(weight[beyond:])
@@ -275,7 +279,8 @@ def _nodes(problem: _Problem, ranks: Ranks) -> FloatArray:
         return np.array([problem.given])
     at, width = problem.log_noise(ranks), REACH * problem.width(ranks)
     low, high = float((at - width).min()), float((at + width).max())
-    angles = (np.arange(NODES) + 0.5) / NODES * np.pi
+    count = NODES + int(min(MORE_NODES * max(high - low - 0.5, 0.0), 4 * NODES))
+    angles = (np.arange(count) + 0.5) / count * np.pi
     return np.asarray(0.5 * (low + high) + 0.5 * (high - low) * np.cos(angles))
 
 

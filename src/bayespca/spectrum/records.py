@@ -297,9 +297,8 @@ class Solution:
         ∞ when no proper prior was given to a factor that is integrated out with the other.
     rank_free_energies
         Fₖ − min F for each rank k = 0, 1, …: the lowest free energy with exactly k components
-        kept. ∞ where no such solution exists.
-    rank_posterior
-        exp(−Fₖ), normalised; index = rank.
+        kept. ∞ where no such solution exists. exp(−Fₖ) is no probability, as the bound is loosest
+        for the larger rank: `posterior_of_rank` has those.
     status
         Whether the answer is exact, with advice.
     """
@@ -313,7 +312,6 @@ class Solution:
     moments: Moments
     free_energy: float
     rank_free_energies: FloatArray
-    rank_posterior: FloatArray
     status: Status
 
 

@@ -12,7 +12,7 @@ from .methods import METHODS, Method
 from .moments import posterior_moments
 from .priors import EmpiricalVB, GivenPrior, NoisePrior, Prior, empirical_vb
 from .records import FloatArray, Moments, Solution, Spectrum, Status
-from .tolerances import LOG_2PI
+from .tolerances import EPS, LOG_2PI
 
 # From this share of the rank bound on, EVB's noise estimate is visibly too small or too large.
 NEAR_BOUND = 0.75
@@ -27,6 +27,7 @@ def solve(
     max_rank: int | None = None,
     least_noise: float = 0.0,
     other_ranks: bool = True,
+    exactly: int | None = None,
 ) -> Solution:
     """Solve Bayesian PCA of a complete matrix from its singular values, in closed form.
 
@@ -51,8 +52,11 @@ def solve(
     least_noise
         The smallest noise variance that an estimate may have.
     other_ranks
-        Whether the free energies of other ranks are wanted, each at its own best noise. Without
-        them, in half the time, the rank posterior has all its weight on the rank found.
+        Whether the free energies of other ranks are wanted, each at its own best noise; without
+        them it takes half the time.
+    exactly
+        The rank to keep, with ``"evb"``: its lowest free energy with so many components, as far as
+        there are solutions that keep them.
     """
     chosen = _checked_method(method, prior_variance, max_rank)
     unit = spectrum.at_unit_scale()
@@ -60,7 +64,7 @@ def solve(
     c2 = np.inf if prior_variance is None else float(prior_variance) / unit.scale / unit.scale
     prior = chosen.prior(*unit.shape, c2)
     least = float(least_noise) / unit.scale / unit.scale
-    problem = Problem(unit, chosen, prior, cap, least, other_ranks)
+    problem = Problem(unit, chosen, prior, cap, least, other_ranks, exactly)
     given = _checked_noise(noise_variance, unit)
     if not unit.sum_of_squares and given is None and not least_noise:
         return _of_zeros(problem)
@@ -77,6 +81,7 @@ class Problem:
     max_rank: int
     least_noise: float = 0.0
     other_ranks: bool = True
+    exactly: int | None = None
 
     @property
     def gamma(self) -> FloatArray:
@@ -173,6 +178,8 @@ def _minimised(problem: Problem, prior: NoisePrior) -> Answer:
     """Noise by global minimisation, each rank's energy at its own best noise."""
     objective = noise.Objective(problem.spectrum, prior, problem.max_rank, problem.least_noise)
     found = noise.minimise(objective, other_ranks=problem.other_ranks)
+    if problem.exactly is not None:
+        found = noise.with_rank(objective, found, problem.exactly)
     status = Status()
     if found.noise_variance <= noise.rounding_floor(problem.spectrum) * (1 + 1e-6):
         status = status.but(
@@ -203,6 +210,9 @@ def _thresholded(problem: Problem, s: float) -> Answer:
     """The rank at a given noise, and the energies of all ranks at that noise."""
     prior, x = problem.prior, problem.gamma / s * problem.gamma
     rank = int(np.count_nonzero(x > prior.threshold(s)))
+    if problem.exactly is not None:
+        exist = cast(NoisePrior, prior).exist_noise(problem.gamma**2)
+        rank = min(problem.exactly, int(np.count_nonzero(exist > s)))
     return Answer(s, rank, _rank_energies_at(problem, rank, x, s))
 
 
@@ -254,18 +264,16 @@ def _solution(problem: Problem, answer: Answer) -> Solution:
     x = gamma[:live] / s * gamma[:live]
     shrunk = np.zeros(k)
     shrunk[:live] = gamma[:live] * (prior.strength(x, s) / x)
-    relative, posterior = _rank_posterior(answer.rank_energies)
     return Solution(
         method=problem.method.name,
         family_name=prior.family.name,
         rank=k,
         noise_variance=s * unit.scale * unit.scale,
-        threshold=_threshold(problem, s) * unit.scale,
+        threshold=_threshold(problem, k, s) * unit.scale,
         shrunk_singular_values=shrunk * unit.scale,
         moments=posterior_moments(prior, gamma, live, s).in_units(unit.scale),
         free_energy=_free_energy(problem, live, s) if given is None else given,
-        rank_free_energies=relative,
-        rank_posterior=posterior,
+        rank_free_energies=_relative(answer.rank_energies),
         status=_cut_off_advice(problem, answer),
     )
 
@@ -278,9 +286,15 @@ def _n_live(problem: Problem, rank: int, s: float) -> int:
     return int(np.count_nonzero(x > problem.prior.threshold(s)))
 
 
-def _threshold(problem: Problem, s: float) -> float:
+def _threshold(problem: Problem, k: int, s: float) -> float:
     """The smallest singular value kept; 0 where the rank is not found by thresholding."""
-    return float(np.sqrt(problem.prior.threshold(s) * s)) if problem.method.chooses_rank else 0.0
+    if not problem.method.chooses_rank:
+        return 0.0
+    found = float(np.sqrt(problem.prior.threshold(s) * s))
+    if problem.exactly is None:
+        return found
+    kept = np.concatenate([[np.inf], problem.gamma, [0.0]])
+    return float(np.clip(found, kept[k + 1], kept[k] * (1 - EPS)))
 
 
 def _free_energy(problem: Problem, k: int, s: float) -> float:
@@ -299,11 +313,9 @@ def _free_energy(problem: Problem, k: int, s: float) -> float:
     return float(0.5 * total)
 
 
-def _rank_posterior(energies: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Free energies above the lowest, and exp(−F) normalised."""
-    relative = 0.5 * (energies - energies.min())
-    weights = np.exp(-relative)
-    return relative, weights / weights.sum()
+def _relative(energies: FloatArray) -> FloatArray:
+    """Free energies above the lowest."""
+    return np.asarray(0.5 * (energies - energies.min()))
 
 
 def _cut_off_advice(problem: Problem, answer: Answer) -> Status:
@@ -322,7 +334,6 @@ def _cut_off_advice(problem: Problem, answer: Answer) -> Status:
 def _of_zeros(problem: Problem) -> Solution:
     """Data that are zero throughout: nothing to keep, and no noise."""
     empty, n = np.zeros(0), problem.gamma.size
-    relative, posterior = _rank_posterior(np.where(np.arange(n + 1) == 0, 0.0, np.inf))
     zeros = np.zeros(n)
     return Solution(
         method=problem.method.name,
@@ -333,7 +344,6 @@ def _of_zeros(problem: Problem) -> Solution:
         shrunk_singular_values=empty,
         moments=Moments(zeros, zeros, zeros, zeros, zeros, zeros),
         free_energy=-np.inf,
-        rank_free_energies=relative,
-        rank_posterior=posterior,
+        rank_free_energies=np.where(np.arange(n + 1) == 0, 0.0, np.inf),
         status=Status().but("all-zero", "The data are zero throughout: rank 0, no noise."),
     )
