@@ -113,6 +113,24 @@ def test_a_worker_is_killed(client, monkeypatch, way, n_blocks, p):
     assert set(client.run(os.getpid).values()) != pids
 
 
+def test_a_worker_is_killed_that_keeps_rows(client):
+    """Where rows have noise of their own, what it kept is made again between two rounds."""
+    pids, data, killed = set(client.run(os.getpid).values()), collection(6), []
+
+    def kill(step, info):
+        if not killed:
+            killed.append(min(pids))
+            os.kill(killed[0], signal.SIGKILL)
+
+    options = {"noise": "both", "tol": 1e-10}
+    found = BayesianPCA(**options).fit(data, callback=kill)
+    assert killed
+    theirs = BayesianPCA(**options).fit(in_memory(6))
+    is_same(found, theirs, 1e-7)
+    assert found.sample_noise_variance_ == pytest.approx(theirs.sample_noise_variance_, rel=1e-7)
+    client.wait_for_workers(2, timeout=30)
+
+
 def narrow(seed, p, wait=0.0):
     return block(seed)[:, :-1] if seed == 3 else block(seed)
 

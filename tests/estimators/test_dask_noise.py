@@ -244,13 +244,45 @@ def test_words_where_another_noise_was_asked_for(noise):
 # --- holes -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("noise", ["per-sample", "both"])
-def test_rows_with_holes(noise):
-    X = made("both").copy()
+@lru_cache
+def with_holes(kind, n=N, p=P, *, whole=False):
+    X = np.round(made(kind, n, p)) if whole else made(kind, n, p).copy()
     X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
-    found = BayesianPCA(noise=noise).fit(lazy(X))
-    same(found, BayesianPCA(noise=noise).fit(X))
+    X.flags.writeable = False
+    return X
+
+
+@QUIET
+@pytest.mark.parametrize("noise", ["isotropic", "per-feature", "per-sample", "both"])
+@pytest.mark.parametrize("whole", [False, True])
+def test_noise_with_holes_is_that_of_data_in_memory(noise, whole):
+    X = with_holes("both", whole=whole)
+    found, theirs = (BayesianPCA(noise=noise).fit(x) for x in (lazy(X), X))
+    same(found, theirs)
+    assert found.status_ == theirs.status_
     assert found.engine_ == "holes"
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("kind", ["white", "columns", "rows", "both"])
+def test_the_noise_is_chosen_with_holes(kind, many, monkeypatch):
+    X = with_holes(kind)
+    theirs = BayesianPCA().fit(X)
+    if many:
+        few_are_many(monkeypatch)
+    found = BayesianPCA().fit(lazy(X))
+    assert theirs.noise_ == CHOSEN[kind]
+    same(found, theirs)
+    if not many:
+        assert found.status_ == theirs.status_
+        assert found.noise_evidence_ == pytest.approx(theirs.noise_evidence_, abs=1e-4)
+
+
+def test_words_where_cells_have_errors_beside_holes():
+    X = with_holes("gross")
+    found = BayesianPCA().fit(lazy(X))
+    assert BayesianPCA().fit(X).noise_ == "student-cells"
+    assert "noise='student-cells' would have more evidence" in str(found.status_)
 
 
 @pytest.mark.parametrize("with_holes", [False, True])

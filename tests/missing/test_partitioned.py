@@ -89,12 +89,17 @@ def one_thread():
         yield
 
 
+def advice(model):
+    """Codes and texts; nats are those of a draw, which turns with the signs of components."""
+    return [(one.code, one.text.partition(", by ")[0]) for one in model.status_.advice]
+
+
 def assert_same(found, expected, X, *, rtol=1e-8):
     """Rank, noise, free energy, the columns' posterior, steps and advice."""
     assert found.n_components_ == expected.n_components_
     assert found.n_samples_ == expected.n_samples_
     assert found.n_iter_ == expected.n_iter_
-    assert found.status_ == expected.status_
+    assert advice(found) == advice(expected)
     assert found.engine_ == expected.engine_ == "holes"
     assert found.components_.dtype == expected.components_.dtype
     for name in ("noise_variance_", "free_energy_", "mean_", "rank_posterior_"):
@@ -199,7 +204,7 @@ def test_filling_is_lazy_and_that_of_arrays():
     X = table()
     D = da.from_array(X, chunks=(77, 12))
     with one_thread():
-        model = fitted(D)
+        model = fitted(D, noise="auto")
         for return_std in (True, "mean"):
             found = model.impute(D, return_std=return_std)
             assert all(isinstance(part, da.Array) for part in found)
@@ -290,7 +295,7 @@ def test_a_fit_that_was_broken_off_is_taken_up(tmp_path, monkeypatch):
             raise KeyboardInterrupt
 
     with one_thread():
-        model = BayesianPCA(checkpoint=path)
+        model = BayesianPCA(checkpoint=path, noise="isotropic")
         with pytest.raises(KeyboardInterrupt):
             model.fit(D, callback=breaks)
         assert not hasattr(model, "components_")
@@ -349,7 +354,7 @@ def cluster():
 def test_processes_and_a_worker_that_is_killed():
     X = table()
     D = da.from_array(X, chunks=(80, 12))
-    options = {"n_components": 3, "tol": 1e-5}
+    options = {"n_components": 3, "tol": 1e-5, "noise": "isotropic"}
     expected = fitted(X, **options)
     with cluster() as (_, client):
         victims = list(client.run(os.getpid).values())

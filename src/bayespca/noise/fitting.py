@@ -27,6 +27,7 @@ from bayespca.missing.dense import fit as with_holes
 from bayespca.sources.constant import constant_columns
 from bayespca.sources.data import Where, where_of
 from bayespca.sources.fetching import SomeRows, every_nth
+from bayespca.sources.records import Partitions
 from bayespca.sources.rounding import is_coarse, rounding_variances
 from bayespca.spectrum.forms import ClosedForm
 
@@ -188,9 +189,7 @@ class Complete:
 
     def bring_rows(self, n: int) -> None:
         """Some of the n rows that workers have, or all where cells are not many."""
-        step = 1 if n * self.p <= MANY_CELLS else residuals.step_of_few(n, self.p)
-        if n // step * self.p <= MOST_DENSE:
-            self.few = every_nth(self.X, step)
+        self.few = rows_here(self.X, n)
 
     def _is_in_reach(self, n: int) -> bool:
         """Whether noise of its own can be fitted to n rows on workers."""
@@ -304,6 +303,15 @@ class Complete:
         return gram_of(self.found) is not None and self.p <= GRAM
 
 
+def rows_here(X: Partitions, n: int) -> SomeRows | None:
+    """Some of the n rows that workers have, all where cells are not many, brought here by one pass;
+    None where even some are too many.
+    """
+    p = X.n_features
+    step = 1 if n * p <= MANY_CELLS else residuals.step_of_few(n, p)
+    return every_nth(X, step) if n // step * p <= MOST_DENSE else None
+
+
 def fit_complete(X: Input, form: ClosedForm, looping: inference.Looping, asked: Asked) -> PCAFit:
     """Fit complete data."""
     data = Complete(X, form, looping, asked)
@@ -384,9 +392,9 @@ def compares(form: ClosedForm) -> bool:
 def fit_with_holes(X: Input, form: ClosedForm, looping: inference.Looping, asked: Asked) -> PCAFit:
     """Fit data with holes."""
 
-    def fitted(noise: NoiseModel, *, rounded: bool = False) -> PCAFit:
+    def fitted(noise: NoiseModel, *, rounded: bool = False, values: Input = X) -> PCAFit:
         return with_holes.fit(
-            X,
+            values,
             form,
             looping,
             center=asked.center,
@@ -408,6 +416,11 @@ def fit_with_holes(X: Input, form: ClosedForm, looping: inference.Looping, asked
         uncapped, auto = replace(form, n_components=None), replace(asked, noise=AUTO)
         return Complete(values, uncapped, quiet, auto, ordered=False, sweeps=False)
 
+    def left(values: Input, fit: PCAFit) -> Signs:
+        """What the noise of a fit leaves over of a matrix that the fit has filled."""
+        data = without_holes(filled(values, fit))
+        return data.look(data.fit(NOISES[fit.noise.name]))
+
     def chosen(values: Input) -> tuple[PCAFit, Signs]:
         """The noise of a filled matrix."""
         data = without_holes(values)
@@ -416,12 +429,22 @@ def fit_with_holes(X: Input, form: ClosedForm, looping: inference.Looping, asked
 
     noise = ISOTROPIC if asked.noise == AUTO else NOISES[asked.noise]
     fit = advice.naming_outliers(fitted(noise))
-    if errors or not compares(form) or where_of(X) is not Where.DENSE:
+    if errors or not compares(form):
         return fit
+    few, on_workers = X, where_of(X) is Where.PARTITIONS
+    if on_workers:
+        here = rows_here(X, fit.n_samples)
+        if here is None:
+            return fit
+        few = here.rows
     if asked.noise == AUTO:
-        rounded = partial(fitted, ISOTROPIC, rounded=True)
-        return advice.naming_outliers(choose_with_holes(X, fit, fitted, chosen, rounded))
+        # What was brought here whole is fitted here.
+        fitter = partial(fitted, values=few if few.shape[0] == fit.n_samples else X)
+        rounded, found = partial(fitter, ISOTROPIC, rounded=True), chosen(filled(few, fit))
+        best = choose_with_holes(few, fit, fitter, found, rounded, sweeps=not on_workers)
+        best = advice.naming_outliers(best)
+        said = on_workers and not is_coarse(few)
+        return advice.with_cells(best, left(few, best)) if said else best
     if noise.cells or form.n_components is not None:
         return fit
-    data = without_holes(filled(X, fit))
-    return advice.at_least(fit, data.look(data.fit(noise)), noise)
+    return advice.at_least(fit, left(few, fit), noise)

@@ -23,25 +23,27 @@ from bayespca.sources.rounding import rounding_variances
 from .choosing import MOST_TO_SWEEP, NAMED, Fitter, Tried
 from .signs import Signs
 
-# From a matrix without holes to the noise that it has, and what is left over by that.
-Chooser = Callable[[Array], tuple[PCAFit, Signs]]
-
 
 def choose_with_holes(
     X: Array,
     plain: PCAFit,
     fitter: Fitter,
-    complete: Chooser,
+    found: tuple[PCAFit, Signs],
     rounded: Callable[[], PCAFit],
+    *,
+    sweeps: bool = True,
 ) -> PCAFit:
-    """The better of equal noise and the noise that the filled matrix has.
+    """The better of equal noise and the noise that the filled matrix has, or some of its rows, X.
 
-    `rounded` is the fit of equal noise that takes account of rounding, as the others do.
+    `found` is a fit of the filled matrix, and what it leaves over. `rounded` is the fit of equal
+    noise that takes account of rounding, as the others do. With `sweeps`, cells may have noise of
+    their own.
     """
-    tried = Tried(X.shape, {ISOTROPIC.name: plain})
-    found, signs = complete(filled(X, plain))
-    wanted = [NAMED[found.noise.name]]
-    if "cells" in signs.seen and math.prod(X.shape) <= MOST_TO_SWEEP:
+    shape = (plain.n_samples, int(X.shape[1]))
+    tried = Tried(shape, {ISOTROPIC.name: plain})
+    complete, signs = found
+    wanted = [NAMED[complete.noise.name]]
+    if sweeps and "cells" in signs.seen and math.prod(shape) <= MOST_TO_SWEEP:
         wanted.append(STUDENT_CELLS)
     wanted = [noise for noise in wanted if noise != ISOTROPIC]
     if wanted and rounding_variances(X).any():

@@ -109,7 +109,7 @@ def holes_table(
             "noise='student-cells' is for data in memory: for a Dask collection use 'student', "
             "which weighs whole rows, or 'both', or give X.compute() if that fits into memory."
         )
-    return table_on_workers(X, **options)
+    return table_on_workers(X, rounded=rounded, **options)
 
 
 @dataclass(frozen=True)

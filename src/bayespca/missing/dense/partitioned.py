@@ -32,7 +32,9 @@ from bayespca.sources.cluster import computed
 from bayespca.sources.cluster import kept as held
 from bayespca.sources.constant import extremes, is_constant
 from bayespca.sources.errors import UnusableData
+from bayespca.sources.fetching import every_nth
 from bayespca.sources.records import Delayed, Partitions
+from bayespca.sources.rounding import ROWS, rounding_variances
 from bayespca.sources.seen import Few, check_any_value, few, little_known
 from bayespca.sources.sums import added, total_over
 from bayespca.sources.tasks import mapped, mapped_parts, reduced
@@ -97,7 +99,12 @@ class DistantHoles(IncompleteRows):
 
 
 def table_on_workers(
-    X: Partitions, *, center: bool, scale: bool, noise: NoiseModel = ISOTROPIC
+    X: Partitions,
+    *,
+    center: bool,
+    scale: bool,
+    noise: NoiseModel = ISOTROPIC,
+    rounded: bool = False,
 ) -> HolesTable:
     """Sort out a collection with NaN, as `lowrank.observing` does a matrix."""
     look: _ColumnLook = computed(reduced(mapped(X, _look), _followed))[0]
@@ -118,7 +125,10 @@ def table_on_workers(
     scaling = (live, location, varying)
     squares = computed(reduced(mapped(X, _squares, *scaling, size), added))[0]
     unit = size * units(squares, counts, center=center, scale=scale or noise.columns)
-    tasks = zip(mapped(X, _holes, *scaling, unit, center), known, strict=True)
+    rounding = None
+    if rounded or noise != ISOTROPIC:
+        rounding = _rounding(X, live, sum(known)) / unit**2
+    tasks = zip(mapped(X, _holes, *scaling, unit, center, rounding), known, strict=True)
     blocks = tuple(held([task for task, rows in tasks if rows]))
     data = DistantHoles(
         blocks=blocks,
@@ -126,6 +136,7 @@ def table_on_workers(
         location=location,
         unit=unit,
         centred=center,
+        rounding=rounding,
     )
     return HolesTable(
         data,
@@ -158,6 +169,12 @@ def _is_constant(look: _ColumnLook, center: bool) -> NDArray[np.bool_]:
     rounding = sum(look.known) * EPS * np.abs(_location(look, center))
     small = _largest(look, center) <= rounding
     return np.asarray(is_constant(look.low, look.high, center=True) & small)
+
+
+def _rounding(X: Partitions, live: NDArray[np.bool_], n: int) -> FloatArray:
+    """What is added to squares because numbers were rounded, as far as some rows tell."""
+    inside = every_nth(X, max(1, n // ROWS)).rows[:, live]
+    return rounding_variances(inside[~np.isnan(inside).all(axis=1)])
 
 
 def _kept(X: NDArray[Any], live: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
@@ -242,6 +259,7 @@ def _holes(
     varying: FloatArray,
     unit: FloatArray,
     center: bool,
+    rounding: FloatArray | None,
 ) -> Holes:
     """The rows and columns of a block that have values."""
     inside = X[:, live]
@@ -250,4 +268,4 @@ def _holes(
     if not varying.all():
         # What is left of a column that does not vary is rounding, which is no data.
         data.values[:, varying == 0] = 0.0
-    return data
+    return replace(data, rounding=rounding)
