@@ -8,7 +8,7 @@ every row has a pattern of its own then.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,16 @@ class CellScales:
     energy: float
     shape: float = np.inf
     rate: float = np.inf
+
+    @property
+    def size(self) -> float:
+        """The variance of a typical cell, β/α."""
+        return self.rate / self.shape if np.isfinite(self.shape) else 1.0
+
+    def at_unit_scale(self) -> CellScales:
+        """With a typical variance of 1."""
+        size = self.size
+        return replace(self, precision=self.precision * size, rate=self.rate / size)
 
     @property
     def probability_of_outlier(self) -> FloatArray:

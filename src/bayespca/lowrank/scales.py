@@ -110,9 +110,14 @@ class Scales:
             known=self.known * factors,
         )
 
+    @property
+    def size(self) -> float:
+        """The geometric mean of the variances."""
+        return float(np.exp(-np.log(self.precision).mean()))
+
     def at_unit_scale(self) -> Scales:
         """With a geometric mean of 1."""
-        return self.times(float(np.exp(np.log(self.precision).mean())))
+        return self.times(1 / self.size)
 
 
 def given(variances: FloatArray) -> Scales:

@@ -32,6 +32,9 @@ from .neighbours import beside_neighbours, best_phi
 from .squares import n_proper, products_of_columns, shares, squares_of_columns, squares_of_rows
 from .whitening import Whitening
 
+# Relative fall of the free energy that is hardly one: then all ways are tried.
+HARDLY = 1e-9
+
 # From Rᵢ and Nᵢ to variances.
 Estimate = Callable[[FloatArray, FloatArray], Scales]
 
@@ -62,21 +65,24 @@ def step(
     """Noise given the posterior, then the posterior given the noise.
 
     First to where the rounds are heading, then where many like this one would lead, then where this
-    one leads; one of rows, columns and φ alone where that leads higher, and nowhere if nothing
-    leads lower. Few cells are given time: haste may lose components that are to be found.
+    one leads; one of rows, columns and φ alone where that leads hardly lower, and nowhere if
+    nothing does. Few cells are given time: haste may lose components that are to be found.
     """
     if not state.found.solution.noise_variance:
         return state, info_of(state, data)
     end = updated(state, data, noise, estimate)
     further = end if data.is_small else hastened(state.found, state.whitening, end)
     rounds = remembered(state.rounds, state.whitening, further)
+    best = state
     for whitening in _candidates(state, (further, end), rounds, noise):
         new = state_of(whitening, data, solve)
-        if new.energy <= state.energy:
+        if new.energy <= best.energy:
             changed = new.found.solution.rank != state.found.solution.rank
-            new = replace(new, rounds=() if changed else rounds)
-            return new, info_of(new, data)
-    return state, info_of(state, data)
+            best = replace(new, rounds=() if changed else rounds)
+        fall = state.energy - best.energy
+        if fall > HARDLY * abs(state.energy) or (best is not state and whitening is end):
+            break
+    return best, info_of(best, data)
 
 
 def info_of(state: ScaledState, data: NoisyTable) -> Info:

@@ -114,9 +114,8 @@ def _with_best_columns(
     squares, counts = parts.residuals / s2 + prior, parts.counts + count
     squares = np.maximum(squares / before, counts * LEAST_NOISE_WITH_HOLES / s2)
     assert scales.units is not None
-    columns = in_units(problem.estimate, squares, counts, scales.units)
-    if not problem.scale_is_free:
-        columns = columns.at_unit_scale()
+    free = problem.scale_is_free
+    columns = in_units(problem.estimate, squares, counts, scales.units, is_free=free)
     scales = replace(scales, columns=columns)
     phi = before / columns.precision
     scaled = replace(

@@ -62,8 +62,8 @@ def _updated(rows: Scales, task: RowTask) -> Scales:
     squares = found.squares + task.rank * share / w
     squares = np.maximum(squares - 2 * slope, 0.1 * squares)
     squares = np.maximum(squares, task.counts * task.least)
-    new = in_units(task.estimate, squares, task.counts + task.rank * share, task.units)
-    return new if task.is_free else new.at_unit_scale()
+    counts = task.counts + task.rank * share
+    return in_units(task.estimate, squares, counts, task.units, is_free=task.is_free)
 
 
 def _energy(rows: Scales, task: RowTask) -> float:

@@ -24,6 +24,7 @@ from bayespca.lowrank.holes import Holes, IncompleteRows, RowWeights
 from bayespca.lowrank.noise_models import NoiseModel
 from bayespca.lowrank.scales import Scales, given
 from bayespca.lowrank.tails import Tails
+from bayespca.lowrank.unit_scales import at_unit_scale
 from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES
 
 Estimate = Callable[[FloatArray, FloatArray], Scales]
@@ -94,6 +95,23 @@ class NoiseScales:
         return data.multiplied(
             np.ones(n) if rows is None else np.sqrt(rows.precision),
             np.ones(p) if columns is None else np.sqrt(columns.precision),
+        )
+
+    @property
+    def sizes(self) -> tuple[float, float, float]:
+        """Of the variances of rows, columns and cells, as `at_unit_scale` divides by them."""
+        rows, columns, cells = (
+            1.0 if side is None else side.size for side in (self.rows, self.columns, self.cells)
+        )
+        return rows, columns, cells
+
+    def at_unit_scale(self) -> NoiseScales:
+        """With variances of rows, of columns and of cells whose size is 1."""
+        return replace(
+            self,
+            rows=None if self.rows is None else self.rows.at_unit_scale(),
+            columns=None if self.columns is None else self.columns.at_unit_scale(),
+            cells=None if self.cells is None else self.cells.at_unit_scale(),
         )
 
     @property
@@ -172,9 +190,17 @@ class Beginning:
 
 
 def in_units(
-    estimate: Estimate, squares: FloatArray, counts: FloatArray, units: FloatArray
+    estimate: Estimate,
+    squares: FloatArray,
+    counts: FloatArray,
+    units: FloatArray,
+    *,
+    is_free: bool = True,
 ) -> Scales:
-    """r(v) where the variances v·units have their prior in common."""
-    found = estimate(squares * units, counts)
+    """r(v) where the variances v·units have their prior in common; of those at unit scale where
+    that is not free.
+    """
+    squares = squares * units
+    found = estimate(squares, counts) if is_free else at_unit_scale(squares, counts, units)
     log_variance = found.log_variance - np.log(units)
     return replace(found, precision=found.precision * units, log_variance=log_variance)

@@ -96,39 +96,18 @@ class DenseState:
         return Columns(self.b, self.b_cov, self.prior_a, self.noise_variance, integrated)
 
     def at_unit_scale(self) -> DenseState:
-        """With scales whose geometric mean is 1: the noise variance has what they had."""
-        rows, columns, state = self.scales.rows, self.scales.columns, self
-        if rows is not None:
-            unit = rows.at_unit_scale()
-            factor = float(rows.precision[0] / unit.precision[0])
-            state = replace(
-                state,
-                scales=replace(state.scales, rows=unit),
-                prior_a=state.prior_a / factor,
-                noise_variance=state.noise_variance / factor,
-            )
-        if columns is not None:
-            unit = columns.at_unit_scale()
-            factor = float(columns.precision[0] / unit.precision[0])
-            state = replace(
-                state,
-                scales=replace(state.scales, columns=unit),
-                b=state.b / factor**0.5,
-                b_cov=state.b_cov / factor,
-                prior_b=state.prior_b / factor,
-                noise_variance=state.noise_variance / factor,
-                idle=None if state.idle is None else state.idle / factor,
-            )
-        cells = self.scales.cells
-        if cells is not None and np.isfinite(cells.shape):
-            factor = cells.rate / cells.shape
-            unit_cells = replace(cells, precision=cells.precision * factor, rate=cells.shape)
-            state = replace(
-                state,
-                scales=replace(state.scales, cells=unit_cells),
-                noise_variance=state.noise_variance * factor,
-            )
-        return state
+        """With scales of unit size: noise variance, priors and loadings have what they had."""
+        rows, columns, cells = self.scales.sizes
+        return replace(
+            self,
+            scales=self.scales.at_unit_scale(),
+            b=self.b * columns**0.5,
+            b_cov=self.b_cov * columns,
+            prior_a=self.prior_a * rows,
+            prior_b=self.prior_b * columns,
+            noise_variance=self.noise_variance * rows * columns * cells,
+            idle=None if self.idle is None else self.idle * columns,
+        )
 
     def without(self, h: int) -> DenseState:
         """With one component less."""
