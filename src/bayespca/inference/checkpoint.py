@@ -17,6 +17,7 @@ from bayespca.io.archive import FlawError
 from bayespca.io.kinds import ANYTHING, records_in
 from bayespca.io.tree import Decoder, Encoder, Record, members
 
+from .accelerating import Memory
 from .loop import Run, Trace
 
 S = TypeVar("S")
@@ -53,7 +54,7 @@ class Checkpoint(Generic[S]):
         self.path = Path(path)
         self._records = {
             cls.__name__: Record(cls, {field.name: ANYTHING for field in fields(cls)})
-            for cls in (*records_in(state), Run, Trace)
+            for cls in (*records_in(state), Run, Trace, Memory)
         }
         self._fingerprint = fingerprint
         self._every = EVERY if every is None else every

@@ -72,6 +72,7 @@ def _run(model: Model[D, S, F], data: D, looping: Looping) -> Run[S]:
         partial(_step, model, data),
         lambda rng: next(starts)(data, rng),
         n_init=1 if model.has_one_start else None,
+        chart=model.chart(data),
     )
 
 
@@ -125,6 +126,7 @@ def _searched(
             more=move.more,
             max_iter=looping.max_iter,
             tol=looping.tol,
+            chart=model.chart(data),
         )
     return ended, energies
 
@@ -141,4 +143,10 @@ def _shrunk(ended: Run[S], model: Model[D, S, F], data: D, looping: Looping) -> 
 
 
 def _resumed(model: Model[D, S, F], data: D, state: S, looping: Looping) -> Run[S]:
-    return run(partial(_step, model, data), state, max_iter=looping.max_iter, tol=looping.tol)
+    return run(
+        partial(_step, model, data),
+        state,
+        max_iter=looping.max_iter,
+        tol=looping.tol,
+        chart=model.chart(data),
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -14,14 +14,21 @@ from numpy.typing import NDArray
 from bayespca.arrays.types import Counts, Vector
 from bayespca.spectrum.tolerances import SLACK_OF_FREE_ENERGY
 
+from .accelerating import PAUSE, Chart, Memory, remembered, state_ahead
+from .remaining import LAST, to_gain
+
 
 @dataclass(frozen=True)
 class Info:
-    """What a step tells about itself, besides the state it leads to."""
+    """What a step tells about itself, besides the state it leads to.
+
+    `to_gain` is what the free energy still has to gain, by the loop's estimate: callbacks see it.
+    """
 
     free_energy: float
     rank: int
     noise_variance: float
+    to_gain: float = np.inf
 
 
 S = TypeVar("S")
@@ -86,12 +93,13 @@ class Run(Generic[S]):
     """A run: its last state, what each step led to, and why it ended.
 
     `reason` is "settled", "max_iter", "stopped" (by the callback) or "rose" (the free energy did),
-    and "" for one that goes on.
+    and "" for one that goes on. `memory` is what is remembered of its last steps.
     """
 
     state: S
     trace: Trace
     reason: str = ""
+    memory: Memory = field(default_factory=Memory.empty)
 
     @property
     def converged(self) -> bool:
@@ -122,30 +130,53 @@ def run(
     slack: float = SLACK_OF_FREE_ENERGY,
     callback: Callback | None = None,
     keeper: Keeper[S] | None = None,
+    chart: Chart[S] | None = None,
 ) -> Run[S]:
-    """Step until the free energy falls by no more than `tol` of itself, or `max_iter` times.
+    """Step until the free energy has no more than `tol` of itself to gain, or `max_iter` times.
 
     The free energy must never rise by more than rounding, `slack` of itself: if it does, that is
-    warned of, and the state before is the result. A run that `keeper` has is taken up again where
-    it was; steps are pure functions, so that it ends as if nothing had happened.
+    warned of, and the state before is the result. With a `chart`, steps are taken from where the
+    last ones were heading, as long as that leads lower. A run that `keeper` has is taken up again
+    where it was; steps are pure functions, so that it ends as if nothing had happened.
     """
     found = keeper.find() if keeper is not None else None
     now = found if found is not None else Run(state, Trace.empty())
     log = _Log(now.trace)
     while not now.reason:
         start = time.perf_counter()
-        state, info = step(now.state)
+        state, info, memory = _advanced(step, now, chart, log.last_energy)
         change = log.add(info, time.perf_counter() - start)
         if change < -slack:
             log.drop_last()
             return replace(now, trace=log.trace(), reason=_warn_of_rise(log, info))
-        reason = "settled" if abs(change) <= tol else "max_iter" if len(log) >= max_iter else ""
-        if callback is not None and callback(len(log), info) is True:
+        left = log.to_gain if chart is not None else abs(change) * (abs(info.free_energy) + 1.0)
+        settled = left <= tol * (abs(info.free_energy) + 1.0)
+        reason = "settled" if settled else "max_iter" if len(log) >= max_iter else ""
+        if callback is not None and callback(len(log), _told(info, left)) is True:
             reason = reason or "stopped"
-        now = Run(state, now.trace, reason)
+        now = Run(state, now.trace, reason, memory)
         if keeper is not None:
             keeper.keep(replace(now, trace=log.trace()))
-    return replace(now, trace=log.trace())
+    return replace(now, trace=log.trace(), memory=Memory.empty())
+
+
+def _advanced(
+    step: Step[S], now: Run[S], chart: Chart[S] | None, energy: float
+) -> tuple[S, Info, Memory]:
+    """A step from where the last ones were heading, if it leads lower; else from where they led."""
+    memory = now.memory
+    ahead = state_ahead(now.state, memory, chart)
+    if ahead is not None:
+        state, info = step(ahead)
+        if info.free_energy < energy:
+            return state, info, remembered(memory, ahead, state, chart)
+        memory = Memory.empty(PAUSE)
+    state, info = step(now.state)
+    return state, info, remembered(memory, now.state, state, chart)
+
+
+def _told(info: Info, left: float) -> Info:
+    return Info(info.free_energy, info.rank, info.noise_variance, left)
 
 
 def best_of(runs: list[Run[S]]) -> Run[S]:
@@ -167,7 +198,11 @@ class _Log:
 
     @property
     def last_energy(self) -> float:
-        return self._energies[-1]
+        return self._energies[-1] if self._energies else np.inf
+
+    @property
+    def to_gain(self) -> float:
+        return to_gain(self._energies[-LAST:])
 
     def add(self, info: Info, seconds: float) -> float:
         """Add a step; its relative fall of the free energy, infinite for the first."""

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from .accelerating import Chart
 from .checkpoint import Checkpoint
 from .loop import Callback, Run, Step, best_of, run
 
@@ -39,6 +40,7 @@ class Looping:
         start: Callable[[np.random.Generator], S],
         *,
         n_init: int | None = None,
+        chart: Chart[S] | None = None,
     ) -> Run[S]:
         """Run from each start, and take the best."""
         count = self.n_init if n_init is None else n_init
@@ -53,6 +55,7 @@ class Looping:
                 tol=self.tol,
                 callback=self.callback,
                 keeper=keeper,
+                chart=chart,
             )
             runs.append(found)
             keepers.append(keeper)

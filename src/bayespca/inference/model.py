@@ -15,6 +15,7 @@ import numpy as np
 
 from bayespca.spectrum.records import Status
 
+from .accelerating import Chart
 from .loop import Info, Run
 from .result import Fit
 
@@ -70,6 +71,10 @@ class Model(ABC, Generic[D, S, F]):
     def suited(self, data: D) -> tuple[Self, D]:
         """The model and the data as the iteration wants them."""
         return self, data
+
+    def chart(self, data: D) -> Chart[S] | None:
+        """How states are turned into vectors and back, so that steps can be accelerated."""
+        return None
 
     def digests(self, data: D) -> Sequence[object]:
         """Arrays and texts that differ where data do: they tell checkpoints of two fits apart.

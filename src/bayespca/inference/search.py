@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .accelerating import Chart
 from .loop import Callback, Info, Run, Step
 from .loop import run as run_on
 
@@ -16,8 +17,9 @@ S = TypeVar("S")
 
 # Nats by which a rank is worse that need not be known more precisely.
 IMPROBABLE = 30.0
-# Steps like the last one after which a run that is still worse is given up.
+# Steps like the last few after which a run that is still worse is given up.
 PATIENCE = 30
+FEW = 4
 
 
 def searched(
@@ -28,6 +30,7 @@ def searched(
     more: Callable[[S], S | None],
     max_iter: int,
     tol: float,
+    chart: Chart[S] | None = None,
 ) -> tuple[Run[S], dict[int, float]]:
     """The run with one component less, else with one more, as long as that leads lower.
 
@@ -39,7 +42,7 @@ def searched(
 
     def tried(state: S) -> Run[S]:
         watched = given_up(run.free_energy)
-        found = run_on(step, state, max_iter=max_iter, tol=tol, callback=watched)
+        found = run_on(step, state, max_iter=max_iter, tol=tol, callback=watched, chart=chart)
         _note(found, energies)
         return found
 
@@ -82,13 +85,15 @@ def _followed(run: Run[S], better: Run[S]) -> Run[S]:
 
 
 def given_up(best: float) -> Callback:
-    """Ends a run that will not come near a free energy, going by its last step."""
+    """Ends a run that will not come near a free energy, going by its last few steps."""
     seen: list[float] = []
 
     def callback(number: int, info: Info) -> bool:
-        fall = seen[-1] - info.free_energy if seen else np.inf
         seen.append(info.free_energy)
         gap = info.free_energy - best
+        if len(seen) <= FEW:
+            return False
+        fall = (seen[-1 - FEW] - seen[-1]) / FEW
         return bool(gap > IMPROBABLE and PATIENCE * fall < gap)
 
     return callback

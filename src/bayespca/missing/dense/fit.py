@@ -40,6 +40,7 @@ from bayespca.spectrum.tolerances import (
     WIDE,
 )
 
+from .chart import DenseChart
 from .data import HolesTable, table_in_memory
 from .idle import with_more
 from .partitioned import table_on_workers
@@ -146,7 +147,13 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         begun = sorted(begun, key=lambda state: state.rank)
         most, best = 2 * begun[0].rank + MORE, np.inf
         runs: list[Run[DenseState]] = []
-        short = partial(run, partial(_step, self, data), max_iter=WARMING, tol=CALM_ENOUGH)
+        short = partial(
+            run,
+            partial(_step, self, data),
+            max_iter=WARMING,
+            tol=CALM_ENOUGH,
+            chart=self.chart(data),
+        )
         for state in begun:
             less = state.without_weakest(0 if self.keeps_all else max(state.rank - most, 0))
             runs.append(short(less, callback=given_up(best)))
@@ -189,6 +196,9 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
 
     def step(self, state: DenseState, data: HolesTable) -> tuple[DenseState, Info]:
         return step(state, data.rows, self)
+
+    def chart(self, data: HolesTable) -> DenseChart:
+        return DenseChart(data.rows, self)
 
     def digests(self, data: HolesTable) -> Sequence[Any]:
         return data.rows.total(_digests)

@@ -65,6 +65,14 @@ class NoiseScales:
         assert isinstance(data, Holes)
         return data.with_cells(self.cells.precision)
 
+    def with_columns(self, precision: FloatArray) -> NoiseScales:
+        """With other ⟨1/v⟩ of columns, as certain as these, under the same prior of v·units."""
+        assert self.columns is not None
+        units = 1.0 if self.units is None else self.units
+        found = self.columns.with_precision(precision / units)
+        log_variance = found.log_variance - np.log(units)
+        return replace(self, columns=replace(found, precision=precision, log_variance=log_variance))
+
     def energy(self, data: IncompleteRows) -> float:
         """What they cost, whatever the number of components."""
         total = 0.0

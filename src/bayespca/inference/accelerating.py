@@ -1,0 +1,114 @@
+"""Where steps are heading: Anderson's mixing of the last few, for every model.
+
+A step takes a state x to g(x), and the fixed point is wanted. The combination of the last steps,
+with weights that add up to 1, whose change g(x) − x is shortest has the same combination of g(x)
+for its goal. The next step is taken from there; if it does not lead lower, it is as if it had not
+been, and a plain step follows.
+
+A model says how its states are turned into vectors and back (`Chart`). What follows from the rest
+in one step need not be in the vector, and what a step may change without changing anything, signs
+and turns, must not be: vectors are aligned with others. Changes are measured in standard errors, in
+which steps of the EM kind are nearly gradients, so that the shortest change is a sensible one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from bayespca.arrays.types import FloatArray, Vector
+
+S = TypeVar("S")
+
+# Steps that are remembered.
+MEMORY = 10
+# Plain steps after one that was not taken.
+PAUSE = 3
+# Relative to the largest, a singular value of changes of changes that is rounding.
+DEPENDENT = 1e-9
+
+
+class StatePoint(NamedTuple):
+    """A state as a vector, and the standard errors of its entries, or numbers of their kind."""
+
+    vector: Vector
+    errors: Vector
+
+
+class Chart(Protocol[S]):
+    """How states are turned into vectors and back."""
+
+    def point(self, state: S, like: Vector | None) -> StatePoint | None:
+        """A state as a vector, aligned with one of the same kind; None where it has none."""
+
+    def at(self, state: S, vector: Vector) -> S:
+        """A state like another one, at a vector."""
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """Where the last steps began and where they led, one in each row, and the errors of the last.
+
+    `pause` is the number of plain steps before steps are taken from elsewhere again.
+    """
+
+    starts: FloatArray
+    ends: FloatArray
+    errors: FloatArray
+    pause: int = 0
+
+    @classmethod
+    def empty(cls, pause: int = 0) -> Memory:
+        return cls(np.empty((0, 0)), np.empty((0, 0)), np.empty(0), pause)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def like(self) -> Vector | None:
+        """What vectors are aligned with."""
+        return self.ends[-1] if len(self) else None
+
+    def with_step(self, start: StatePoint, end: StatePoint) -> Memory:
+        """With one more step, without those that are too long ago or of another kind."""
+        old = self if len(self) and self.errors.shape == end.errors.shape else None
+        pause = max(self.pause - 1, 0)
+        if old is None:
+            return Memory(start.vector[None], end.vector[None], end.errors, pause)
+        starts = np.vstack([old.starts, start.vector])[-MEMORY:]
+        ends = np.vstack([old.ends, end.vector])[-MEMORY:]
+        return Memory(starts, ends, end.errors, pause)
+
+    @property
+    def goal(self) -> Vector | None:
+        """Where the steps are heading; None before there are two, and while there is a pause."""
+        if len(self) < 2 or self.pause:
+            return None
+        changes = (self.ends - self.starts) / self.errors
+        between = np.diff(changes, axis=0)
+        sizes = np.linalg.norm(between, axis=1)
+        if not (sizes > 0).all():
+            return None
+        weights, *_ = np.linalg.lstsq((between / sizes[:, None]).T, changes[-1], rcond=DEPENDENT)
+        move = -(weights / sizes) @ np.diff(self.ends, axis=0)
+        goal = self.ends[-1] + move
+        return goal if np.isfinite(goal).all() else None
+
+
+def state_ahead(state: S, memory: Memory, chart: Chart[S] | None) -> S | None:
+    """Where the last steps are heading; None where that is not known."""
+    goal = None if chart is None else memory.goal
+    return None if goal is None or chart is None else chart.at(state, goal)
+
+
+def remembered(memory: Memory, start: S, end: S, chart: Chart[S] | None) -> Memory:
+    """With one more step."""
+    if chart is None:
+        return memory
+    before = chart.point(start, memory.like)
+    after = None if before is None else chart.point(end, before.vector)
+    if before is None or after is None or before.vector.shape != after.vector.shape:
+        return Memory.empty()
+    return memory.with_step(before, after)

@@ -1,0 +1,148 @@
+"""States of a matrix with holes as vectors: loadings, mean, and logarithms of variances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from bayespca.arrays.namespaces import array_namespace, to_numpy
+from bayespca.arrays.packing import turned
+from bayespca.arrays.places import at
+from bayespca.arrays.types import Array, FloatArray, Vector
+from bayespca.inference.accelerating import StatePoint
+from bayespca.lowrank.aligning import change_of_root, logarithm, turn_to
+from bayespca.lowrank.holes import IncompleteRows
+
+from .state import DenseProblem, DenseState
+
+# Further than by this factor, e to its power, no variance is taken at once.
+FURTHEST = 3.0
+
+
+class _Parts(NamedTuple):
+    """W (p, H) and μ (p,) in units of the data; log σ², or log σ²v of each column, none where they
+    are given; log Σⱼcov(wⱼ) (H, H), or (0, 0) where loadings are points.
+    """
+
+    loadings: FloatArray
+    mean: FloatArray
+    noise: FloatArray
+    spread: FloatArray
+
+    def turned(self, Q: FloatArray) -> _Parts:
+        spread = Q.T @ self.spread @ Q if self.spread.size else self.spread
+        return self._replace(loadings=self.loadings @ Q, spread=spread)
+
+    @property
+    def vector(self) -> FloatArray:
+        return np.concatenate([part.ravel() for part in self])
+
+    def at(self, vector: Vector) -> _Parts:
+        """Parts like these, of another vector."""
+        pieces = np.split(vector, np.cumsum([part.size for part in self])[:-1])
+        return _Parts(*(x.reshape(part.shape) for x, part in zip(pieces, self, strict=True)))
+
+
+@dataclass(frozen=True)
+class DenseChart:
+    """W = B·diag(cₐ), for scores of unit variance a priori, μ, the noise, and the covariance of W
+    summed over columns.
+
+    W·Q with an orthogonal Q is the same to the scores: W is turned to be like another one. The
+    covariances of all columns are scaled alike, and the rest follows in a step.
+    """
+
+    data: IncompleteRows
+    problem: DenseProblem
+
+    def point(self, state: DenseState, like: Vector | None) -> StatePoint:
+        parts = self._parts(state)
+        if like is not None and like.size == parts.vector.size:
+            parts = parts.turned(turn_to(parts.loadings, parts.at(like).loadings))
+        return StatePoint(parts.vector, self._errors(state, parts))
+
+    def at(self, state: DenseState, vector: Vector) -> DenseState:
+        here = self._parts(state)
+        goal = here.at(vector)
+        goal = goal.turned(turn_to(goal.loadings, here.loadings))
+        new = self._with_noise(state, _near(goal.noise, here.noise))
+        b = np.column_stack([goal.loadings / np.sqrt(state.prior_a), goal.mean])
+        new = replace(new, b=at(state.b, b / _root(new)[:, None]), energy=np.inf)
+        if goal.spread.size:
+            new = replace(new, b_cov=_rescaled(state, here.spread, goal.spread))
+        return replace(new, prior_b=self._priors(state, new))
+
+    def _parts(self, state: DenseState) -> _Parts:
+        H, root = state.rank, _root(state)
+        b = to_numpy(state.b) * root[:, None]
+        return _Parts(
+            b[:, :H] * np.sqrt(state.prior_a), b[:, H], self._noise(state), self._spread(state)
+        )
+
+    def _errors(self, state: DenseState, parts: _Parts) -> FloatArray:
+        (n, p), counts = self.data.shape, np.maximum(self.data.column_counts, 1)
+        error = np.sqrt(state.noise_variance / n) * _root(state)
+        total = counts if self.problem.noise.columns else counts.sum(keepdims=True)
+        noise = np.sqrt(2 / total[: parts.noise.size])
+        spread = np.full(parts.spread.size, np.sqrt(2 / p))
+        return np.concatenate([np.repeat(error, state.rank), error, noise, spread])
+
+    def _noise(self, state: DenseState) -> FloatArray:
+        if self.problem.noise.columns:
+            return np.log(state.noise_variance) + 2 * np.log(_root(state))
+        is_free = self.problem.least_noise is not None
+        return np.log([state.noise_variance] if is_free else np.empty(0))
+
+    def _spread(self, state: DenseState) -> FloatArray:
+        xp, H = array_namespace(state.b), state.rank
+        total = to_numpy(xp.sum(state.b_cov, axis=0))[:H, :H]
+        if not self.problem.factors.family.integrates_b or not (np.diag(total) > 0).all():
+            return np.empty((0, 0))
+        c = np.sqrt(state.prior_a)
+        return logarithm(total * c * c[:, None])
+
+    def _with_noise(self, state: DenseState, logs: FloatArray) -> DenseState:
+        problem, scales, noise = self.problem, state.scales, state.noise_variance
+        if not logs.size:
+            return state
+        if not problem.noise.columns:
+            assert problem.least_noise is not None
+            return replace(state, noise_variance=max(float(np.exp(logs[0])), problem.least_noise))
+        if not problem.scale_is_free:
+            logs = logs - logs.mean() + np.log(noise)
+        return replace(state, scales=scales.with_columns(noise * np.exp(-logs)))
+
+    def _priors(self, state: DenseState, new: DenseState) -> FloatArray:
+        """Those that are learned grow as the loadings do."""
+        if not self.problem.factors.prior.is_learned:
+            return state.prior_b
+        before, after = _squares(state), _squares(new)
+        growth = np.divide(after, before, out=np.ones_like(before), where=before > 0)
+        return np.maximum(state.prior_b * growth, self.problem.factors.least)
+
+
+def _near(goal: FloatArray, here: FloatArray) -> FloatArray:
+    return np.clip(goal, here - FURTHEST, here + FURTHEST)
+
+
+def _root(state: DenseState) -> FloatArray:
+    """What columns are divided by."""
+    root = state.scales.root
+    return np.ones(state.b.shape[0]) if root is None else root
+
+
+def _squares(state: DenseState) -> FloatArray:
+    """⟨‖b‖²⟩ of each component."""
+    xp, H = array_namespace(state.b), state.rank
+    cov = to_numpy(xp.sum(xp.linalg.diagonal(state.b_cov), axis=0))
+    return np.asarray((to_numpy(state.b)[:, :H] ** 2).sum(axis=0) + cov[:H])
+
+
+def _rescaled(state: DenseState, here: FloatArray, goal: FloatArray) -> Array:
+    """Covariances of columns whose sum, for W, has another logarithm."""
+    H, c = state.rank, np.sqrt(state.prior_a)
+    change = np.eye(H + 1)
+    change[:H, :H] = change_of_root(here, goal) * c / c[:, None]
+    return turned(state.b_cov, at(state.b, change))
