@@ -27,6 +27,7 @@ from bayespca.spectrum.methods import METHODS
 
 from . import _errors, _input, _validation
 from ._base import PER_FEATURE, Fitted
+from ._checks import checked
 from ._constraints import AUTO, whole, word
 from ._noise import ChoosesNoise
 from ._options import Engine, Option, table
@@ -239,7 +240,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         in_memory = self._needs_all_rows(X) or self.engine not in ("auto", "streaming")
         data = _input.read(self, X, in_memory=in_memory, dask=True, twice=self.scale)
         errors = _errors.known_errors(error_std, sample_weight, data)
-        fitted = self._fitted(data, form, looping, errors)
+        fitted = checked(data, self._fitted(data, form, looping, errors))
         self._keep(fitted, data.features)
         self._report(fitted, time.perf_counter() - start)
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from bayespca.lowrank.noise_models import NOISES, OUTLYING_ROWS
@@ -116,8 +117,12 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def feature_names(model: BaseEstimator) -> list[str]:
-    """Names of the features; by number, counting from 0, where they came without."""
-    names = getattr(model, "feature_names_in_", None)
+    """Names of the features of a fitted model."""
+    return names_of(getattr(model, "feature_names_in_", None), int(model.n_features_in_))
+
+
+def names_of(names: Iterable[object] | None, count: int) -> list[str]:
+    """Names of features; by number, counting from 0, where they came without."""
     if names is None:
-        return [f"feature {j}" for j in range(int(model.n_features_in_))]
+        return [f"feature {j}" for j in range(count)]
     return [str(name) for name in names]

@@ -72,9 +72,10 @@ def naming_outliers(fit: PCAFit) -> PCAFit:
     if not 0 < rows.size <= max(1, 0.02 * outliers.size):
         return fit
     listed = ", ".join(map(str, rows[:NAMED_ROWS])) + (", …" if rows.size > NAMED_ROWS else "")
-    verb = "is" if rows.size == 1 else "are"
+    one = rows.size == 1
+    verb, whose, carry = ("is", "its", "it carries") if one else ("are", "their", "they carry")
     text = (
-        f"{rows.size} of {outliers.size} rows {verb} outlying ({listed}, counting from 0): their "
-        "noise is probably more than three times the usual, so they carry less weight."
+        f"{rows.size} of {outliers.size} rows {verb} outlying ({listed}, counting from 0): {whose} "
+        f"noise is probably more than three times the usual, so {carry} less weight."
     )
     return replace(fit, status=fit.status.but(OUTLYING_ROWS, text))

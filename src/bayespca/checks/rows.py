@@ -1,0 +1,56 @@
+"""Rows that are not independent: a series, or one row that is a component by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayespca.arrays.types import FloatArray
+from bayespca.spectrum.records import Advice
+
+# Correlation of residuals in rows next to each other, and standard errors, from which on it counts.
+# Tables whose rows are sorted, or were measured one after the other, have up to a quarter, which
+# makes no components.
+LEAST, STANDS_OUT = 0.3, 6.0
+# Rows that are too few to show anything, and too few for one of them to stand out.
+FEWEST, FEW = 8, 20
+# Share of a component that one row has if it is all there is to it.
+MOST_OF_IT = 0.5
+
+
+def ordered_rows(residuals: FloatArray) -> Advice | None:
+    """Whether what components leave over depends on the row before, or on the one before that:
+    components of a series take the first with them.
+    """
+    n, p = residuals.shape
+    square = float(np.einsum("ij,ij->", residuals, residuals))
+    if n < FEWEST or not square:
+        return None
+    lags = [residuals[lag:] * residuals[:-lag] for lag in (1, 2)]
+    r = max((float(products.sum()) / square for products in lags), key=abs)
+    if abs(r) < LEAST or abs(r) * np.sqrt(n * p) < STANDS_OUT:
+        return None
+    return Advice(
+        "ordered-rows",
+        f"Rows next to each other are not independent (correlation {r:.2f} of what the components "
+        "leave over): they seem to be a series. The number of components and its probability "
+        "hold for independent rows: take differences, or rows that lie further apart.",
+    )
+
+
+def dominating_row(scores: FloatArray) -> Advice | None:
+    """Whether a component consists of one row."""
+    n = len(scores)
+    squares = scores**2
+    total = squares.sum(axis=0)
+    if n < FEW or not total.size or not total.all():
+        return None
+    shares = squares.max(axis=0) / total
+    h = int(np.argmax(shares))
+    if shares[h] < MOST_OF_IT:
+        return None
+    row = int(squares[:, h].argmax())
+    return Advice(
+        "dominating-row",
+        f"Row {row} (counting from 0) makes up {100 * shares[h]:.0f} % of component {h + 1}: "
+        "look at it, and fit without it if it is a mistake.",
+    )

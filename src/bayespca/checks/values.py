@@ -1,0 +1,56 @@
+"""What values can be: yes or no, and counts, are not normal."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayespca.arrays.types import FloatArray
+from bayespca.spectrum.records import Advice
+
+COUNTS = "counts"
+# Share of the columns that must look like counts, and how many there must be.
+MOST, FEWEST = 0.9, 4
+# A mean beyond which counts are as good as normal.
+LARGE = 30.0
+# log variance against log mean over the columns: 0 for measurements, 1 for Poisson counts, up to 2.
+SLOPES = (0.6, 2.4)
+
+
+def of_values(rows: FloatArray) -> Advice | None:
+    """Yes or no, or counts; None for everything else. Holes are NaN."""
+    first = rows[0]
+    if not _are_whole(first[~np.isnan(first)]):
+        return None
+    known = rows[~np.isnan(rows)]
+    if known.size < 2 or not _are_whole(known) or known.min() < 0:
+        return None
+    if known.max() <= 1:
+        return Advice(
+            "zero-one",
+            "All values are 0 or 1, and a normal model knows nothing of that: BinaryPCA is for "
+            "such data.",
+        )
+    if not _are_counts(rows):
+        return None
+    return Advice(
+        COUNTS,
+        "The values look like counts: whole numbers from 0 on that vary more where they are "
+        "larger. Take square roots or logarithms (of 1 + x) first, or ask for noise='both'.",
+    )
+
+
+def _are_whole(values: FloatArray) -> bool:
+    return bool((values == np.round(values)).all())
+
+
+def _are_counts(rows: FloatArray) -> bool:
+    """Whether columns with larger means vary more, about as counts do."""
+    mean, variance = np.nanmean(rows, axis=0), np.nanvar(rows, axis=0)
+    use = (mean > 0) & (variance > 0)
+    if np.count_nonzero(use) < max(FEWEST, MOST * mean.size) or mean[use].mean() > LARGE:
+        return False
+    x, y = np.log(mean[use]), np.log(variance[use])
+    if np.ptp(x) < 1.0:
+        return False
+    slope = float(np.polyfit(x, y, 1)[0])
+    return SLOPES[0] < slope < SLOPES[1] and float(np.corrcoef(x, y)[0, 1]) > 0.7

