@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.namespaces import is_sparse, to_numpy
 from bayespca.arrays.types import Array, FloatArray
 
 # Rows that are looked at, and how far off the grid a number may be, in steps.
@@ -93,7 +93,8 @@ def _repeats(rows: FloatArray) -> _Repeats:
 
 
 def _some_rows(X: Array) -> FloatArray:
-    return np.asarray(to_numpy(X[:: max(1, X.shape[0] // ROWS), :]), dtype=np.float64)
+    rows = X[:: max(1, X.shape[0] // ROWS), :]
+    return np.asarray(rows.toarray() if is_sparse(X) else to_numpy(rows), dtype=np.float64)
 
 
 def _variances(rows: FloatArray) -> FloatArray:

@@ -54,7 +54,7 @@ def noisy_table(
     """
     where = where_of(X)
     width = X.shape[1] if where.in_memory else X.n_features
-    if where is Where.DENSE:
+    if where.in_memory:
         rounding = rounding_variances(X)
     given, units = X, np.ones(width)
     if scale:
