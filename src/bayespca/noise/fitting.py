@@ -287,8 +287,8 @@ class Complete:
 
     @property
     def n(self) -> int | None:
-        """Number of rows; None where that is not known, and of sparse data."""
-        if where_of(self.X) is Where.DENSE:
+        """Number of rows; None where that is not known."""
+        if where_of(self.X).in_memory:
             return int(self.X.shape[0])
         return None if self.few is None or self.found is None else self.found.n_samples
 
