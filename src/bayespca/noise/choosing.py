@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.noise_models import (
     AUTOREGRESSIVE,
     BOTH,
@@ -33,7 +34,9 @@ from .signs import Signs
 CHOICES = (ISOTROPIC, PER_FEATURE, PER_SAMPLE, BOTH, AUTOREGRESSIVE, STUDENT_CELLS)
 
 # Up to so many cells every model is tried that could be better.
-FEW_CELLS = 500_000
+FEW_CELLS = 140_000
+# Variances whose logarithms spread by less are equal.
+EQUAL = 0.02
 # Up to so many, cells may have noise of their own, which takes sweeps.
 MOST_TO_SWEEP = 300_000
 # Heavier tails than those of so few degrees of freedom are no tails.
@@ -114,7 +117,9 @@ def choose(
     tried, allowed = Tried(shape, {best.noise.name: best}), allowed - {ISOTROPIC.name}
     if best.noise.name == ISOTROPIC.name and _wanted(seen, ISOTROPIC, allowed, shape):
         tried.baseline = baseline()
-    while wanted := _wanted(seen, NOISES[best.noise.name], allowed, shape):
+    while wanted := (
+        _wanted(seen, NOISES[best.noise.name], allowed, shape) or _simpler(best, allowed)
+    ):
         allowed = allowed - {model.name for model in wanted}
         for model in wanted:
             tried.add(fitter(model))
@@ -130,18 +135,35 @@ def _wanted(
 ) -> list[NoiseModel]:
     """What to try next: all that could be better, or what promises most where fits take long."""
     new: Set[str] = signs.seen - sides(so_far)
-    if math.prod(shape) <= FEW_CELLS:
-        # Noise of cells takes sweeps: what rows and columns can explain comes first.
-        for part in (new - {"cells"}, new & {"cells"}):
-            models = _open(sides(so_far) | part, part, open_to) if part else []
-            if models:
-                return models
-        return []
-    for side in sorted(new, key=lambda side: -getattr(signs, side)):
-        models = _open(sides(so_far) | {side}, {side}, open_to)
+    # Noise of cells takes sweeps: what rows and columns can explain comes first.
+    for part in (new - {"cells"}, new & {"cells"}):
+        models = _open(sides(so_far) | part, part, open_to) if part else []
         if models:
-            return models[-1:]
+            few = math.prod(shape) <= FEW_CELLS
+            return models if few else [max(models, key=lambda noise: _promised(noise, signs, part))]
     return []
+
+
+def _promised(noise: NoiseModel, signs: Signs, new: Set[str]) -> tuple[float, int]:
+    """What a noise model would gain, and how much of what is new it has."""
+    own = sides(noise) & new
+    return sum(getattr(signs, side) for side in own), len(own)
+
+
+def _simpler(fit: PCAFit, open_to: Set[str]) -> list[NoiseModel]:
+    """Noise models without the rows or columns that a fit has found to be equal."""
+    without = {PER_SAMPLE: fit.noise.features, PER_FEATURE: fit.noise.samples}
+    if fit.noise.name != BOTH.name:
+        return []
+    return [
+        noise
+        for noise, variances in without.items()
+        if noise.name in open_to and variances is not None and _are_equal(variances)
+    ]
+
+
+def _are_equal(variances: FloatArray) -> bool:
+    return bool(np.log(variances[variances > 0]).std() < EQUAL)
 
 
 def _open(seen: Set[str], new: Set[str], open_to: Set[str]) -> list[NoiseModel]:

@@ -49,6 +49,8 @@ OUT_OF_REACH = (
     f"Dask collections have it up to {MOST_COLUMNS:,} columns, or {MOST_DENSE:,} cells where there "
     "are more columns than rows: fit fewer columns, or some of the rows in memory."
 )
+# Relative fall of the free energy at which rounds with some of the rows end.
+TOL_OF_SAMPLE = 1e-6
 # Up to so many, what would be better than what was asked for is fitted as well, to say so.
 FEW_CELLS = 100_000
 
@@ -224,7 +226,8 @@ class Complete:
         rows = residuals.every_few(self.X)
         if rows.shape[0] == self.X.shape[0]:
             return None
-        return replace(self, X=rows, asked=replace(self.asked, engine="auto"))
+        looping = replace(self.looping, tol=max(self.looping.tol, TOL_OF_SAMPLE))
+        return replace(self, X=rows, asked=replace(self.asked, engine="auto"), looping=looping)
 
     def table(self, *, rows: bool) -> NoisyTable:
         """The data as noise models see them."""

@@ -20,6 +20,7 @@ from bayespca.arrays.types import Array, FloatArray
 
 # Rows that are looked at, and how far off the grid a number may be, in steps.
 ROWS = 1000
+DRAWN = 200
 OFF_GRID = 1e-6
 # Where numbers come again, each value does so many times on average.
 CROWDED = 2.0
@@ -36,6 +37,13 @@ def rounding_variances(X: Array) -> FloatArray:
     Of numbers that are nearly all the same, δ is no error. Few of many values may be exact.
     """
     rows = _some_rows(X)
+    tied = _tied(rows)
+    found = np.zeros(rows.shape[1])
+    found[tied] = _of_ties(rows[:, tied])
+    return found
+
+
+def _of_ties(rows: FloatArray) -> FloatArray:
     found = _repeats(rows)
     count = np.maximum(found.known, 1)
     entropy = np.log(count) - found.logs / count
@@ -61,9 +69,21 @@ def is_coarse(X: Array) -> bool:
     Complete data of that kind are not worth the sweeps that noise of cells takes.
     """
     rows = _some_rows(X)
+    rows = rows[:, _tied(rows)]
     found = _repeats(rows)
     often = found.most > OFTEN * found.known
-    return bool((often | (rounding_variances(X) > COARSE * _variances(rows))).any())
+    return bool((often | (_of_ties(rows) > COARSE * _variances(rows))).any())
+
+
+def _tied(rows: FloatArray) -> NDArray[np.intp]:
+    """Columns in which numbers may come again: one does so in a draw of the rows.
+
+    Where half of a thousand numbers come again, twenty do so in a draw of a fifth of them.
+    """
+    few = len(rows) <= DRAWN
+    drawn = rows if few else np.random.default_rng(0).choice(rows, DRAWN, replace=False)
+    ordered = np.sort(drawn.T, axis=1)
+    return np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
 
 
 class _Repeats(NamedTuple):

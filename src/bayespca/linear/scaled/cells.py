@@ -25,7 +25,8 @@ from bayespca.engines.decomposing import decompose
 from bayespca.lowrank.filtering import filtered, unfiltered
 from bayespca.spectrum.records import Solution, Spectrum
 
-from .data import NoisyTable, Solve, Whitened
+from . import refining
+from .data import Near, NoisyTable, Solve, Whitened
 from .rows import RowForms, forms_of_rows, weights_of_scores
 from .weighted import gram_and_total, whitened_by_gram
 from .whitening import Whitening
@@ -38,6 +39,10 @@ FEWEST = 100
 # Up to so many features the Gram matrix of tall data is decomposed again in each round; beyond, an
 # engine that needs only what is kept of it is sooner done.
 GRAM = 1000
+# From so many cells on a pass over them takes much less time than a decomposition, if it is for one
+# of so many directions.
+MANY_CELLS = 2_000_000
+FEW = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +118,14 @@ class CellTable(NoisyTable):
             engine=found.engine,
             **sums,
         )
+
+    def can_refine(self, whitening: Whitening, size: int) -> bool:
+        host = is_numpy_array(self.values) and self.values.dtype == np.float64
+        large = self.n_samples * self.p > MANY_CELLS and self.engine == "auto"
+        return host and large and not whitening.phi and FEW * size <= min(self.n_samples, self.p)
+
+    def refined(self, whitening: Whitening, solve: Solve, near: Near) -> Whitened:
+        return refining.refined(self.values, self, whitening, solve, near)
 
     @cached_property
     def squares(self) -> FloatArray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,10 @@ class Whitened:
         μ less the plain mean of the columns.
     engine
         The one that ran.
+    basis
+        Directions to begin with where the noise changes a little: (b, p). None for all that comes
+        of a decomposition; with a basis components were refined (`refining`), and some may be
+        missing.
     """
 
     spectrum: Spectrum
@@ -67,11 +71,19 @@ class Whitened:
     rows: RowForms | None
     location: FloatArray
     engine: str
+    basis: FloatArray | None = None
 
     @property
     def weights_of_scores(self) -> FloatArray:
         """What `RowForms` multiply squares of scores by."""
         return weights_of_scores(self.spectrum, self.solution, self.components.shape[1])
+
+
+class Near(NamedTuple):
+    """What to begin with where the noise changes a little: directions of data, and a location."""
+
+    directions: FloatArray
+    location: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +146,14 @@ class NoisyTable(ABC):
     @abstractmethod
     def whitened(self, whitening: Whitening, solve: Solve) -> Whitened:
         """The data without what makes their noise unequal."""
+
+    def can_refine(self, whitening: Whitening, size: int) -> bool:
+        """Whether refining so many directions takes much less time than a decomposition."""
+        return False
+
+    def refined(self, whitening: Whitening, solve: Solve, near: Near) -> Whitened:
+        """The same with components near others."""
+        raise TypeError("these data are decomposed as fast as refined")
 
     @property
     def sample(self) -> NoisyTable | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import Array, FloatArray
 from bayespca.lowrank.noise_models import NoiseModel
 from bayespca.lowrank.posterior import Posterior
 from bayespca.lowrank.records import PCAFit
@@ -22,10 +22,11 @@ from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.records import Solution, Spectrum
 from bayespca.spectrum.tolerances import LEAST_NOISE_OF_FEATURES
 
-from .data import NoisyTable
+from .data import Near, NoisyTable
+from .refining import BESIDE, near
 from .rows import RowForms
 from .squares import squares_of_columns
-from .step import Estimate, ScaledState, best_rows, state_of, step, updated
+from .step import Estimate, ScaledState, best_rows, state_near, state_of, step, updated
 from .whitening import Whitening
 
 # Rows and columns are divided by each other's variances in turns.
@@ -67,7 +68,7 @@ def start(
 ) -> ScaledState:
     """From a fit of other rows, a sample of these where there are many, or all noise."""
     if other is not None:
-        return state_of(as_in(other, data, noise, estimate), data, form)
+        return state_near(as_in(other, data, noise, estimate), data, form, _near(other, data))
     sample = data.sample
     if sample is None:
         return _beginning(data, noise, form, estimate)
@@ -78,7 +79,9 @@ def start(
         whitening = replace(whitening, rows=_all_rows(state, data, estimate))
     elif whitening.rows is not None:
         whitening = replace(whitening, rows=data.known_rows)
-    return state_of(whitening, data, form)
+    begin_with = near(state.found, state.whitening.columns)
+    location = begin_with.location + sample.mean - data.mean
+    return state_near(whitening, data, form, begin_with._replace(location=location))
 
 
 def _beginning(
@@ -107,6 +110,17 @@ def _after_rounds(
         if before - state.energy < ENOUGH * abs(before):
             break
     return state
+
+
+def _near(other: PCAFit, data: NoisyTable) -> Near:
+    """Components and mean of a fit of other rows."""
+    posterior = other.posterior
+    assert isinstance(posterior, Posterior)
+    W = _host(posterior.components)[:, data.live]
+    beside = np.random.default_rng(0).standard_normal((BESIDE, data.p))
+    location = _host(posterior.mean)[data.live] / data.units - data.mean
+    scale = _host(posterior.scale)[data.live] / data.units
+    return Near(np.concatenate([W, beside]) * scale, location)
 
 
 def as_in(other: PCAFit, data: NoisyTable, noise: NoiseModel, estimate: Estimate) -> Whitening:
@@ -198,3 +212,7 @@ def _of_columns(data: NoisyTable, rows: FloatArray) -> FloatArray:
 
 def _scales(variances: FloatArray) -> Scales:
     return given(np.where(variances > 0, variances, 1.0)).at_unit_scale()
+
+
+def _host(values: Array) -> FloatArray:
+    return np.asarray(to_numpy(values), dtype=np.float64)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -25,33 +26,50 @@ from bayespca.lowrank import filtering
 from bayespca.lowrank.noise_models import NoiseModel
 from bayespca.lowrank.scales import Scales, learned
 
-from .data import NoisyTable, Solve, Whitened
+from .data import Near, NoisyTable, Solve, Whitened
 from .extrapolating import Round, extrapolated, remembered
 from .leverage import hastened
 from .neighbours import beside_neighbours, best_phi
+from .refining import BESIDE, near
 from .squares import n_proper, products_of_columns, shares, squares_of_columns, squares_of_rows
 from .whitening import Whitening
 
 # Relative fall of the free energy that is hardly one: then all ways are tried.
 HARDLY = 1e-9
-
+# Rounds that refine components, and the relative fall of the free energy that ends them.
+MOST_ROUNDS = 30
+ENOUGH = 1e-9
 # From Rᵢ and Nᵢ to variances.
 Estimate = Callable[[FloatArray, FloatArray], Scales]
 
 
 @dataclass(frozen=True, eq=False)
 class ScaledState:
-    """The noise, what it leads to, and the rounds that led to it."""
+    """The noise, what it leads to, and the rounds that led to it.
+
+    `settled` is whether rounds have ended here that refine components.
+    """
 
     whitening: Whitening
     found: Whitened
     energy: float
     rounds: tuple[Round, ...] = ()
+    settled: bool = False
 
 
 def state_of(whitening: Whitening, data: NoisyTable, solve: Solve) -> ScaledState:
     """What a noise leads to."""
     found = data.whitened(whitening, solve)
+    return ScaledState(whitening, found, free_energy(whitening, found, data))
+
+
+def state_near(whitening: Whitening, data: NoisyTable, solve: Solve, near: Near) -> ScaledState:
+    """The same with components near others, where there are any and that takes less time."""
+    if not data.can_refine(whitening, len(near.directions)):
+        return state_of(whitening, data, solve)
+    found = data.refined(whitening, solve, near)
+    if not found.solution.noise_variance:
+        return state_of(whitening, data, solve)
     return ScaledState(whitening, found, free_energy(whitening, found, data))
 
 
@@ -68,21 +86,72 @@ def step(
     one leads; one of rows, columns and φ alone where that leads hardly lower, and nowhere if
     nothing does. Few cells are given time: haste may lose components that are to be found.
     """
-    if not state.found.solution.noise_variance:
+    if not state.found.solution.noise_variance or state.settled:
         return state, info_of(state, data)
-    end = updated(state, data, noise, estimate)
-    further = end if data.is_small else hastened(state.found, state.whitening, end)
-    rounds = remembered(state.rounds, state.whitening, further)
-    best = state
-    for whitening in _candidates(state, (further, end), rounds, noise):
-        new = state_of(whitening, data, solve)
-        if new.energy <= best.energy:
-            changed = new.found.solution.rank != state.found.solution.rank
-            best = replace(new, rounds=() if changed else rounds)
-        fall = state.energy - best.energy
-        if fall > HARDLY * abs(state.energy) or (best is not state and whitening is end):
-            break
-    return best, info_of(best, data)
+    turn = Turn(data, noise, solve, estimate)
+    new = turn.refined(state) if turn.can_refine(state) else turn.next(state, turn.found)
+    return new, info_of(new, data)
+
+
+@dataclass(frozen=True, eq=False)
+class Turn:
+    """All that a round needs beside the state it begins with."""
+
+    data: NoisyTable
+    noise: NoiseModel
+    solve: Solve
+    estimate: Estimate
+
+    def found(self, whitening: Whitening) -> ScaledState:
+        """What a noise leads to."""
+        return state_of(whitening, self.data, self.solve)
+
+    def next(self, state: ScaledState, look: Callable[[Whitening], ScaledState]) -> ScaledState:
+        """The first of the candidates that leads lower, the lowest where none does by much; the
+        state itself if none does.
+        """
+        end = updated(state, self.data, self.noise, self.estimate)
+        further = end if self.data.is_small else hastened(state.found, state.whitening, end)
+        rounds = remembered(state.rounds, state.whitening, further)
+        best = state
+        for whitening in _candidates(state, (further, end), rounds, self.noise):
+            new = look(whitening)
+            if new.energy <= best.energy:
+                changed = new.found.solution.rank != state.found.solution.rank
+                best = replace(new, rounds=() if changed else rounds)
+            fall = state.energy - best.energy
+            if fall > HARDLY * abs(state.energy) or (best is not state and whitening is end):
+                break
+        return best
+
+    def can_refine(self, state: ScaledState) -> bool:
+        return self.data.can_refine(state.whitening, state.found.solution.rank + BESIDE)
+
+    def refined(self, state: ScaledState) -> ScaledState:
+        """Rounds that refine components until they settle, then one that finds all of them."""
+        now, falls = state, [np.inf]
+        for _ in range(MOST_ROUNDS):
+            before = now
+            now = self.next(before, partial(self.near, before))
+            falls.append(before.energy - now.energy)
+            if not self.can_refine(now) or _ahead(falls) <= ENOUGH * abs(now.energy):
+                break
+        end = self.found(now.whitening)
+        if end.energy > state.energy and state.found.basis is None:
+            return replace(state, settled=True)
+        missed = now.energy - end.energy
+        return replace(end, settled=max(missed, _ahead(falls)) <= ENOUGH * abs(end.energy))
+
+    def near(self, state: ScaledState, whitening: Whitening) -> ScaledState:
+        """What a noise leads to, with components near those of a state."""
+        other = near(state.found, state.whitening.columns)
+        return state_near(whitening, self.data, self.solve, other)
+
+
+def _ahead(falls: list[float]) -> float:
+    """What the next round would gain if it were to the last as that was to the one before."""
+    before, last = falls[-2:]
+    return last * min(last / before, 1.0) if np.isfinite(before) else last
 
 
 def info_of(state: ScaledState, data: NoisyTable) -> Info:

@@ -1,0 +1,185 @@
+"""Components of whitened data from those of data that were whitened a little differently.
+
+With whitened data Z and a basis Q near their components, one pass over the rows gives P = ZᵀZQ, and
+P(QᵀP)⁻¹Pᵀ is at most ZᵀZ: its eigenvectors are nearer to the components than Q was, its eigenvalues
+too small if anything (Nyström's approximation). Free energies are then too high if anything, and
+what the basis has missed stays missed; both end where all is decomposed again. A pass takes a tenth
+of the time of that.
+"""
+
+from __future__ import annotations
+
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from bayespca.arrays.threads import blas_threads, one_blas_thread
+from bayespca.arrays.types import FloatArray
+from bayespca.lowrank.scales import Scales
+from bayespca.spectrum.records import Spectrum
+
+from .data import Near, NoisyTable, Solve, Whitened
+from .rows import RowForms
+from .whitening import Whitening
+
+# Directions beside the components, among which others may be found.
+BESIDE = 10
+# Bytes of a block of rows, which is read several times while it is in the cache.
+BLOCK = 1 << 18
+# What rounding may take from a Gram matrix that is factorised, relative to its largest eigenvalue.
+ROUNDING = 1e-13
+
+
+def near(found: Whitened, columns: Scales) -> Near:
+    """What to begin with after a round, whose noise of columns was this."""
+    W, k = found.basis, found.solution.rank
+    if W is None or len(W) <= k + BESIDE // 2:
+        beside = np.random.default_rng(0).standard_normal((BESIDE, found.components.shape[1]))
+        W = np.concatenate([found.components, beside])
+    return Near(W * np.sqrt(columns.variance), found.location)
+
+
+class Sums(NamedTuple):
+    """Over rows, with x less the mean so far, weights w and Q in units of the columns.
+
+    Attributes
+    ----------
+    scores
+        √wᵢ·xᵢᵀQ of each row.
+    products
+        Σw·x·(xᵀQ).
+    total
+        Σw·x.
+    squares
+        Σw·x².
+    row_squares
+        Σⱼx²·precisionⱼ of each row.
+    """
+
+    scores: FloatArray
+    products: FloatArray
+    total: FloatArray
+    squares: FloatArray
+    row_squares: FloatArray
+
+
+def refined(
+    values: FloatArray, data: NoisyTable, whitening: Whitening, solve: Solve, near: Near
+) -> Whitened:
+    """The data without what makes their noise unequal, solved with components near others."""
+    rows, precision = whitening.rows, whitening.columns.precision
+    w = np.ones(data.n_samples) if rows is None else rows.precision
+    root = np.sqrt(precision)
+    Q = np.linalg.qr((near.directions * root).T)[0]
+    location = np.zeros(data.p) if rows is None else near.location
+    sums = _sums_of_shares(
+        values, data.mean + location, w, precision, root[:, None] * Q, rows is not None
+    )
+    squares = precision * (data.squares if rows is None else sums.squares)
+    P, shift = root[:, None] * sums.products, np.zeros(data.p)
+    if data.centred and rows is not None:
+        total = root * sums.total
+        P -= np.outer(total, total @ Q / w.sum())
+        squares = squares - total**2 / w.sum()
+        shift = sums.total / w.sum()
+    own = w.sum() * data.rounding * precision
+    squares, P = squares + own, P + own[:, None] * Q
+    gamma, components, turn = _nearer(Q, P)
+    spectrum = _spectrum(gamma, (data.p, data.M), float(squares.sum()))
+    solution = solve(spectrum, other_ranks=False)
+    k = solution.rank
+    W = np.ascontiguousarray(components[:, :k].T)
+    found = Whitened(
+        spectrum,
+        solution,
+        components=W,
+        loadings=W,
+        squares=squares,
+        beside=np.zeros(data.p - 1),
+        cross=W.T * gamma[:k] ** 2,
+        rows=None,
+        location=location + shift,
+        engine="gram",
+        basis=np.ascontiguousarray(components.T),
+    )
+    if rows is None:
+        return found
+    # Squares and scores have the same location, which is next to the new one.
+    forms = (sums.scores @ (turn[:, :k] * gamma[:k])) ** 2 @ found.weights_of_scores
+    return replace(found, rows=RowForms(w * sums.row_squares, *forms.T))
+
+
+def _nearer(Q: FloatArray, P: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Singular values γ and right vectors as columns, and what turns ZQ into left vectors."""
+    H = Q.T @ P
+    H = 0.5 * (H + H.T)
+    # Directions without data have no products: rounding keeps the factors apart.
+    H[np.diag_indices(len(H))] += ROUNDING * float(np.trace(H)) + np.finfo(np.float64).tiny
+    L = np.linalg.cholesky(H)
+    B = solve_triangular(L, P.T, lower=True)
+    left, gamma, right = np.linalg.svd(B, full_matrices=False)
+    return gamma, right.T, solve_triangular(L, left, lower=True, trans="T")
+
+
+def _spectrum(gamma: FloatArray, shape: tuple[int, int], total: float) -> Spectrum:
+    """Of singular values as many as leave room below them for what remains of the squares."""
+    squares = gamma**2
+    rest = total - np.cumsum(squares)
+    room = (min(shape) - 1 - np.arange(gamma.size)) * squares
+    few = int(np.argmin(np.append(rest <= room, False)))
+    return Spectrum(gamma[:few], shape, max(total, float(squares[:few].sum())))
+
+
+def _sums_of_shares(
+    X: FloatArray,
+    mean: FloatArray,
+    w: FloatArray,
+    precision: FloatArray,
+    Q: FloatArray,
+    of_rows: bool,
+) -> Sums:
+    """A thread for each share of the rows."""
+    edges = np.linspace(0, len(X), blas_threads() + 1).astype(int)
+    shares = [slice(i, j) for i, j in itertools.pairwise(edges.tolist()) if j > i]
+
+    def work(share: slice) -> Sums:
+        return _sums(X[share], mean, w[share], precision if of_rows else None, Q)
+
+    with one_blas_thread(), ThreadPoolExecutor(len(shares)) as pool:
+        parts = list(pool.map(work, shares))
+    scores, products, total, squares, row_squares = zip(*parts, strict=True)
+    return Sums(
+        np.concatenate(scores),
+        np.sum(products, axis=0),
+        np.sum(total, axis=0),
+        np.sum(squares, axis=0),
+        np.concatenate(row_squares),
+    )
+
+
+def _sums(
+    X: FloatArray, mean: FloatArray, w: FloatArray, precision: FloatArray | None, Q: FloatArray
+) -> Sums:
+    """Of some rows; squares only where rows have precisions of their own."""
+    n, p = X.shape
+    size = max(32, BLOCK // (8 * p))
+    room, root = np.empty((size, p)), np.sqrt(w)
+    found = Sums(
+        np.empty((n, Q.shape[1])), np.zeros(Q.shape), np.zeros(p), np.zeros(p), np.zeros(n)
+    )
+    for i in range(0, n, size):
+        part = slice(i, min(i + size, n))
+        x = np.subtract(X[part], mean, out=room[: len(X[part])])
+        s = np.matmul(x, Q, out=found.scores[part])
+        s *= root[part, None]
+        found.products[:] += x.T @ (s * root[part, None])
+        if precision is not None:
+            found.total[:] += w[part] @ x
+            x *= x
+            np.matmul(x, precision, out=found.row_squares[part])
+            found.squares[:] += w[part] @ x
+    return found
