@@ -30,11 +30,13 @@ from .whitening import Whitening
 BESIDE = 10
 # Bytes of a block of rows, which is read several times while it is in the cache.
 BLOCK = 1 << 18
+# Nats per cell beyond which scores in the old basis will not do.
+MOST_LOST = 2e-9
 # What rounding may take from a Gram matrix that is factorised, relative to its largest eigenvalue.
 ROUNDING = 1e-13
 
 
-def near(found: Whitened, columns: Scales) -> Near:
+def near_to(found: Whitened, columns: Scales) -> Near:
     """What to begin with after a round, whose noise of columns was this."""
     W, k = found.basis, found.solution.rank
     if W is None or len(W) <= k + BESIDE // 2:
@@ -68,9 +70,19 @@ class Sums(NamedTuple):
 
 
 def refined(
-    values: FloatArray, data: NoisyTable, whitening: Whitening, solve: Solve, near: Near
+    values: FloatArray,
+    data: NoisyTable,
+    whitening: Whitening,
+    solve: Solve,
+    near: Near,
+    *,
+    again: bool = True,
 ) -> Whitened:
-    """The data without what makes their noise unequal, solved with components near others."""
+    """The data without what makes their noise unequal, solved with components near others.
+
+    Rows have the scores that they have in the basis, which must be near enough for what they leave
+    over; else it is done `again` with a better one.
+    """
     rows, precision = whitening.rows, whitening.columns.precision
     w = np.ones(data.n_samples) if rows is None else rows.precision
     root = np.sqrt(precision)
@@ -108,9 +120,24 @@ def refined(
     )
     if rows is None:
         return found
+    moved = data.n_samples * float(shift**2 @ precision)
+    if again and _lost(found, Q, moved) > MOST_LOST * data.n_samples * data.p:
+        others = near_to(found, whitening.columns)
+        return refined(values, data, whitening, solve, others, again=False)
     # Squares and scores have the same location, which is next to the new one.
     forms = (sums.scores @ (turn[:, :k] * gamma[:k])) ** 2 @ found.weights_of_scores
     return replace(found, rows=RowForms(w * sums.row_squares, *forms.T))
+
+
+def _lost(found: Whitened, Q: FloatArray, moved: float) -> float:
+    """About how many nats it costs that rows have the scores of a basis, not of the components, and
+    a location that has moved: the squares of all rows by so much.
+    """
+    W, s2 = found.components, found.solution.noise_variance
+    outside = W - (W @ Q) @ Q.T
+    gamma = found.spectrum.singular_values[: len(W)] * found.spectrum.scale
+    turned = float(gamma**2 @ (outside**2).sum(axis=1))
+    return (turned + moved) / (W.shape[1] * s2) if s2 else 0.0
 
 
 def _nearer(Q: FloatArray, P: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -23,7 +23,7 @@ from bayespca.spectrum.records import Solution, Spectrum
 from bayespca.spectrum.tolerances import LEAST_NOISE_OF_FEATURES
 
 from .data import Near, NoisyTable
-from .refining import BESIDE, near
+from .refining import BESIDE, near_to
 from .rows import RowForms
 from .squares import squares_of_columns
 from .step import Estimate, ScaledState, best_rows, state_near, state_of, step, updated
@@ -79,7 +79,7 @@ def start(
         whitening = replace(whitening, rows=_all_rows(state, data, estimate))
     elif whitening.rows is not None:
         whitening = replace(whitening, rows=data.known_rows)
-    begin_with = near(state.found, state.whitening.columns)
+    begin_with = near_to(state.found, state.whitening.columns)
     location = begin_with.location + sample.mean - data.mean
     return state_near(whitening, data, form, begin_with._replace(location=location))
 

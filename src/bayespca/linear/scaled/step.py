@@ -30,7 +30,7 @@ from .data import Near, NoisyTable, Solve, Whitened
 from .extrapolating import Round, extrapolated, remembered
 from .leverage import hastened
 from .neighbours import beside_neighbours, best_phi
-from .refining import BESIDE, near
+from .refining import BESIDE, near_to
 from .squares import n_proper, products_of_columns, shares, squares_of_columns, squares_of_rows
 from .whitening import Whitening
 
@@ -88,13 +88,13 @@ def step(
     """
     if not state.found.solution.noise_variance or state.settled:
         return state, info_of(state, data)
-    turn = Turn(data, noise, solve, estimate)
-    new = turn.refined(state) if turn.can_refine(state) else turn.next(state, turn.found)
+    rounds = Rounds(data, noise, solve, estimate)
+    new = rounds.refined(state) if rounds.can_refine(state) else rounds.next(state, rounds.found)
     return new, info_of(new, data)
 
 
 @dataclass(frozen=True, eq=False)
-class Turn:
+class Rounds:
     """All that a round needs beside the state it begins with."""
 
     data: NoisyTable
@@ -136,15 +136,19 @@ class Turn:
             falls.append(before.energy - now.energy)
             if not self.can_refine(now) or _ahead(falls) <= ENOUGH * abs(now.energy):
                 break
-        end = self.found(now.whitening)
-        if end.energy > state.energy and state.found.basis is None:
+        exact = state.found.basis is None
+        if exact and now is state:
             return replace(state, settled=True)
-        missed = now.energy - end.energy
-        return replace(end, settled=max(missed, _ahead(falls)) <= ENOUGH * abs(end.energy))
+        end = self.found(now.whitening)
+        if exact and end.energy > state.energy:
+            return replace(state, settled=True)
+        # Where nothing led lower, what was known of components may have been too rough.
+        unknown = max(now.energy - end.energy, _ahead(falls) or np.inf)
+        return replace(end, settled=unknown <= ENOUGH * abs(end.energy))
 
     def near(self, state: ScaledState, whitening: Whitening) -> ScaledState:
         """What a noise leads to, with components near those of a state."""
-        other = near(state.found, state.whitening.columns)
+        other = near_to(state.found, state.whitening.columns)
         return state_near(whitening, self.data, self.solve, other)
 
 
