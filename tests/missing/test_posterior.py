@@ -182,7 +182,29 @@ def test_the_rank_has_a_probability():
     _, _, Y = simulated()
     model = BayesianPCA().fit(Y)
     assert model.rank_posterior_.sum() == pytest.approx(1.0)
-    assert model.rank_posterior_[3] > 0.99
+    # Three are strong; a fourth next to the detection limit cannot be excluded.
+    assert model.rank_posterior_[:3].sum() < 1e-6
+    assert model.rank_posterior_[3:5].sum() > 0.8
+    assert model.free_energy_by_rank_[3] == 0
+
+
+@pytest.mark.parametrize("share", [0.1, 0.4])
+def test_the_probability_of_a_rank_is_calibrated_with_holes(share):
+    """Strengths log-uniform from half to 20 times the limit √(p/n)/(share of cells)."""
+    announced, right = [], []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        n, p = ((60, 20), (100, 40))[seed % 2]
+        t = np.exp(rng.uniform(np.log(0.5), np.log(20), rng.integers(5)))
+        W = np.linalg.qr(rng.standard_normal((p, p)))[0][: t.size]
+        size = np.sqrt(t * np.sqrt(p / n) / (1 - share))
+        X = (rng.standard_normal((n, t.size)) * size) @ W + rng.standard_normal((n, p))
+        X[rng.random((n, p)) < share] = np.nan
+        found = BayesianPCA(noise="isotropic").fit(X).rank_posterior_
+        announced.append(found.max())
+        right.append(found.argmax() == (t > 1).sum())
+    error = np.sqrt(np.mean(announced) * (1 - np.mean(announced)) / 60)
+    assert np.mean(right) == pytest.approx(np.mean(announced), abs=2.5 * error)
 
 
 def test_empty_rows_and_columns_are_told_and_have_the_priors_answer():

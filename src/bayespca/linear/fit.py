@@ -11,10 +11,10 @@ import numpy as np
 from bayespca.arrays.signs import fixed_signs
 from bayespca.inference.result import Fit
 from bayespca.lowrank.records import PCAFit, PCAPosterior
-from bayespca.spectrum.forms import ClosedForm
+from bayespca.spectrum.forms import ClosedForm, words_for
 
 from .data import Decomposed, decomposed
-from .posterior import described, posterior_of, words_for
+from .posterior import described, posterior_of
 
 
 def fit(

@@ -10,9 +10,8 @@ from bayespca.engines.records import Decomposition
 from bayespca.inference.result import Fit, extended
 from bayespca.lowrank.posterior import Posterior, from_solution
 from bayespca.lowrank.records import PCAFit, PCAPosterior
-from bayespca.spectrum.forms import ClosedForm
-from bayespca.spectrum.rank_posterior import RankPosterior
-from bayespca.spectrum.records import Solution, Spectrum, Status
+from bayespca.spectrum.forms import ClosedForm, differing
+from bayespca.spectrum.records import Solution, Spectrum
 
 from .data import Decomposed
 
@@ -65,19 +64,3 @@ def with_solution(
         "noise_variance": solution.noise_variance,
     }
     return extended(bare, PCAFit, **{**told, **more})
-
-
-def differing(ranks: RankPosterior, kept: int, form: ClosedForm) -> Status:
-    """What to say where a method keeps another number of components than the most probable one."""
-    if form.method.needs_rank or ranks.rank == kept:
-        return Status()
-    probability = float(ranks.probabilities[ranks.rank])
-    return Status().but("other-rank", words_for(kept, ranks.rank, probability, form.method.name))
-
-
-def words_for(kept: int, probable: int, probability: float, method: str = "evb") -> str:
-    """One sentence on both numbers."""
-    return (
-        f"{method.upper()} keeps {kept}; the most probable number is {probable}, with "
-        f"{100 * probability:.0f} %, if the noise is as assumed."
-    )

@@ -11,7 +11,7 @@ import numpy as np
 from .methods import EVB, Method
 from .noise import zero_db
 from .rank_posterior import RankPosterior, posterior_of_rank
-from .records import Solution, Spectrum
+from .records import Solution, Spectrum, Status
 from .solving import solve
 
 # More singular values than there are: all of them.
@@ -90,3 +90,19 @@ class ClosedForm:
         if self.n_components is not None and (self.method.chooses_rank or self.method.needs_rank):
             return self.n_components
         return 0 if self.method.drops_noise else EVERYTHING
+
+
+def differing(ranks: RankPosterior, kept: int, form: ClosedForm) -> Status:
+    """What to say where a method keeps another number of components than the most probable one."""
+    if form.method.needs_rank or ranks.rank == kept:
+        return Status()
+    probability = float(ranks.probabilities[ranks.rank])
+    return Status().but("other-rank", words_for(kept, ranks.rank, probability, form.method.name))
+
+
+def words_for(kept: int, probable: int, probability: float, method: str = "evb") -> str:
+    """One sentence on both numbers."""
+    return (
+        f"{method.upper()} keeps {kept}; the most probable number is {probable}, with "
+        f"{100 * probability:.0f} %, if the noise is as assumed."
+    )

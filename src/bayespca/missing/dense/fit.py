@@ -27,7 +27,7 @@ from bayespca.sources.cluster import watched
 from bayespca.sources.data import Where, where_of
 from bayespca.sources.errors import UnusableData
 from bayespca.spectrum.families import MAP, PB_A, PB_B, VB
-from bayespca.spectrum.forms import ClosedForm
+from bayespca.spectrum.forms import ClosedForm, differing
 from bayespca.spectrum.priors import GivenPrior, Prior
 from bayespca.spectrum.records import Status, samples
 from bayespca.spectrum.solving import borrowed_noise
@@ -45,6 +45,7 @@ from .data import HolesTable, table_in_memory
 from .idle import with_more
 from .partitioned import table_on_workers
 from .posterior import for_all_columns, mean_noise, noise_found
+from .ranks import ranks_with_holes
 from .scales import Beginning
 from .start import clipped, random_start, start, start_with_all, with_equal_cells, with_one_more
 from .state import DenseProblem, DenseState
@@ -267,14 +268,20 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         M = samples(data.n_samples, data.rows.centred)
         variances = latent_variance_of_scores(posterior)
         gamma = np.sqrt(M * (variances + posterior.noise_variance))
-        # Only empirical VB's free energies can be compared between ranks.
-        alone = np.append(np.zeros(gamma.size), 1.0)
+        ranks = ranks_with_holes(
+            *(posterior, run.state, data),
+            given=self._given_noise is not None and not self.borrows_noise,
+            max_rank=None if self.keeps_all else self.form.n_components,
+        )
         return extended(
             found,
             PCAFit,
             spectrum=spectrum_as_if_complete(gamma, (data.live.size, M), posterior.noise_variance),
             shrunk_singular_values=np.sqrt(M * variances),
-            rank_posterior=found.rank_posterior if found.rank_posterior.size else alone,
+            rank_posterior=_padded(ranks.probabilities, gamma.size),
+            # Only empirical VB's free energies can be compared between ranks.
+            free_energy_by_rank=_free_energies(found.rank_posterior),
+            status=found.status + differing(ranks, gamma.size, self.form),
             noise_variance=mean_noise(run.state, data),
             n_samples=data.n_samples,
             noise=noise_found(run.state, data, self),
@@ -362,3 +369,14 @@ def _digests(data: Holes) -> list[str]:
 
 def _less(state: DenseState) -> DenseState | None:
     return state.without(state.rank - 1) if state.rank else None
+
+
+def _padded(probabilities: FloatArray, k: int) -> FloatArray:
+    """With a place for k components at least."""
+    return np.append(probabilities, np.zeros(max(k + 1 - probabilities.size, 0)))
+
+
+def _free_energies(weights: FloatArray) -> FloatArray:
+    """Free energies above the lowest, of which these are exp(−F)."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(-np.log(weights / weights.max())) if weights.size else weights
