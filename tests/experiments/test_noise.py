@@ -85,8 +85,18 @@ def density(error, fixed, variance, shape):
     return quad(integrand, -30, 5, epsabs=1e-14, epsrel=1e-10, limit=500)[0]
 
 
+def test_exact_predictions_of_whole_numbers_are_as_good_as_their_rounding():
+    Y = np.tile(np.arange(10.0), 20)[:, None]
+    cells = heldout.Cells("whole", Y, np.ones(Y.shape, dtype=bool))
+    exact = told(noise="isotropic")
+    exact.impute = lambda X, return_std=False: (Y, 0 * Y) if return_std else Y
+    density = stats.norm.logpdf(0, scale=np.sqrt(0.99 / 12)) + np.log(Y.std())
+    assert heldout.scored(cells, exact).log_density == pytest.approx(density, rel=1e-9)
+
+
 def test_rows_tell_their_noise_and_cells_do_not():
-    cells = heldout.Cells("x", np.zeros((2, 3)), np.array([[True, False, False], [False] * 3]))
+    hidden = np.array([[True, False, False], [False] * 3])
+    cells = heldout.Cells("x", np.arange(6.0).reshape(2, 3), hidden)
     for noise, expected in (("per-sample", 6.0), ("student-cells", 4.0)):
         found = heldout._predicted(cells, told(noise=noise, freedom=4.0, low=0.5), np.ones(1))
         assert 2 * np.ravel(found.shape) == pytest.approx([expected])
