@@ -111,7 +111,8 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         "gamma prior that is learned, so that few cells do not overfit; it makes rows and cells "
         "Student's t.\n\n"
         '* ``"auto"``: what the evidence prefers, looked for only where residuals show it; for '
-        '``method="evb"`` with the noise to be found, data in memory. All else is isotropic.\n'
+        '``method="evb"`` with the noise to be found; blocks of rows show that of columns and '
+        "neighbours alone. All else is isotropic.\n"
         '* ``"isotropic"``: one variance for all cells.\n'
         '* ``"per-feature"``, ``"per-sample"``: one for each column, or for each row. '
         '``"student"`` is another name of the latter.\n'

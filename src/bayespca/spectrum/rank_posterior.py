@@ -237,7 +237,7 @@ def _n_sure(problem: _Problem, centre: int, cap: int) -> int:
         averages
         + spheres.log_constant(dimension)
         + shares * problem.g2[first:last] / (2 * s2)
-        + 0.5 * problem.M * np.log1p(-shares)
+        + 0.5 * problem.M * np.log1p(-np.minimum(shares, 1 - 1e-15))
     )
     unsure = (ratio < SURE) | (dimension < 2)
     return first + (int(np.argmax(unsure)) if unsure.any() else n - 1)
