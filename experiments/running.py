@@ -14,7 +14,7 @@ from .records import Difference, Outcome, Result, Run
 
 HERE = Path(__file__).parent
 # In this order on the page.
-PAPERS = ("icml2011", "icann1999", "aistats2014", "lecture", "noise")
+PAPERS = ("icml2011", "icann1999", "aistats2014", "lecture", "noise", "claims")
 # What `expected.toml` says of the paper itself; its tables are the programs.
 ABOUT = ("title", "citation", "printed")
 
