@@ -24,6 +24,7 @@ CENTRED = pytest.mark.parametrize("center", [True, False])
 @pytest.fixture
 def few_are_many(monkeypatch):
     monkeypatch.setattr(cells, "MANY_CELLS", 1000)
+    monkeypatch.setattr(cells, "FEW", 6)
 
 
 def whitening(rng, shape, kind):
@@ -72,6 +73,7 @@ def test_a_fit_ends_where_it_would_without(kind, strength, monkeypatch):
     X = noisy(kind, 150, 250, 4, strength=strength, random_state=0).X
     plain = BayesianPCA(noise=NAMES[kind]).fit(X)
     monkeypatch.setattr(cells, "MANY_CELLS", 1000)
+    monkeypatch.setattr(cells, "FEW", 6)
     found = BayesianPCA(noise=NAMES[kind]).fit(X)
     assert found.n_components_ == plain.n_components_
     assert found.free_energy_ == pytest.approx(plain.free_energy_, rel=1e-7)

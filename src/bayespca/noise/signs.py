@@ -31,7 +31,7 @@ MOST_OF_IT = 0.5
 # Features among which correlations are compared.
 MOST_FEATURES = 200
 # Cells whose tails are looked at.
-MOST_CELLS = 200_000
+MOST_CELLS = 40_000
 
 
 @dataclass(frozen=True)

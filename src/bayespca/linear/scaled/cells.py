@@ -34,7 +34,7 @@ from .whitening import Whitening
 T = TypeVar("T")
 
 # Cells of a sample of the rows, and the fewest rows.
-SAMPLE = 1_000_000
+SAMPLE = 400_000
 FEWEST = 100
 # Up to so many features the Gram matrix of tall data is decomposed again in each round; beyond, an
 # engine that needs only what is kept of it is sooner done.
@@ -42,7 +42,7 @@ GRAM = 1000
 # From so many cells on a pass over them takes much less time than a decomposition, if it is for one
 # of so many directions.
 MANY_CELLS = 2_000_000
-FEW = 6
+FEW = 12
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.records import Solution, Spectrum
 from bayespca.spectrum.tolerances import LEAST_NOISE_OF_FEATURES
 
-from .data import Near, NoisyTable
+from .data import Near, NoisyTable, Whitened
 from .refining import BESIDE, near_to
 from .rows import RowForms
 from .squares import squares_of_columns
@@ -74,14 +74,13 @@ def start(
         return _beginning(data, noise, form, estimate)
     begin = from_all_noise(sample, noise, form, estimate)
     state = _after_rounds(begin, sample, noise, form, estimate)
-    whitening = state.whitening
+    whitening, location = state.whitening, state.found.location + sample.mean - data.mean
+    found = replace(state.found, location=location)
     if noise.rows:
-        whitening = replace(whitening, rows=_all_rows(state, data, estimate))
+        whitening = replace(whitening, rows=_all_rows(found, whitening, data, estimate))
     elif whitening.rows is not None:
         whitening = replace(whitening, rows=data.known_rows)
-    begin_with = near_to(state.found, state.whitening.columns)
-    location = begin_with.location + sample.mean - data.mean
-    return state_near(whitening, data, form, begin_with._replace(location=location))
+    return state_near(whitening, data, form, near_to(found, whitening.columns))
 
 
 def _beginning(
@@ -141,13 +140,12 @@ def as_in(other: PCAFit, data: NoisyTable, noise: NoiseModel, estimate: Estimate
     return replace(whitening, rows=estimate(left, counts).at_unit_scale())
 
 
-def _all_rows(state: ScaledState, data: NoisyTable, estimate: Estimate) -> Scales:
+def _all_rows(seen: Whitened, whitening: Whitening, data: NoisyTable, estimate: Estimate) -> Scales:
     """Variances of all rows, from what components of some of them leave over."""
-    seen = state.found
     weights, equal = seen.weights_of_scores, given(np.ones(data.n_samples))
-    parts = data.projections(state.whitening, seen.components, seen.location, weights)
+    parts = data.projections(whitening, seen.components, seen.location, weights)
     found = replace(seen, rows=RowForms.of(*parts, equal.precision))
-    return best_rows(found, equal, state.whitening.columns, data, estimate)
+    return best_rows(found, equal, whitening.columns, data, estimate)
 
 
 def from_all_noise(

@@ -129,13 +129,7 @@ class Rounds:
 
     def refined(self, state: ScaledState) -> ScaledState:
         """Rounds that refine components until they settle, then one that finds all of them."""
-        now, falls = state, [np.inf]
-        for _ in range(MOST_ROUNDS):
-            before = now
-            now = self.next(before, partial(self.near, before))
-            falls.append(before.energy - now.energy)
-            if not self.can_refine(now) or _ahead(falls) <= ENOUGH * abs(now.energy):
-                break
+        now, ahead = self.approached(state, ENOUGH)
         exact = state.found.basis is None
         if exact and now is state:
             return replace(state, settled=True)
@@ -143,8 +137,21 @@ class Rounds:
         if exact and end.energy > state.energy:
             return replace(state, settled=True)
         # Where nothing led lower, what was known of components may have been too rough.
-        unknown = max(now.energy - end.energy, _ahead(falls) or np.inf)
+        unknown = max(now.energy - end.energy, ahead or np.inf)
         return replace(end, settled=unknown <= ENOUGH * abs(end.energy))
+
+    def approached(self, state: ScaledState, enough: float) -> tuple[ScaledState, float]:
+        """Where rounds lead that refine components, until one more would gain no more than so much
+        of the free energy; and what it would gain.
+        """
+        now, falls = state, [np.inf]
+        for _ in range(MOST_ROUNDS):
+            before = now
+            now = self.next(before, partial(self.near, before))
+            falls.append(before.energy - now.energy)
+            if not self.can_refine(now) or _ahead(falls) <= enough * abs(now.energy):
+                break
+        return now, _ahead(falls)
 
     def near(self, state: ScaledState, whitening: Whitening) -> ScaledState:
         """What a noise leads to, with components near those of a state."""
