@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from bayespca.arrays.namespaces import array_namespace
@@ -53,14 +54,21 @@ def with_solution(
     bare: Fit[PCAPosterior], solution: Solution, form: ClosedForm, spectrum: Spectrum, **more: Any
 ) -> PCAFit:
     """The fit with what a solution of a spectrum tells; what is named besides goes before it."""
-    ranks = form.ranks(spectrum, solution.noise_variance)
     told = {
         "spectrum": spectrum,
         "shrunk_singular_values": solution.shrunk_singular_values,
-        "rank_posterior": ranks.probabilities,
         "free_energy_by_rank": solution.rank_free_energies,
-        "status": bare.status + differing(ranks, solution.rank, form),
         "threshold": solution.threshold,
         "noise_variance": solution.noise_variance,
     }
-    return extended(bare, PCAFit, **{**told, **more})
+    fit = extended(bare, PCAFit, **{**told, **more})
+    return counted(fit, form, solution.noise_variance) if form.counts else fit
+
+
+def counted(fit: PCAFit, form: ClosedForm, noise_variance: float) -> PCAFit:
+    """A fit with how probable each number of components is, where it does not say so yet."""
+    if fit.rank_posterior.size:
+        return fit
+    ranks = form.ranks(fit.spectrum, noise_variance)
+    status = fit.status + differing(ranks, fit.n_components, form)
+    return replace(fit, rank_posterior=ranks.probabilities, status=status)

@@ -17,6 +17,7 @@ from bayespca.arrays.types import FloatArray, Input
 from bayespca.engines.records import Decomposition
 from bayespca.linear import fit as closed
 from bayespca.linear.data import Decomposed, decomposed
+from bayespca.linear.posterior import counted
 from bayespca.linear.scaled import fit as scaled
 from bayespca.linear.scaled.cells import GRAM
 from bayespca.linear.scaled.data import NoisyTable
@@ -164,7 +165,8 @@ class Complete:
     def better(self, fit: PCAFit, signs: Signs) -> PCAFit:
         """A fit with more evidence than another, or that; without sweeps, which take long."""
         data = self if self.few is None else self._here
-        quiet = replace(data, looping=replace(self.looping, callback=None, checkpoint=None))
+        looping = replace(self.looping, callback=None, checkpoint=None)
+        quiet = replace(data, looping=looping, form=replace(data.form, counts=False))
         quiet.found, quiet.sweeps = data.found, False
         return quiet._best_of(fit, signs)
 
@@ -329,11 +331,11 @@ def _fitted(given: Complete) -> PCAFit:
     if asked.noise != AUTO or asked.errors is not None or not compares(form):
         return _as_asked(given)
     # What a cap on the rank leaves over is not noise: the noise is chosen without.
-    uncapped = form.n_components is None
-    data = given if uncapped else replace(given, form=replace(form, n_components=None))
+    data = replace(given, form=replace(form, n_components=None, counts=False))
     fit = advice.naming_outliers(data.chosen())
+    given.found, given.decomposed = data.found, data.decomposed
     if form.n_components is None or fit.n_components <= form.n_components:
-        return fit
+        return counted(fit, form, fit.noise_variance)
     return _with_evidence(replace(data, form=form).fit(NOISES[fit.noise.name]), fit.noise)
 
 
@@ -416,7 +418,8 @@ def fit_with_holes(X: Input, form: ClosedForm, looping: inference.Looping, asked
     def without_holes(values: Input) -> Complete:
         """A filled matrix."""
         quiet = replace(looping, callback=None, checkpoint=None)
-        uncapped, auto = replace(form, n_components=None), replace(asked, noise=AUTO)
+        uncapped = replace(form, n_components=None, counts=False)
+        auto = replace(asked, noise=AUTO)
         return Complete(values, uncapped, quiet, auto, ordered=False, sweeps=False)
 
     def left(values: Input, fit: PCAFit) -> Signs:

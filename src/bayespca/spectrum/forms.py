@@ -25,7 +25,8 @@ class ClosedForm:
     It is a plan for engines. The last answer is kept: an engine and then the fit ask about the same
     spectrum. `n_features` are all columns of the data: a spectrum knows only those that vary, but
     noise at 0 dB is half the mean square of all of them. With `exactly`, so many components are
-    kept.
+    kept. Without `counts`, fits say nothing of how probable other numbers of components are, which
+    takes its time.
     """
 
     method: Method = EVB
@@ -34,6 +35,7 @@ class ClosedForm:
     prior_variance: float | None = None
     n_features: int | None = None
     exactly: int | None = None
+    counts: bool = True
 
     def __call__(self, spectrum: Spectrum, *, other_ranks: bool = True) -> Solution:
         """Solve a spectrum, without the free energies of other ranks if they are not wanted."""

@@ -120,7 +120,7 @@ class Rounds:
                 changed = new.found.solution.rank != state.found.solution.rank
                 best = replace(new, rounds=() if changed else rounds)
             fall = state.energy - best.energy
-            if fall > HARDLY * abs(state.energy) or (best is not state and whitening is end):
+            if fall > HARDLY * abs(best.energy) or (best is not state and whitening is end):
                 break
         return best
 
