@@ -41,14 +41,16 @@ def checked(data: Data, fit: PCAFit) -> PCAFit:
 
 def _advice(data: Data, fit: PCAFit) -> Iterator[Advice]:
     X = data.values
-    rows = _host(X[: max(CELLS // X.shape[1], FEWEST), :])
+    n, p = X.shape
+    # Not every library has slices that end beyond an array.
+    rows = _host(X[: min(max(CELLS // p, FEWEST), n), :])
     found = of_values(rows)
     # With noise of rows and columns, counts are accounted for.
     if found is not None and not (found.code == COUNTS and fit.noise.name == BOTH.name):
         yield found
     if _may_depend(fit):
         names = names_of(data.features.names, data.features.count)
-        more = _host(X[: max(len(rows), 2 * X.shape[1] + FOR_COLUMNS), :])
+        more = _host(X[: min(max(len(rows), 2 * p + FOR_COLUMNS), n), :])
         complete = more[~np.isnan(more).any(axis=1)]
         if (found := dependent_columns(complete, names)) is not None:
             yield found
