@@ -26,6 +26,11 @@ S = TypeVar("S")
 MEMORY = 10
 # Plain steps after one that was not taken.
 PAUSE = 3
+# Beside a saddle: how often a change is taken at most along a direction of the last steps, and how
+# independent these have to be for their curvatures to be known. None is much more than 1.
+LONGEST = 64.0
+INDEPENDENT = 1e-2
+STEEPEST = 1.5
 # Relative to the largest, a singular value of changes of changes that is rounding.
 DEPENDENT = 1e-9
 
@@ -73,12 +78,11 @@ class Memory:
 
     def with_step(self, start: StatePoint, end: StatePoint) -> Memory:
         """With one more step, without those that are too long ago or of another kind."""
-        old = self if len(self) and self.errors.shape == end.errors.shape else None
         pause = max(self.pause - 1, 0)
-        if old is None:
+        if not len(self) or self.errors.shape != end.errors.shape:
             return Memory(start.vector[None], end.vector[None], end.errors, pause)
-        starts = np.vstack([old.starts, start.vector])[-MEMORY:]
-        ends = np.vstack([old.ends, end.vector])[-MEMORY:]
+        starts = np.vstack([self.starts, start.vector])[-MEMORY:]
+        ends = np.vstack([self.ends, end.vector])[-MEMORY:]
         return Memory(starts, ends, end.errors, pause)
 
     @property
@@ -87,20 +91,42 @@ class Memory:
         if len(self) < 2 or self.pause:
             return None
         changes = (self.ends - self.starts) / self.errors
-        between = np.diff(changes, axis=0)
-        sizes = np.linalg.norm(between, axis=1)
-        if not (sizes > 0).all():
-            return None
-        weights, *_ = np.linalg.lstsq((between / sizes[:, None]).T, changes[-1], rcond=DEPENDENT)
-        move = -(weights / sizes) @ np.diff(self.ends, axis=0)
+        move = _past_saddle(np.diff(self.starts, axis=0) / self.errors, changes)
+        move = _mixed(changes, self.ends) if move is None else move * self.errors
         goal = self.ends[-1] + move
-        return goal if np.isfinite(goal).all() else None
+        return goal if np.isfinite(goal).all() and move.any() else None
 
 
-def state_ahead(state: S, memory: Memory, chart: Chart[S] | None) -> S | None:
-    """Where the last steps are heading; None where that is not known."""
-    goal = None if chart is None else memory.goal
-    return None if goal is None or chart is None else chart.at(state, goal)
+def _past_saddle(moves: FloatArray, changes: FloatArray) -> FloatArray | None:
+    """Where a direction of the last moves leads down ever more steeply: along it, from the last end
+    on. None elsewhere.
+
+    The change c of a step is −K times the distance to the fixed point, K symmetric. Mixing would
+    lead to a saddle as well as to a minimum; with |K| in the place of K it is left.
+    """
+    sizes = np.linalg.norm(moves, axis=1)[:, None]
+    if not sizes.all():
+        return None
+    U, S, Vt = np.linalg.svd(moves / sizes, full_matrices=False)
+    known = S > INDEPENDENT * S[0]
+    V = Vt[known].T
+    K = V.T @ (-(np.diff(changes, axis=0) / sizes).T @ (U[:, known] / S[known]))
+    curvatures, u = np.linalg.eigh(0.5 * (K + K.T))
+    if curvatures[0] > 0 or curvatures[-1] > STEEPEST:
+        return None
+    along = u.T @ (V.T @ changes[-1])
+    times = 1 / np.maximum(np.abs(curvatures), 1 / LONGEST) - 1
+    return np.asarray(V @ (u @ (times * along)))
+
+
+def _mixed(changes: FloatArray, ends: FloatArray) -> FloatArray:
+    """From the last end to the combination of ends whose change is shortest."""
+    between = np.diff(changes, axis=0)
+    sizes = np.linalg.norm(between, axis=1)
+    between, ends = between[sizes > 0], np.diff(ends, axis=0)[sizes > 0]
+    sizes = sizes[sizes > 0]
+    weights, *_ = np.linalg.lstsq((between / sizes[:, None]).T, changes[-1], rcond=DEPENDENT)
+    return np.asarray(-(weights / sizes) @ ends)
 
 
 def remembered(memory: Memory, start: S, end: S, chart: Chart[S] | None) -> Memory:

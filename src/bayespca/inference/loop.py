@@ -11,10 +11,10 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.arrays.types import Counts, Vector
+from bayespca.arrays.types import Counts, FloatArray, Vector
 from bayespca.spectrum.tolerances import SLACK_OF_FREE_ENERGY
 
-from .accelerating import PAUSE, Chart, Memory, remembered, state_ahead
+from .accelerating import PAUSE, Chart, Memory, remembered
 from .remaining import LAST, to_gain
 
 
@@ -164,15 +164,29 @@ def _advanced(
     step: Step[S], now: Run[S], chart: Chart[S] | None, energy: float
 ) -> tuple[S, Info, Memory]:
     """A step from where the last ones were heading, if it leads lower; else from where they led."""
-    memory = now.memory
-    ahead = state_ahead(now.state, memory, chart)
-    if ahead is not None:
-        state, info = step(ahead)
-        if info.free_energy < energy:
+    memory, goal = now.memory, now.memory.goal
+    if chart is not None and goal is not None:
+        found = _from_goal(step, now.state, goal, chart)
+        if found is not None and found[2].free_energy < energy:
+            ahead, state, info = found
             return state, info, remembered(memory, ahead, state, chart)
         memory = Memory.empty(PAUSE)
     state, info = step(now.state)
     return state, info, remembered(memory, now.state, state, chart)
+
+
+def _from_goal(
+    step: Step[S], state: S, goal: FloatArray, chart: Chart[S]
+) -> tuple[S, S, Info] | None:
+    """The state at a goal, and a step from it; None where the goal is too far for its matrices to
+    have inverses.
+    """
+    with np.errstate(all="ignore"):
+        try:
+            ahead = chart.at(state, goal)
+            return ahead, *step(ahead)
+        except np.linalg.LinAlgError:
+            return None
 
 
 def _told(info: Info, left: float) -> Info:

@@ -8,6 +8,8 @@ import numpy as np
 from bayespca.arrays.types import FloatArray
 from bayespca.spectrum.tolerances import TINY
 
+# Further than by this factor, e to its power, no variance is taken at once.
+FURTHEST = 3.0
 # Logarithms whose exponentials are numbers.
 LARGEST = 300.0
 
@@ -31,5 +33,7 @@ def exponential(logs: FloatArray) -> FloatArray:
 
 
 def change_of_root(here: FloatArray, goal: FloatArray) -> FloatArray:
-    """T with T·exp(here)·Tᵀ = exp(goal)."""
+    """T with T·exp(here)·Tᵀ = exp(goal), or on the way to a goal that is too far."""
+    values, vectors = np.linalg.eigh(goal - here)
+    goal = here + (vectors * np.clip(values, -FURTHEST, FURTHEST)) @ vectors.T
     return exponential(0.5 * goal) @ exponential(-0.5 * here)

@@ -26,6 +26,7 @@ from bayespca.spectrum.tolerances import LEAST_BORROWED_OF_TENSORS, LEAST_NOISE_
 
 from . import gradient, noise
 from . import posterior as read
+from .chart import TuckerChart
 from .data import AllScales, TuckerCells
 from .modes import outer
 from .posterior import TuckerPosterior
@@ -178,6 +179,10 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
         if self.has_slices:
             return noise.step(state, data, self)
         return step(state, data, self)
+
+    def chart(self, data: TuckerCells) -> TuckerChart | None:
+        """Point estimates are left alone: without noise their free energy is mostly rounding."""
+        return TuckerChart(data, self) if self.family == VB and not self.by_gradient else None
 
     def digests(self, data: TuckerCells) -> Sequence[object]:
         arrays = [data.values] if data.seen is None else [data.values, data.seen]

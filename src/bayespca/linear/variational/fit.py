@@ -15,6 +15,7 @@ from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.records import VariationalFit
 from bayespca.lowrank.variational import BishopModel, Hyper
 
+from .chart import VariationalChart
 from .data import VariationalData, variational_data
 from .posterior import noise_variance, posterior, strongest, weights
 from .start import start
@@ -46,6 +47,9 @@ class VariationalModel(BishopModel[VariationalData, VariationalState]):
 
     def step(self, state: VariationalState, data: VariationalData) -> tuple[VariationalState, Info]:
         return step(state, data, self.hyper)
+
+    def chart(self, data: VariationalData) -> VariationalChart:
+        return VariationalChart(data, self.hyper)
 
     def digests(self, data: VariationalData) -> Sequence[object]:
         return [data.scatter, data.mean, data.N]

@@ -12,13 +12,10 @@ from bayespca.arrays.packing import turned
 from bayespca.arrays.places import at
 from bayespca.arrays.types import Array, FloatArray, Vector
 from bayespca.inference.accelerating import StatePoint
-from bayespca.lowrank.aligning import change_of_root, logarithm, turn_to
+from bayespca.lowrank.aligning import FURTHEST, change_of_root, logarithm, turn_to
 from bayespca.lowrank.holes import IncompleteRows
 
 from .state import DenseProblem, DenseState
-
-# Further than by this factor, e to its power, no variance is taken at once.
-FURTHEST = 3.0
 
 
 class _Parts(NamedTuple):

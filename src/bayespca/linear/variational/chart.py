@@ -1,0 +1,66 @@
+"""States of Bishop's model as vectors: weights, their covariance and the noise, all logarithmic but
+the weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bayespca.arrays.types import FloatArray, Vector
+from bayespca.inference.accelerating import StatePoint
+from bayespca.lowrank.aligning import FURTHEST, change_of_root, logarithm, turn_to
+from bayespca.lowrank.variational import Hyper
+
+from .data import Scatter
+from .step import VariationalState, precision
+
+
+@dataclass(frozen=True, eq=False)
+class VariationalChart:
+    """W with a latent space of unit variance, turned to be like another one; the logarithm of the
+    covariance of its rows, and of b_τ. μ and Q(α) follow in a step.
+    """
+
+    data: Scatter
+    hyper: Hyper
+
+    def point(self, state: VariationalState, like: Vector | None) -> StatePoint:
+        W, spread = state.W, logarithm(state.W_cov)
+        if like is not None and like.size == W.size + spread.size + 1:
+            Q = turn_to(W, like[: W.size].reshape(W.shape))
+            W, spread = W @ Q, Q.T @ spread @ Q
+        vector = np.concatenate([W.ravel(), spread.ravel(), [np.log(state.b_tau)]])
+        return StatePoint(vector, self._errors(state))
+
+    def at(self, state: VariationalState, vector: Vector) -> VariationalState:
+        W, spread, noise = np.split(vector, np.cumsum([state.W.size, state.W_cov.size]))
+        W, spread = W.reshape(state.W.shape), spread.reshape(state.W_cov.shape)
+        Q = turn_to(W, state.W)
+        here, T = np.log(state.b_tau), change_of_root(logarithm(state.W_cov), Q.T @ spread @ Q)
+        new = replace(
+            state,
+            W=W @ Q,
+            W_cov=T @ state.W_cov @ T.T,
+            b_tau=float(np.exp(np.clip(noise[0], here - FURTHEST, here + FURTHEST))),
+            height=-np.inf,
+        )
+        before, after = _squares(state, self.data), _squares(new, self.data)
+        return replace(new, b_alpha=state.b_alpha * after / before)
+
+    def _errors(self, state: VariationalState) -> FloatArray:
+        d, N = self.data.d, self.data.N
+        error = 1 / np.sqrt(N * precision(state, self.data, self.hyper))
+        return np.concatenate(
+            [
+                np.full(state.W.size, error),
+                np.full(state.W_cov.size, np.sqrt(2 / d)),
+                [np.sqrt(2 / (N * d))],
+            ]
+        )
+
+
+def _squares(state: VariationalState, data: Scatter) -> FloatArray:
+    """⟨‖w‖²⟩ of each column."""
+    return np.asarray((state.W**2).sum(axis=0) + data.d * np.diag(state.W_cov))
