@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from bayespca import BayesianPCA, denoise, evbmf, rank_report, vbmf
-from bayespca.datasets import low_rank
+from bayespca.datasets import low_rank, noisy
+from bayespca.spectrum import Spectrum, screenot
 from oracles.free_energy import Component, free_energy
 
 
@@ -97,3 +98,40 @@ def test_rank_report():
     X = truth.X * np.geomspace(1, 100, 40)
     equal = BayesianPCA(scale=True, noise="isotropic").fit(X)
     assert rank_report(X, scale=True).evb == equal.n_components_
+
+
+def test_rank_report_under_each_noise():
+    X = noisy("both", 200, 30, 2, random_state=0).X
+    report = rank_report(X)
+    assert (report.noise, report.noise_models["both"]) == ("both", 2)
+    assert report.evb > 5
+    assert report.noise_models["isotropic"] == report.evb
+    assert report.ranks()["EVB, both"] == 2
+    assert report.screenot == screenot(spectrum_of(X))
+    assert "count what is unequal in it as components" in report.why
+    assert report.why in str(report)
+
+
+def spectrum_of(X):
+    gamma = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)
+    return Spectrum(gamma, (X.shape[1], len(X) - 1))
+
+
+def test_rank_report_with_holes():
+    X = noisy("columns", 150, 20, 2, random_state=0).X
+    X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
+    report = rank_report(X)
+    assert report.minka is None
+    assert np.isnan(report.evb_probability)
+    assert report.noise_models[report.noise] == 2
+    assert report.evb == BayesianPCA(noise="isotropic").fit(X).n_components_
+    assert set(report.ranks()) == {"EVB", "EVB, per-feature", "EVB, both"}
+    with pytest.raises(ValueError, match="no value at all"):
+        rank_report(np.full((4, 3), np.nan))
+
+
+def test_rank_report_of_what_does_not_vary():
+    report = rank_report(np.ones((6, 4)))
+    assert set(report.ranks().values()) == {0}
+    assert report.why == ""
+    assert report.sign_flips is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from functools import partial
@@ -11,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
-from bayespca.estimators.functions import RankReport, rank_report, rank_rules
 from bayespca.estimators.pca import BayesianPCA
+from bayespca.estimators.rules import RankReport, rank_report, rank_rules
 from bayespca.estimators.summary import FittedPCA, summarize
 from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
@@ -57,11 +58,14 @@ def rank(data: Path, how: How, options: dict[str, Any], *, as_json: bool = False
     given = open_input(data, how)
     ranks = given.apply("decomposing", partial(rank_report, **options))
     if as_json:
+        known = ranks.evb_probability
         facts = {"file": str(data), **given.facts, "ranks": ranks.ranks()}
         screen.print_json(
             facts
             | {
-                "evb_probability": ranks.evb_probability,
+                "evb_probability": None if math.isnan(known) else known,
+                "noise": ranks.noise,
+                "why": ranks.why,
                 "noise_variance": ranks.noise_variance,
                 "threshold": ranks.threshold,
             }

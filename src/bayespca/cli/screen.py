@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from bayespca.estimators.functions import RankReport
+from bayespca.estimators.rules import RankReport
 from bayespca.estimators.summary import Summary
 from bayespca.estimators.wording import noise_level, noise_sentence, percent
 
@@ -36,7 +36,12 @@ RULES = {
     "Marchenko–Pastur edge": "singular values above the largest of pure noise",
     "Gavish–Donoho": "hard threshold that is best for reconstruction",
     "parallel analysis": "singular values above those of simulated noise",
+    "most probable": "the probability of each number, directions and strengths averaged over",
+    "ScreeNOT": "hard threshold for noise of any spectrum",
+    "sign flips": "singular values above those of the data with random signs",
+    "bi-cross-validation": "the best prediction of held-out blocks",
 }
+UNDER_NOISE = "the same with another noise model"
 WIDTH = 100
 
 
@@ -188,14 +193,16 @@ def print_ranks(ranks: RankReport, title: str) -> None:
     out.print(f"[bold]{title}[/bold]")
     out.print()
     grid = Grid(box=None, padding=(0, 3, 0, 2), header_style="dim")
-    grid.add_column("rule")
+    grid.add_column("rule", no_wrap=True)
     grid.add_column("components", justify="right")
     grid.add_column("what it looks at", style="dim", overflow="fold")
     for name, rank in ranks.ranks().items():
-        grid.add_row(name, f"[bold]{rank}[/bold]", RULES[name])
+        grid.add_row(name, f"[bold]{rank}[/bold]", RULES.get(name, UNDER_NOISE))
     out.print(grid)
     out.print()
-    out.print(
-        f"  EVB's rank has probability {percent(ranks.evb_probability)}; noise standard deviation "
-        f"{math.sqrt(ranks.noise_variance):.4g}."
-    )
+    found = f"noise standard deviation {math.sqrt(ranks.noise_variance):.4g}."
+    if not math.isnan(ranks.evb_probability):
+        found = f"EVB's rank has probability {percent(ranks.evb_probability)}; {found}"
+    out.print(f"  If all noise is equal: {found}")
+    if ranks.why:
+        out.print(Padding(Text(ranks.why, overflow="fold"), (0, 2)))

@@ -4,12 +4,13 @@ from ._posterior import PosteriorReader
 from .bernoulli import BernoulliMixture
 from .binary_pca import BinaryPCA
 from .factorization import MatrixFactorization
-from .functions import RankReport, denoise, evbmf, rank_report, rank_rules, vbmf
+from .functions import denoise, evbmf, vbmf
 from .gibbs import GibbsPCA
 from .imputation import BayesianPCAImputer, EntryScores, cross_validate_entries, impute
 from .mixture import PCAMixture
 from .pca import BayesianPCA, RankWarning
 from .persistence import ModelFileError, load
+from .rules import RankReport, rank_report, rank_rules
 from .selection import ComponentSelection, select_components
 from .stability import RankStability, rank_stability
 from .summary import Summary, summarize

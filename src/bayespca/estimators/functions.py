@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from bayespca import arrays, engines, sources
+from bayespca import arrays, engines
 from bayespca.arrays.namespaces import array_namespace
 from bayespca.arrays.signs import fixed_signs
-from bayespca.arrays.types import Array, Input, RandomState
-from bayespca.spectrum.forms import EVERYTHING, ClosedForm
+from bayespca.arrays.types import Array, Input
+from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.methods import METHODS
-from bayespca.spectrum.rank_posterior import posterior_of_rank
-from bayespca.spectrum.rank_rules import gavish_donoho, marchenko_pastur, minka, parallel_analysis
-from bayespca.spectrum.records import Solution, Spectrum
-from bayespca.spectrum.solving import solve
+from bayespca.spectrum.records import Solution
 
-from . import _input, _validation
+from . import _input
 from .pca import BayesianPCA
 
 Factors = tuple[Array, Array, Array, dict[str, Any]]
@@ -97,73 +93,3 @@ def denoise(X: Input, **options: Any) -> Array:
     """
     model = BayesianPCA(**options).fit(X)
     return model.denoise(X)
-
-
-@dataclass(frozen=True)
-class RankReport:
-    """The rank by each rule; prints as a table."""
-
-    evb: int
-    minka: int
-    marchenko_pastur: int
-    gavish_donoho: int
-    parallel_analysis: int
-    evb_probability: float
-    noise_variance: float
-    threshold: float
-
-    def ranks(self) -> dict[str, int]:
-        """Rank by name of rule."""
-        return {
-            "EVB": self.evb,
-            "Minka": self.minka,
-            "Marchenko–Pastur edge": self.marchenko_pastur,
-            "Gavish–Donoho": self.gavish_donoho,
-            "parallel analysis": self.parallel_analysis,
-        }
-
-    def __str__(self) -> str:
-        lines = [f"{name:22s}{rank:6d}" for name, rank in self.ranks().items()]
-        lines[0] += f"   probability {self.evb_probability:.3f}"
-        return "\n".join(["rule                    rank", *lines])
-
-
-def rank_report(
-    X: Input, *, center: bool = True, scale: bool = False, random_state: RandomState = 0
-) -> RankReport:
-    """How many components: EVB beside four other rules, from one decomposition of X.
-
-    `random_state` seeds the simulated noise of parallel analysis.
-    """
-    return rank_rules(_whole_spectrum(X, center=center, scale=scale), random_state=random_state)
-
-
-def rank_rules(spectrum: Spectrum, *, random_state: RandomState = 0) -> RankReport:
-    """`rank_report` of data that have been decomposed already, with every singular value."""
-    solution = solve(spectrum)
-    return RankReport(
-        evb=solution.rank,
-        minka=minka(spectrum).rank,
-        marchenko_pastur=marchenko_pastur(spectrum),
-        gavish_donoho=gavish_donoho(spectrum),
-        parallel_analysis=parallel_analysis(
-            spectrum, random_state=_validation.generator(random_state)
-        ),
-        evb_probability=float(posterior_of_rank(spectrum).probabilities[solution.rank]),
-        noise_variance=solution.noise_variance,
-        threshold=solution.threshold,
-    )
-
-
-def _whole_spectrum(X: Input, *, center: bool, scale: bool) -> Spectrum:
-    data = _input.read(BayesianPCA(), X, dask=True, twice=scale)
-    if data.holes:
-        raise ValueError(
-            "Input X contains NaN: rank rules need complete data. BayesianPCA finds the rank of "
-            "data with holes."
-        )
-    values = data.values
-    if scale:
-        values = sources.rescaled_columns(values, sources.column_scales(values, center=center))
-    found = engines.decompose(values, plan=solve, center=center, n_needed=EVERYTHING)
-    return found.spectrum

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from bayespca.estimators.functions import RankReport
+from bayespca.estimators.rules import RankReport
 from bayespca.estimators.summary import FittedPCA, Summary, noise_model
 from bayespca.estimators.wording import (
     MINUS,
@@ -55,6 +55,10 @@ RULES = {
     "Marchenko–Pastur edge": "all that is stronger than pure noise could be",
     "Gavish–Donoho": "all that makes the denoised table more accurate",
     "parallel analysis": "all that is stronger than in simulated noise",
+    "most probable": "the most probable number above the limit of what can be seen",
+    "ScreeNOT": "all that makes the denoised table more accurate, whatever the noise",
+    "sign flips": "all that is stronger than in the data with random signs",
+    "bi-cross-validation": "what best predicts blocks that were held out",
 }
 
 

@@ -1,0 +1,195 @@
+"""How many components by every rule: EVB under each noise model beside the rules of others."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from bayespca import engines, inference, sources
+from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.types import FloatArray, Input, RandomState
+from bayespca.linear.rank_rules import bi_cross_validation, sign_flips
+from bayespca.lowrank.noise_models import (
+    AUTOREGRESSIVE,
+    BOTH,
+    ISOTROPIC,
+    NOISES,
+    PER_FEATURE,
+    PER_SAMPLE,
+)
+from bayespca.lowrank.records import PCAFit
+from bayespca.noise.fitting import Asked, Complete, fit_with_holes
+from bayespca.sources.data import Data, Where
+from bayespca.spectrum.forms import EVERYTHING, ClosedForm
+from bayespca.spectrum.rank_posterior import posterior_of_rank
+from bayespca.spectrum.rank_rules import (
+    gavish_donoho,
+    marchenko_pastur,
+    minka,
+    parallel_analysis,
+    screenot,
+)
+from bayespca.spectrum.records import Spectrum
+from bayespca.spectrum.solving import solve
+
+from . import _input, _validation
+from .pca import BayesianPCA
+
+# Up to so many cells rules are asked that decompose the matrix again and again.
+MANY_CELLS = 1_000_000
+# Noise models that take no sweeps on complete data, and those that data with holes are tried with.
+COMPLETE = (ISOTROPIC, PER_FEATURE, PER_SAMPLE, BOTH, AUTOREGRESSIVE)
+WITH_HOLES = (ISOTROPIC, PER_FEATURE, BOTH)
+
+
+@dataclass(frozen=True)
+class RankReport:
+    """The rank by each rule; prints as a table.
+
+    None are rules that do not apply: most of them to data with holes, those that look at the matrix
+    again to large data and to data that are not in memory. `probable` is the most probable number,
+    `evb_probability` the probability of EVB's, both with equal noise. `noise_models` has EVB's rank
+    under each noise model that was tried, and `noise` is the one with the most evidence.
+    """
+
+    evb: int
+    noise_variance: float
+    threshold: float
+    evb_probability: float = math.nan
+    probable: int | None = None
+    minka: int | None = None
+    marchenko_pastur: int | None = None
+    gavish_donoho: int | None = None
+    parallel_analysis: int | None = None
+    screenot: int | None = None
+    sign_flips: int | None = None
+    bi_cross_validation: int | None = None
+    noise_models: dict[str, int] = field(default_factory=dict)
+    noise: str = ISOTROPIC.name
+
+    def ranks(self) -> dict[str, int]:
+        """Rank by name of rule."""
+        found = {
+            "EVB": self.evb,
+            "most probable": self.probable,
+            "Minka": self.minka,
+            "Marchenko–Pastur edge": self.marchenko_pastur,
+            "Gavish–Donoho": self.gavish_donoho,
+            "ScreeNOT": self.screenot,
+            "parallel analysis": self.parallel_analysis,
+            "sign flips": self.sign_flips,
+            "bi-cross-validation": self.bi_cross_validation,
+        }
+        others = {name: rank for name, rank in self.noise_models.items() if name != ISOTROPIC.name}
+        found |= {f"EVB, {name}": rank for name, rank in others.items()}
+        return {name: rank for name, rank in found.items() if rank is not None}
+
+    @property
+    def why(self) -> str:
+        """Why rules disagree, in a sentence; nothing where they agree."""
+        ranks = set(self.ranks().values())
+        if len(ranks) == 1:
+            return ""
+        best = self.noise_models.get(self.noise, self.evb)
+        if self.noise != ISOTROPIC.name and best != self.evb:
+            return (
+                f"{NOISES[self.noise].reason}: noise={self.noise!r} has the most evidence and "
+                f"finds {best}. Rules that take all noise for equal count what is unequal in it "
+                "as components."
+            )
+        return (
+            "Components near the limit of what can be seen are kept by some rules and not by "
+            "others: parallel analysis and cross-validation ask for more than that, Minka's "
+            "evidence for less."
+        )
+
+    def __str__(self) -> str:
+        lines = [f"{name:28s}{rank:6d}" for name, rank in self.ranks().items()]
+        if not math.isnan(self.evb_probability):
+            lines[0] += f"   probability {self.evb_probability:.3f}, if all noise is equal"
+        return "\n".join(["rule                          rank", *lines, *filter(None, [self.why])])
+
+
+def rank_report(
+    X: Input, *, center: bool = True, scale: bool = False, random_state: RandomState = 0
+) -> RankReport:
+    """How many components: EVB under each noise model beside the rules of others.
+
+    Data with holes have EVB's answers only: the other rules need complete data. `random_state`
+    seeds the simulated noise, signs and blocks of the rules that draw some.
+    """
+    data = _input.read(BayesianPCA(), X, dask=True, twice=scale)
+    rng = _validation.generator(random_state)
+    if data.holes:
+        return _of_holes(data, center=center, scale=scale)
+    values = data.values
+    if scale:
+        values = sources.rescaled_columns(values, sources.column_scales(values, center=center))
+    found = engines.decompose(values, plan=solve, center=center, n_needed=EVERYTHING)
+    report = rank_rules(found.spectrum, random_state=rng)
+    if data.where is not Where.DENSE or math.prod(values.shape) > MANY_CELLS:
+        return report
+    Z = np.asarray(to_numpy(values), dtype=np.float64)
+    report = _with_noise_models(report, data, Asked(center=center, scale=scale))
+    return _with_another_look(report, Z - Z.mean(axis=0) if center else Z, rng)
+
+
+def rank_rules(spectrum: Spectrum, *, random_state: RandomState = 0) -> RankReport:
+    """`rank_report` of data that have been decomposed already, with every singular value."""
+    solution, posterior = solve(spectrum), posterior_of_rank(spectrum)
+    rng = _validation.generator(random_state)
+    return RankReport(
+        evb=solution.rank,
+        probable=posterior.rank,
+        minka=minka(spectrum).rank,
+        marchenko_pastur=marchenko_pastur(spectrum),
+        gavish_donoho=gavish_donoho(spectrum),
+        parallel_analysis=parallel_analysis(spectrum, random_state=rng),
+        screenot=screenot(spectrum),
+        evb_probability=float(posterior.probabilities[solution.rank]),
+        noise_variance=solution.noise_variance,
+        threshold=solution.threshold,
+    )
+
+
+def _with_another_look(report: RankReport, Z: FloatArray, rng: np.random.Generator) -> RankReport:
+    """With rules that look at the matrix, unless it does not vary."""
+    if not Z.any() or min(Z.shape) < 2:
+        return report
+    flips = sign_flips(Z, rng)
+    return replace(report, sign_flips=flips, bi_cross_validation=bi_cross_validation(Z, rng))
+
+
+def _with_noise_models(report: RankReport, data: Data, asked: Asked) -> RankReport:
+    """With EVB's ranks under each, and the noise that the evidence chooses."""
+    complete = Complete(data.values, ClosedForm(), inference.Looping(), asked)
+    names = set(complete.allowed())
+    tried = [noise for noise in COMPLETE if noise.name in names]
+    ranks = {noise.name: complete.fit(noise).n_components for noise in tried}
+    chosen = complete.chosen()
+    name = chosen.noise.name
+    return replace(report, noise_models=ranks | {name: chosen.n_components}, noise=name)
+
+
+def _of_holes(data: Data, *, center: bool, scale: bool) -> RankReport:
+    """What can be said of data with holes."""
+    _input.check_any_value(data)
+
+    def fitted(noise: str) -> PCAFit:
+        asked = Asked(noise=noise, center=center, scale=scale)
+        return fit_with_holes(data.values, ClosedForm(), inference.Looping(), asked)
+
+    plain, chosen = fitted(ISOTROPIC.name), fitted("auto")
+    ranks = {ISOTROPIC.name: plain.n_components, chosen.noise.name: chosen.n_components}
+    for noise in WITH_HOLES:
+        if noise.name not in ranks:
+            ranks[noise.name] = fitted(noise.name).n_components
+    return RankReport(
+        evb=plain.n_components,
+        noise_variance=plain.noise_variance,
+        threshold=float(plain.threshold),
+        noise_models=ranks,
+        noise=chosen.noise.name,
+    )
