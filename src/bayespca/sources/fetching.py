@@ -19,6 +19,7 @@ class SomeRows(NamedTuple):
 
     rows: NDArray[Any]
     places: NDArray[np.intp]
+    are_all: bool
 
 
 def every_nth(X: Partitions, step: int) -> SomeRows:
@@ -30,7 +31,8 @@ def every_nth(X: Partitions, step: int) -> SomeRows:
         begin + np.arange(start, length, step)
         for begin, start, (length, _) in zip(begins, starts, found, strict=False)
     ]
-    return SomeRows(np.concatenate([rows for _, rows in found]), np.concatenate(places))
+    rows = np.concatenate([rows for _, rows in found])
+    return SomeRows(rows, np.concatenate(places), step == 1)
 
 
 def first_of_blocks(offsets: Sequence[int], step: int) -> list[int]:
