@@ -582,3 +582,49 @@ def test_bad_new_data():
         model.inverse_transform(np.zeros((4, 3)))
     with pytest.raises(NotFittedError):
         BayesianPCA().transform(X)
+
+
+def weak():
+    """A component that EVB drops though it is probable."""
+    rng = np.random.default_rng(0)
+    W = np.linalg.qr(rng.standard_normal((30, 30)))[0][:3]
+    scores = rng.standard_normal((300, 3)) * np.sqrt(np.array([8.0, 5.0, 1.8]) * np.sqrt(0.1))
+    return scores @ W + rng.standard_normal((300, 30))
+
+
+def test_the_most_probable_number_is_kept_by_every_engine():
+    X = weak()
+    auto = BayesianPCA(noise="isotropic").fit(X)
+    k = int(auto.rank_posterior_.argmax())
+    assert k > auto.n_components_
+    assert f"EVB keeps {auto.n_components_}; the most probable number is {k}" in str(auto.status_)
+    for engine in ("dense", "gram", "randomized", "streaming"):
+        model = BayesianPCA(n_components="probable", noise="isotropic", engine=engine).fit(X)
+        assert model.n_components_ == k
+        assert (model.shrunk_singular_values_ > 0).all()
+        assert model.rank_posterior_ == pytest.approx(auto.rank_posterior_, abs=0.1)
+    blocks = BayesianPCA(n_components="probable").fit(iter([X[:100], X[100:]]))
+    assert blocks.n_components_ == k
+    grown = BayesianPCA(n_components="probable")
+    for block in (X[:100], X[100:]):
+        grown.partial_fit(block)
+    assert grown.n_components_ == k
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"method": "vb"}, "n_components='probable' needs method='evb'"),
+        ({"solver": "iterative"}, "has a closed form: leave solver at 'auto'"),
+    ],
+)
+def test_the_most_probable_number_is_for_the_closed_form_of_evb(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        BayesianPCA(n_components="probable", **options).fit(weak())
+
+
+def test_the_most_probable_number_is_for_complete_data():
+    X = weak()
+    X[0, 0] = np.nan
+    with pytest.raises(ValueError, match="n_components='probable' is for complete data"):
+        BayesianPCA(n_components="probable").fit(X)
