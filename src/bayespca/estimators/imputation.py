@@ -47,7 +47,7 @@ class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, Estimator[Imput
         noise="What has a noise variance of its own, as in `BayesianPCA`.",
         scale="Whether to divide columns by their standard deviations.",
         max_iter="Largest number of steps, where there are holes.",
-        tol="Relative fall of the free energy at which these steps end.",
+        tol="Share of the free energy that may be left to gain, by estimate, when these steps end.",
         random_state="Seed of the randomized engine, which changes its answer by rounding errors "
         "only.",
     )

@@ -138,7 +138,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         init='Where ``solver="iterative"`` starts: normal draws, or the closed form.',
         max_iter='Largest number of steps, where there is an iteration: ``solver="iterative"``, '
         "noise that is not isotropic, data with holes.",
-        tol="Relative fall of the free energy at which these steps end.",
+        tol="Share of the free energy that may be left to gain, by estimate, when these steps end.",
         n_init='Number of random starts of ``solver="iterative"``; the lowest free energy wins.',
         random_state="Seed of the randomized engine, which changes its answer by rounding errors "
         "only, and of `sample`.",

@@ -43,7 +43,7 @@ class VariationalPCA(PosteriorReader[VariationalFit]):
         prior=Option('``"unit"``: all αᵢ are 1, the lecture\'s simpler model.'),
         center="Whether there is a mean μ in the model.",
         engine="How singular values are computed, as in `BayesianPCA`; of complete data only.",
-        tol="Relative rise of the bound at which sweeps end.",
+        tol="Share of the bound that may be left to gain, by estimate, when sweeps end.",
         n_init="Number of random starts; the highest bound wins. With holes the first one is the "
         "closed form of the matrix, its holes filled by itself, and only the others are random.",
         random_state="Seed of the starts, and of `sample`.",
