@@ -141,8 +141,9 @@ def test_nothing_is_left_without_a_fall_and_anything_before_two():
     assert to_gain([3.0]) == to_gain([3.0, 2.0]) == np.inf
 
 
-def test_falls_that_grow_have_no_end():
-    assert to_gain([10.0, 9.0, 7.0]) == np.inf
+def test_falls_that_grow_go_on_for_a_hundred_steps():
+    assert to_gain([10.0, 9.0, 7.0]) == pytest.approx(200.0)
+    assert to_gain([10.0, 9.0, 8.0]) == pytest.approx(100.0)
 
 
 def test_one_short_step_is_not_the_end():

@@ -12,11 +12,17 @@ WINDOWS = (1, 2, 4)
 LAST = 2 * WINDOWS[-1] + 1
 
 
+# Steps like the last ones that are counted on at most: falls that hardly become smaller have no
+# tail to speak of, and a hundred steps would not bring what it promises.
+HORIZON = 100
+
+
 def to_gain(energies: Sequence[float]) -> float:
-    """Nats by which the free energy would still fall, infinite where falls do not become smaller.
+    """Nats by which the free energy would still fall, in a hundred steps like the last at most.
 
     Over w steps each it fell by f after f₀: as a geometric sequence it has f²/(f₀ − f) left. The
-    largest of several w counts. Without a fall there is nothing left.
+    largest of several w counts. Without a fall there is nothing left; it is infinite before there
+    are two falls.
     """
     found = [_tail(energies, w) for w in WINDOWS if len(energies) > 2 * w]
     if len(energies) > 1 and not energies[-2] > energies[-1]:
@@ -27,4 +33,5 @@ def to_gain(energies: Sequence[float]) -> float:
 def _tail(energies: Sequence[float], w: int) -> float:
     last = energies[-1 - w] - energies[-1]
     before = energies[-1 - 2 * w] - energies[-1 - w]
-    return last * last / (before - last) if before > last else np.inf
+    most = HORIZON / w * last
+    return min(last * last / (before - last), most) if before > last else most
