@@ -11,14 +11,7 @@ from bayespca import engines, inference, sources
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import FloatArray, Input, RandomState
 from bayespca.linear.rank_rules import bi_cross_validation, sign_flips
-from bayespca.lowrank.noise_models import (
-    AUTOREGRESSIVE,
-    BOTH,
-    ISOTROPIC,
-    NOISES,
-    PER_FEATURE,
-    PER_SAMPLE,
-)
+from bayespca.lowrank.noise_models import ISOTROPIC, NOISES
 from bayespca.lowrank.records import PCAFit
 from bayespca.noise.fitting import Asked, Complete, fit_with_holes
 from bayespca.sources.data import Data, Where
@@ -40,8 +33,8 @@ from .pca import BayesianPCA
 # Up to so many cells rules are asked that decompose the matrix again and again.
 MANY_CELLS = 1_000_000
 # Noise models that take no sweeps on complete data, and those that data with holes are tried with.
-COMPLETE = (ISOTROPIC, PER_FEATURE, PER_SAMPLE, BOTH, AUTOREGRESSIVE)
-WITH_HOLES = (ISOTROPIC, PER_FEATURE, BOTH)
+COMPLETE = ("isotropic", "per-feature", "per-sample", "both", "autoregressive")
+WITH_HOLES = ("isotropic", "per-feature", "both")
 
 
 @dataclass(frozen=True)
@@ -166,8 +159,8 @@ def _with_noise_models(report: RankReport, data: Data, asked: Asked) -> RankRepo
     """With EVB's ranks under each, and the noise that the evidence chooses."""
     complete = Complete(data.values, ClosedForm(), inference.Looping(), asked)
     names = set(complete.allowed())
-    tried = [noise for noise in COMPLETE if noise.name in names]
-    ranks = {noise.name: complete.fit(noise).n_components for noise in tried}
+    tried = [name for name in COMPLETE if name in names]
+    ranks = {name: complete.fit(NOISES[name]).n_components for name in tried}
     chosen = complete.chosen()
     name = chosen.noise.name
     return replace(report, noise_models=ranks | {name: chosen.n_components}, noise=name)
@@ -183,9 +176,9 @@ def _of_holes(data: Data, *, center: bool, scale: bool) -> RankReport:
 
     plain, chosen = fitted(ISOTROPIC.name), fitted("auto")
     ranks = {ISOTROPIC.name: plain.n_components, chosen.noise.name: chosen.n_components}
-    for noise in WITH_HOLES:
-        if noise.name not in ranks:
-            ranks[noise.name] = fitted(noise.name).n_components
+    for name in WITH_HOLES:
+        if name not in ranks:
+            ranks[name] = fitted(name).n_components
     return RankReport(
         evb=plain.n_components,
         noise_variance=plain.noise_variance,

@@ -29,21 +29,11 @@ COME_BACK = 0.5
 class RankStability:
     """What came back in half samples; prints as a table.
 
-    Attributes
-    ----------
-    rank
-        Of all rows.
-    ranks
-        For each rank that was found in a half, in how large a share of them.
-    directions
-        For each component of all rows, in how large a share of the halves it came back: at least
-        half of its square lay within what the half had kept.
-    overlaps
-        That square on average: 1 where all halves have exactly this direction.
-    noise
-        The noise model, whose variances are those of all rows.
-    n_halves
-        How many halves there were.
+    `rank` is that of all rows, and `ranks` says for each rank that was found in a half in how large
+    a share of them. For each component of all rows, `directions` is the share of halves in which it
+    came back: at least half of its square lay within what the half had kept; `overlaps` is that
+    square on average, 1 where all halves have exactly this direction. `noise` is the noise model,
+    whose variances are those of all rows.
     """
 
     rank: int

@@ -13,6 +13,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -207,16 +208,12 @@ def _squares(half: list[WhiteRows]) -> float:
 # --- decompositions ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Leading:
-    """Of a Gram matrix what lies in a few directions, the columns of `own`."""
+class Leading(NamedTuple):
+    """Of a Gram matrix what lies in a few directions, the columns of `own`, with its values."""
 
     own: FloatArray
+    values: FloatArray
     eigen: Eigen
-
-    @property
-    def values(self) -> FloatArray:
-        return self.eigen.values
 
     def top(self, k: int) -> FloatArray:
         return self.own @ self.eigen.top(k)
@@ -237,7 +234,8 @@ def _decomposed(product: FloatArray, start: FloatArray) -> Eigen | Leading:
     own = start
     for _ in range(ROUNDS):
         own = np.linalg.qr(product @ own)[0]
-    return Leading(own, Eigen.of(own.T @ product @ own))
+    eigen = Eigen.of(own.T @ product @ own)
+    return Leading(own, eigen.values, eigen)
 
 
 def _cosines(eigen: Eigen | Leading, directions: FloatArray, k: int) -> FloatArray:

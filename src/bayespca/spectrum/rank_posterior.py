@@ -124,22 +124,18 @@ def _certain(rank: int, cap: int, unit: Spectrum) -> RankPosterior:
 
 @dataclass(frozen=True)
 class _Problem:
-    """Squared singular values in units of a first guess of the noise; log σ² where it is given."""
+    """Squared singular values in units of a first guess of the noise, of an L×M matrix; log σ²
+    where it is given.
+    """
 
     squares: Squares
+    L: float
+    M: float
     given: float | None
 
     @property
     def g2(self) -> FloatArray:
         return self.squares.g2
-
-    @property
-    def L(self) -> float:
-        return self.squares.shape[0]
-
-    @property
-    def M(self) -> float:
-        return self.squares.shape[1]
 
     @property
     def limit(self) -> float:
@@ -181,7 +177,7 @@ def _problem(unit: Spectrum, given: float | None, start: int) -> _Problem:
     # A square root at a time: squares of tiny numbers would be 0.
     g2 = (unit.singular_values / np.sqrt(guess)) ** 2
     squares = Squares(unit.shape, unit.full_rank, g2, unit.residual / guess, start)
-    return _Problem(squares, None if given is None else 0.0)
+    return _Problem(squares, *squares.shape, None if given is None else 0.0)
 
 
 # --- which ranks -------------------------------------------------------------------------------

@@ -194,11 +194,10 @@ class NoisyTable(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class GramTable(NoisyTable):
-    """XᵀX of centred data, whose rows have equal noise."""
+class TableWithGram(NoisyTable):
+    """A table that knows Σ(x − mean)(x − mean)ᵀ of all rows, alike."""
 
     gram: FloatArray
-    engine: str = "gram"
 
     @property
     def matrix(self) -> FloatArray:
@@ -207,6 +206,13 @@ class GramTable(NoisyTable):
     @property
     def squares(self) -> FloatArray:
         return np.diag(self.gram)
+
+
+@dataclass(frozen=True, eq=False)
+class GramTable(TableWithGram):
+    """XᵀX of centred data, whose rows have equal noise."""
+
+    engine: str = "gram"
 
     def row_squares(self, precision: FloatArray) -> FloatArray:
         raise TypeError("a Gram matrix knows nothing of its rows")

@@ -25,30 +25,18 @@ from bayespca.sources.sums import added
 from bayespca.sources.tasks import mapped, mapped_parts, reduced
 
 from .cells import CellTable, mean_of, step_of_sample
-from .data import NoisyTable, Solve, Whitened
+from .data import NoisyTable, Solve, TableWithGram, Whitened
 from .rows import forms_of_rows
 from .weighted import gram_and_total, whitened_by_gram
 from .whitening import Whitening
 
 
 @dataclass(frozen=True, eq=False)
-class DistantTable(NoisyTable):
-    """Rows on workers: `blocks` of those columns that vary, of so many rows (`lengths`).
+class DistantTable(TableWithGram):
+    """Rows on workers: `blocks` of those columns that vary, of so many rows (`lengths`)."""
 
-    `gram` is Σ(x − mean)(x − mean)ᵀ of all rows, alike.
-    """
-
-    gram: FloatArray
     blocks: tuple[Delayed, ...]
     lengths: tuple[int, ...]
-
-    @property
-    def matrix(self) -> FloatArray:
-        return self.gram
-
-    @property
-    def squares(self) -> FloatArray:
-        return np.diag(self.gram)
 
     @property
     def sample(self) -> CellTable | None:
