@@ -319,6 +319,15 @@ def test_any_spectrum_has_an_answer(gammas, extra, wide, method, noise_variance)
     assert not any(np.isnan(v).any() for v in vars(found.moments).values())
 
 
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "ml"])
+@pytest.mark.parametrize("gamma", [5e-324, 1e-200])
+def test_data_that_are_nothing_beside_the_noise(method, gamma):
+    found = solve(Spectrum([gamma, 0.0], (2, 5)), method, noise_variance=1e-3)
+    zeros = solve(Spectrum([0.0, 0.0], (2, 5)), method, noise_variance=1e-3)
+    assert (found.rank, found.noise_variance) == (0, zeros.noise_variance)
+    assert found.free_energy == zeros.free_energy
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("shape", [(1, 1), (1, 7), (7, 1), (4, 4), (3, 9)])
 def test_all_zero_data(method, shape):

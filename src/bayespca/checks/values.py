@@ -45,6 +45,7 @@ def _are_whole(values: FloatArray) -> bool:
 
 def _are_counts(rows: FloatArray) -> bool:
     """Whether columns with larger means vary more, about as counts do."""
+    rows = rows[:, ~np.isnan(rows).all(axis=0)]
     mean, variance = np.nanmean(rows, axis=0), np.nanvar(rows, axis=0)
     use = (mean > 0) & (variance > 0)
     if np.count_nonzero(use) < max(FEWEST, MOST * mean.size) or mean[use].mean() > LARGE:

@@ -16,6 +16,8 @@ from .tolerances import EPS, LOG_2PI
 
 # From this share of the rank bound on, EVB's noise estimate is visibly too small or too large.
 NEAR_BOUND = 0.75
+# Data this small beside the standard deviation of the noise are nothing.
+NEGLIGIBLE = 1e-150
 
 
 def solve(
@@ -59,7 +61,7 @@ def solve(
         there are solutions that keep them.
     """
     chosen = _checked_method(method, prior_variance, max_rank)
-    unit = spectrum.at_unit_scale()
+    unit = _beside(noise_variance, spectrum).at_unit_scale()
     cap = _checked_max_rank(max_rank, unit)
     c2 = np.inf if prior_variance is None else float(prior_variance) / unit.scale / unit.scale
     prior = chosen.prior(*unit.shape, c2)
@@ -127,6 +129,17 @@ def _checked_max_rank(max_rank: int | None, spectrum: Spectrum) -> int:
             f"max_rank must be a whole number from 0 to {spectrum.full_rank}, got {max_rank!r}."
         )
     return int(max_rank)
+
+
+def _beside(noise_variance: float | str, spectrum: Spectrum) -> Spectrum:
+    """A spectrum that is nothing beside a noise so large that squares of their ratio overflow."""
+    if isinstance(noise_variance, str) or not 0 < noise_variance < np.inf:
+        return spectrum
+    largest = float(spectrum.singular_values.max(initial=0.0))
+    size = max(largest, float(np.sqrt(spectrum.sum_of_squares))) * spectrum.scale
+    if np.sqrt(noise_variance) * NEGLIGIBLE <= size:
+        return spectrum
+    return Spectrum(np.zeros(spectrum.singular_values.size), spectrum.shape)
 
 
 def _checked_noise(noise_variance: float | str, unit: Spectrum) -> float | None:
