@@ -109,7 +109,7 @@ def test_a_worker_is_killed(client, monkeypatch, way, n_blocks, p):
     assert start < killed[0] < end
     assert found.spectrum_.is_complete == (way == "matrix")
     is_same(found, BayesianPCA().fit(in_memory(n_blocks, p)), 1e-9 if way == "matrix" else 1e-6)
-    client.wait_for_workers(2, timeout=30)
+    client.wait_for_workers(2, timeout=120)
     assert set(client.run(os.getpid).values()) != pids
 
 
@@ -128,7 +128,7 @@ def test_a_worker_is_killed_that_keeps_rows(client):
     theirs = BayesianPCA(**options).fit(in_memory(6))
     is_same(found, theirs, 1e-7)
     assert found.sample_noise_variance_ == pytest.approx(theirs.sample_noise_variance_, rel=1e-7)
-    client.wait_for_workers(2, timeout=30)
+    client.wait_for_workers(2, timeout=120)
 
 
 def narrow(seed, p, wait=0.0):
@@ -203,9 +203,9 @@ def test_the_scheduler_is_lost(tmp_path):
         while not file.exists():
             assert scheduler.poll() is None
             time.sleep(0.05)
-        client = Client(scheduler_file=str(file), timeout=30)
+        client = Client(scheduler_file=str(file), timeout=120)
         try:
-            client.wait_for_workers(1, timeout=30)
+            client.wait_for_workers(1, timeout=120)
             model = BayesianPCA()
             timer = threading.Timer(1.0, scheduler.kill)
             timer.start()

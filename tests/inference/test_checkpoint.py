@@ -124,7 +124,7 @@ FITS = {
     "several starts": (BayesianPCA("epb", solver="iterative", n_init=2, random_state=0), WHOLE),
     "per feature": (BayesianPCA(noise="per-feature"), WHOLE),
     "holes": (BayesianPCA(), HOLES),
-    "holes, per feature": (BayesianPCA(noise="per-feature"), HOLES),
+    "holes, per feature": (BayesianPCA(noise="per-feature", tol=1e-12), HOLES),
     "holes, maximum likelihood": (BayesianPCA("ml", n_components=2), HOLES),
     "Bishop": (VariationalPCA(random_state=0), WHOLE),
     "clusters": (PCAMixture(3, init="k-means", n_init=2, random_state=0), HOLES),
