@@ -137,7 +137,7 @@ def reproduce(run: Run) -> Outcome:
 def results(
     data: Data, names: Iterable[str], reasons: set[str]
 ) -> Iterator[tuple[str, dict[str, Scores]]]:
-    """Of each table the scores of each noise model, and of bi-cross-validation."""
+    """For each table the scores of each noise model, and of bi-cross-validation."""
     for name in names:
         try:
             splits = list(held_out(name, data))
@@ -212,8 +212,8 @@ def scored(cells: Cells, model: BayesianPCA, seconds: float = 0.0) -> Scores:
 
 
 def _predicted(cells: Cells, model: BayesianPCA, units: np.ndarray) -> StudentT | NormalAndT:
-    """A row's other cells have told its noise; of a cell's own noise nothing is known but the
-    prior, which does not scale what is uncertain of its mean. Numbers that come again and again are
+    """The other cells of a row show its noise. A cell's own noise is known by its prior alone,
+    which does not scale what is uncertain of its mean. Numbers that come again and again are
     predicted no better than they are known: exactness would have a density without bound.
     """
     _, std = model.impute(cells.seen, return_std=True)

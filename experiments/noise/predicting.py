@@ -21,7 +21,7 @@ class StudentT:
     shape: np.ndarray
 
     def log_density(self, errors: np.ndarray) -> np.ndarray:
-        """Of cells at such distances from their means."""
+        """Log density of cells at such distances from their means."""
         return np.asarray(self._of_errors.logpdf(errors))
 
     def inside(self, errors: np.ndarray, share: float = 0.95) -> np.ndarray:

@@ -611,6 +611,13 @@ def test_the_most_probable_number_is_kept_by_every_engine():
     assert grown.n_components_ == k
 
 
+def test_where_the_most_probable_number_cannot_be_kept_it_is_said():
+    found = BayesianPCA(n_components="probable", noise="student-cells").fit(weak())
+    probable = int(found.rank_posterior_.argmax())
+    assert found.n_components_ != probable
+    assert f"components are kept, not the most probable {probable}" in str(found.status_)
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

@@ -27,7 +27,7 @@ def test_knowing_rank_and_noise_leaves_less_than_the_noise():
     assert ranks._error(made, peers.informed(made)) == pytest.approx(np.sqrt(freedom), rel=0.15)
 
 
-def told(*, noise, freedom=np.inf, low=0.0):
+def predicting_zero(*, noise, freedom=np.inf, low=0.0):
     """A model that predicts 0 for all cells, with a variance of 1, of which `low` is its mean's."""
 
     def impute(X, return_std=False):
@@ -47,7 +47,7 @@ def removed(draws):
 def test_held_out_cells_of_a_known_distribution_are_scored_as_they_should_be():
     """Standard normal cells, predicted as such."""
     cells = removed(np.random.default_rng(0).normal(size=(2000, 10)))
-    score = heldout.scored(cells, told(noise="isotropic"))
+    score = heldout.scored(cells, predicting_zero(noise="isotropic"))
     assert score.log_density == pytest.approx(-0.5 * np.log(2 * np.pi * np.e), abs=0.02)
     assert score.coverage == pytest.approx(0.95, abs=0.006)
     assert score.error == pytest.approx(1.0, abs=0.02)
@@ -56,7 +56,7 @@ def test_held_out_cells_of_a_known_distribution_are_scored_as_they_should_be():
 def test_cells_with_tails_are_scored_as_they_should_be():
     """Student's t with 8 degrees of freedom, a variance of 1 in all."""
     draws = np.random.default_rng(0).standard_t(8, size=(4000, 10))
-    score = heldout.scored(removed(draws), told(noise="student-cells", freedom=8.0))
+    score = heldout.scored(removed(draws), predicting_zero(noise="student-cells", freedom=8.0))
     expected = stats.t(8, scale=np.sqrt(6 / 8))
     assert score.log_density == pytest.approx(-float(expected.entropy()), abs=0.02)
     assert score.coverage == pytest.approx(0.95, abs=0.006)
@@ -88,7 +88,7 @@ def density(error, fixed, variance, shape):
 def test_exact_predictions_of_whole_numbers_are_as_good_as_their_rounding():
     Y = np.tile(np.arange(10.0), 20)[:, None]
     cells = heldout.Cells("whole", Y, np.ones(Y.shape, dtype=bool))
-    exact = told(noise="isotropic")
+    exact = predicting_zero(noise="isotropic")
     exact.impute = lambda X, return_std=False: (Y, 0 * Y) if return_std else Y
     density = stats.norm.logpdf(0, scale=np.sqrt(0.99 / 12)) + np.log(Y.std())
     assert heldout.scored(cells, exact).log_density == pytest.approx(density, rel=1e-9)
@@ -98,7 +98,9 @@ def test_rows_tell_their_noise_and_cells_do_not():
     hidden = np.array([[True, False, False], [False] * 3])
     cells = heldout.Cells("x", np.arange(6.0).reshape(2, 3), hidden)
     for noise, expected in (("per-sample", 6.0), ("student-cells", 4.0)):
-        found = heldout._predicted(cells, told(noise=noise, freedom=4.0, low=0.5), np.ones(1))
+        found = heldout._predicted(
+            cells, predicting_zero(noise=noise, freedom=4.0, low=0.5), np.ones(1)
+        )
         assert 2 * np.ravel(found.shape) == pytest.approx([expected])
         # The variance of a t distribution is that of its scale times ν/(ν − 2).
         low = getattr(found, "fixed", 0.0)

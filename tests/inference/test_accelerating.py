@@ -54,17 +54,17 @@ def test_slow_directions_are_found_in_a_few_steps():
 
 
 def test_the_free_energy_never_rises_and_each_step_is_told():
-    told = []
+    seen = []
     quick = run(
         slow,
         START,
         max_iter=50,
         tol=1e-12,
         chart=Plain(),
-        callback=lambda number, info: told.append((number, info.free_energy)),
+        callback=lambda number, info: seen.append((number, info.free_energy)),
     )
     assert (np.diff(quick.trace.free_energy) <= 0).all()
-    assert told == list(enumerate(quick.trace.free_energy.tolist(), start=1))
+    assert seen == list(enumerate(quick.trace.free_energy.tolist(), start=1))
 
 
 class Misleading(Plain):

@@ -24,7 +24,7 @@ def test_the_rank_of_white_noise(rule, strength, rank):
 
 
 def test_signs_keep_noise_that_differs_between_columns():
-    """Of which white noise of the same variance would be a poor picture."""
+    """White noise of the same variance would be a poor picture of it."""
     X = centred("columns", 500, 200, 5, strength=0.0)
     assert sign_flips(X, np.random.default_rng(0)) == 0
 

@@ -8,7 +8,7 @@ from bayespca.spectrum import Spectrum, posterior_of_rank, spheres
 
 
 def singular_values(n, p, strengths, seed=0):
-    """Of centred rows with spikes of these strengths in units of the detection limit."""
+    """Those of centred rows, with spikes of these strengths in units of the detection limit."""
     rng = np.random.default_rng(seed)
     M, k = n - 1, len(strengths)
     U = np.linalg.qr(rng.standard_normal((p, p)))[0][:, :k]

@@ -18,7 +18,7 @@ from array_api_compat import (
 
 from bayespca.arrays.types import AnyDType, DType, Input
 
-from .types import Array
+from .types import Array, FloatArray
 
 __all__ = [
     "array_namespace",
@@ -55,6 +55,11 @@ def to_numpy(a: Array) -> np.ndarray:
         return np.asarray(a.get())
     home = array_namespace(a).__array_namespace_info__().default_device()
     return np.asarray(to_device(a, home))
+
+
+def on_host(values: Array) -> FloatArray:
+    """Values of any library and device as NumPy's float64."""
+    return np.asarray(to_numpy(values), dtype=np.float64)
 
 
 def to_namespace(a: np.ndarray, like: Array, dtype: object = None) -> Array:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TypeVar
+
+import numpy as np
 
 from .threads import blas_threads, one_blas_thread
 
@@ -32,3 +34,11 @@ def in_turn(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[R
             result = waiting.popleft().result()
             waiting.extend(pool.submit(work, item) for item in islice(coming, 1))
             yield result
+
+
+def by_shares(work: Callable[[slice], Result], n_rows: int) -> list[Result]:
+    """work(rows) for a share of the rows on each of as many threads as BLAS may use."""
+    edges = np.linspace(0, n_rows, blas_threads() + 1).astype(int)
+    shares = [slice(i, j) for i, j in pairwise(edges.tolist()) if j > i]
+    with one_blas_thread(), ThreadPoolExecutor(len(shares)) as pool:
+        return list(pool.map(work, shares))

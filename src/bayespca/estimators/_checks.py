@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bayespca.arrays.namespaces import to_numpy
-from bayespca.arrays.types import Array, FloatArray
+from bayespca.arrays.namespaces import on_host
 from bayespca.checks.columns import MOST as MOST_COLUMNS
 from bayespca.checks.columns import dependent_columns
 from bayespca.checks.rows import dominating_row, ordered_rows
@@ -43,14 +42,14 @@ def _advice(data: Data, fit: PCAFit) -> Iterator[Advice]:
     X = data.values
     n, p = X.shape
     # Not every library has slices that end beyond an array.
-    rows = _host(X[: min(max(CELLS // p, FEWEST), n), :])
+    rows = on_host(X[: min(max(CELLS // p, FEWEST), n), :])
     found = of_values(rows)
     # With noise of rows and columns, counts are accounted for.
     if found is not None and not (found.code == COUNTS and fit.noise.name == BOTH.name):
         yield found
     if _may_depend(fit):
         names = names_of(data.features.names, data.features.count)
-        more = _host(X[: min(max(len(rows), 2 * p + FOR_COLUMNS), n), :])
+        more = on_host(X[: min(max(len(rows), 2 * p + FOR_COLUMNS), n), :])
         complete = more[~np.isnan(more).any(axis=1)]
         if (found := dependent_columns(complete, names)) is not None:
             yield found
@@ -58,13 +57,13 @@ def _advice(data: Data, fit: PCAFit) -> Iterator[Advice]:
         return
     read, posterior = functions(fit.posterior)
     scores = read.scores(posterior, X[: len(rows), :])
-    left = rows - _host(read.reconstruct(posterior, scores))
-    left = np.where(np.isnan(left), 0.0, left) / _host(posterior.scale)
+    left = rows - on_host(read.reconstruct(posterior, scores))
+    left = np.where(np.isnan(left), 0.0, left) / on_host(posterior.scale)
     if (found := ordered_rows(left)) is not None:
         yield found
     # Rows with noise of their own are spoken of elsewhere.
     small = math.prod(X.shape) <= MANY_CELLS and fit.noise.samples is None
-    found = dominating_row(_host(read.scores(posterior, X))) if small else None
+    found = dominating_row(on_host(read.scores(posterior, X))) if small else None
     if found is not None:
         yield found
 
@@ -77,7 +76,3 @@ def _may_depend(fit: PCAFit) -> bool:
     tall = fit.n_samples > fit.n_features
     vanishes = gamma[-1] <= NEXT_TO_NOTHING * gamma[0]
     return bool(vanishes or not (tall and fit.spectrum.is_complete))
-
-
-def _host(values: Array) -> FloatArray:
-    return np.asarray(to_numpy(values), dtype=np.float64)

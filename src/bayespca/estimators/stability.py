@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.namespaces import on_host
 from bayespca.arrays.types import FloatArray, Input, RandomState, Vector
 from bayespca.linear.stability import WhiteRows, of_halves
 from bayespca.lowrank.filtering import filtered
@@ -94,7 +94,7 @@ def rank_stability(
     if NOISES[model.noise_].cells:
         model = BayesianPCA(center=center, scale=scale, noise="per-feature").fit(data.values)
     rng = _validation.generator(random_state)
-    values = _host(data.values)
+    values = on_host(data.values)
     if model.noise_ != ISOTROPIC.name:
         values = _dithered(values, rng)
     rows = _white(values, model.fit_, center=center)
@@ -132,15 +132,11 @@ def _white(X: FloatArray, fit: PCAFit, *, center: bool) -> WhiteRows:
     """Rows whose noise is equal, by what a fit has found."""
     posterior = fit.posterior
     assert isinstance(posterior, Posterior)
-    Z = X - _host(posterior.mean)
-    Z = filtered(Z / _host(posterior.scale), posterior.correlation)
+    Z = X - on_host(posterior.mean)
+    Z = filtered(Z / on_host(posterior.scale), posterior.correlation)
     level = np.ones(len(Z))
     if fit.noise.samples is not None:
         logs = np.log(fit.noise.samples)
         level = np.exp(0.5 * (logs.mean() - logs))
         Z *= level[:, None]
-    return WhiteRows(Z, level if center else None, _host(posterior.components))
-
-
-def _host(values: Input) -> FloatArray:
-    return np.asarray(to_numpy(values), dtype=np.float64)
+    return WhiteRows(Z, level if center else None, on_host(posterior.components))

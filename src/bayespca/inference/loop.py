@@ -152,7 +152,7 @@ def run(
         left = log.to_gain if chart is not None else abs(change) * (abs(info.free_energy) + 1.0)
         settled = left <= tol * (abs(info.free_energy) + 1.0)
         reason = "settled" if settled else "max_iter" if len(log) >= max_iter else ""
-        if callback is not None and callback(len(log), _told(info, left)) is True:
+        if callback is not None and callback(len(log), _with_rest(info, left)) is True:
             reason = reason or "stopped"
         now = Run(state, now.trace, reason, memory)
         if keeper is not None:
@@ -189,8 +189,8 @@ def _from_goal(
             return None
 
 
-def _told(info: Info, left: float) -> Info:
-    return Info(info.free_energy, info.rank, info.noise_variance, left)
+def _with_rest(info: Info, left: float) -> Info:
+    return Info(info.free_energy, info.rank, info.noise_variance, to_gain=left)
 
 
 def best_of(runs: list[Run[S]]) -> Run[S]:

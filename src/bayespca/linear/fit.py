@@ -63,6 +63,13 @@ def with_most_probable(found: PCAFit, again: Callable[[int], PCAFit]) -> PCAFit:
         return found
     other = again(k)
     if other.n_components == kept:
-        return found
+        return replace(found, status=found.status.but("not-probable", _not_kept(kept, k)))
     words = words_for(kept, k, float(found.rank_posterior[k]))
     return replace(other, status=other.status.but("other-rank", words))
+
+
+def _not_kept(kept: int, probable: int) -> str:
+    return (
+        f"{kept} components are kept, not the most probable {probable}: with this noise EVB has no "
+        "closed form with another number."
+    )

@@ -38,7 +38,7 @@ def posterior_of(
 def described(
     bare: Fit[PCAPosterior], found: Decomposition, solution: Solution, form: ClosedForm
 ) -> PCAFit:
-    """The fit with what a decomposition and a solution of its spectrum tell."""
+    """The fit with what a decomposition and a solution of its spectrum say."""
     return with_solution(
         bare,
         solution,
@@ -53,15 +53,15 @@ def described(
 def with_solution(
     bare: Fit[PCAPosterior], solution: Solution, form: ClosedForm, spectrum: Spectrum, **more: Any
 ) -> PCAFit:
-    """The fit with what a solution of a spectrum tells; what is named besides goes before it."""
-    told = {
+    """The fit with what a solution of a spectrum says; what is named besides comes before it."""
+    known = {
         "spectrum": spectrum,
         "shrunk_singular_values": solution.shrunk_singular_values,
         "free_energy_by_rank": solution.rank_free_energies,
         "threshold": solution.threshold,
         "noise_variance": solution.noise_variance,
     }
-    fit = extended(bare, PCAFit, **{**told, **more})
+    fit = extended(bare, PCAFit, **{**known, **more})
     return counted(fit, form, solution.noise_variance) if form.counts else fit
 
 

@@ -24,6 +24,8 @@ from bayespca.engines.gram import Eigen
 from bayespca.spectrum.records import Solution, Spectrum
 from bayespca.spectrum.solving import solve
 
+from .scaled.data import spectrum_of_squares
+
 # Blocks of rows of which a half has every other one: there are 184,756 halves of twenty.
 BLOCKS = 20
 # The largest Gram matrix that is made, and that is decomposed for each half.
@@ -102,7 +104,9 @@ def _by_columns(rows: WhiteRows, rng: np.random.Generator) -> Iterator[Half]:
         half = [sums[b] for b in chosen]
         G = _centred(np.sum([one.gram for one in half], axis=0), half, rows.level is not None)
         eigen = _decomposed(G, start)
-        spectrum = _spectrum(eigen, float(np.trace(G)), rows.shape(sum(one.n for one in half)))
+        spectrum = spectrum_of_squares(
+            eigen.values[::-1], rows.shape(sum(one.n for one in half)), float(np.trace(G))
+        )
         yield spectrum, partial(_cosines, eigen, rows.directions)
 
 
@@ -140,7 +144,9 @@ def _by_rows(rows: WhiteRows, rng: np.random.Generator) -> Iterator[Half]:
         level = None if rows.level is None else rows.level[chosen]
         product = _without(K[np.ix_(chosen, chosen)], level)
         eigen, scores = _decomposed(product, start[chosen]), T[chosen]
-        spectrum = _spectrum(eigen, float(np.trace(product)), rows.shape(len(chosen)))
+        spectrum = spectrum_of_squares(
+            eigen.values[::-1], rows.shape(len(chosen)), float(np.trace(product))
+        )
         gamma = spectrum.singular_values
         yield spectrum, partial(_cosines_of_scores, eigen, scores, gamma)
 
@@ -169,7 +175,7 @@ def _by_products(rows: WhiteRows, rng: np.random.Generator) -> Iterator[Half]:
             own = np.linalg.qr(_back(half, T))[0]
             T = _along(half, own)
         eigen, n = Eigen.of(T.T @ T), sum(len(part.values) for part in half)
-        spectrum = _spectrum(eigen, _squares(half), rows.shape(n))
+        spectrum = spectrum_of_squares(eigen.values[::-1], rows.shape(n), _squares(half))
         yield spectrum, partial(_cosines, eigen, rows.directions @ own)
 
 
@@ -209,7 +215,7 @@ def _squares(half: list[WhiteRows]) -> float:
 
 
 class Leading(NamedTuple):
-    """Of a Gram matrix what lies in a few directions, the columns of `own`, with its values."""
+    """What a Gram matrix has in a few directions, the columns of `own`, and its eigenvalues."""
 
     own: FloatArray
     values: FloatArray
@@ -239,7 +245,7 @@ def _decomposed(product: FloatArray, start: FloatArray) -> Eigen | Leading:
 
 
 def _cosines(eigen: Eigen | Leading, directions: FloatArray, k: int) -> FloatArray:
-    """Of the angles between the first k directions of a half and those of the whole."""
+    """Cosines of the angles between the first k directions of a half and those of the whole."""
     return eigen.top(k).T @ directions.T
 
 
@@ -263,8 +269,3 @@ def _halves_of(n: int, rng: np.random.Generator) -> Iterator[NDArray[np.intp]]:
         order = rng.permutation(n)
         yield order[: n // 2]
         yield order[n // 2 : 2 * (n // 2)]
-
-
-def _spectrum(eigen: Eigen | Leading, total: float, shape: tuple[int, int]) -> Spectrum:
-    squares = np.maximum(eigen.values[::-1][: min(shape)], 0.0)
-    return Spectrum(np.sqrt(squares), shape, max(total, float(squares.sum())))

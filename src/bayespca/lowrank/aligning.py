@@ -21,13 +21,13 @@ def turn_to(W: FloatArray, like: FloatArray) -> FloatArray:
 
 
 def logarithm(matrix: FloatArray) -> FloatArray:
-    """Of a positive definite matrix."""
+    """log of a positive definite matrix."""
     values, vectors = np.linalg.eigh(matrix)
     return np.asarray((vectors * np.log(np.maximum(values, TINY))) @ vectors.T)
 
 
 def exponential(logs: FloatArray) -> FloatArray:
-    """Of a symmetric matrix."""
+    """exp of a symmetric matrix."""
     values, vectors = np.linalg.eigh(logs)
     return np.asarray((vectors * np.exp(np.clip(values, -LARGEST, LARGEST))) @ vectors.T)
 

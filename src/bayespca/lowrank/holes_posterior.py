@@ -21,6 +21,7 @@ from bayespca.arrays.namespaces import (
     cast,
     device,
     numpy_dtype,
+    on_host,
     to_namespace,
     to_numpy,
 )
@@ -175,18 +176,14 @@ def _placed(posterior: HolesPosterior, values: FloatArray) -> Array:
     return to_namespace(values, posterior.components)
 
 
-def _host(values: Array) -> FloatArray:
-    return np.asarray(to_numpy(values), dtype=np.float64)
-
-
 def _unit(posterior: HolesPosterior) -> FloatArray:
     """What columns are divided by."""
-    return posterior.unit * _host(posterior.scale)
+    return posterior.unit * on_host(posterior.scale)
 
 
 def _rows(posterior: HolesPosterior, X: Array) -> Holes:
     """New rows in the units of the posterior."""
-    return new_rows(X, location=_host(posterior.mean), unit=_unit(posterior))
+    return new_rows(X, location=on_host(posterior.mean), unit=_unit(posterior))
 
 
 def _weighed(posterior: HolesPosterior, X: Array) -> Holes:
@@ -262,7 +259,7 @@ def scores_and_std(posterior: HolesPosterior, X: Array) -> tuple[Array, Array]:
     T = xp.matmul(a, M.T)
     v = taken(xp.sum(xp.matmul(M, cov) * M, axis=-1), pattern) * _variance_of_rows(posterior, X)
     along = _loading_variance(posterior)
-    own = at(a, np.einsum("hj,jh->h", _host(posterior.components) ** 2, along))
+    own = at(a, np.einsum("hj,jh->h", on_host(posterior.components) ** 2, along))
     std = xp.sqrt(v + own * (T * T + v))
     return _typed(posterior, T), _typed(posterior, std)
 
@@ -289,7 +286,7 @@ def project(posterior: HolesPosterior, X: Array) -> Array:
     Where the cells of a row do not determine some direction, its coordinate along that is 0.
     """
     data = _rows(posterior, X)
-    W = _host(posterior.components)
+    W = on_host(posterior.components)
     k = len(W)
     components = at(data.values, W)
     outer = at(data.values, packed(W.T[:, :, None] * W.T[:, None, :]))
@@ -388,7 +385,7 @@ def sample(posterior: HolesPosterior, n: int, rng: np.random.Generator) -> Array
     of_cells = posterior.cell_tails.draws(draws[:, k:].size, rng).reshape(n, -1)
     inner = draws[:, :k] @ B.T + draws[:, k:] * np.sqrt(psi) * of_cells
     inner *= posterior.tails.draws(n, rng)[:, None]
-    return _placed(posterior, inner * _unit(posterior) + _host(posterior.mean))
+    return _placed(posterior, inner * _unit(posterior) + on_host(posterior.mean))
 
 
 def _weights(posterior: HolesPosterior) -> FloatArray:

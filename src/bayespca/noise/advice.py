@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bayespca.lowrank.noise_models import OUTLYING_ROWS, STUDENT_CELLS, NoiseModel
+from bayespca.lowrank.noise_models import NOISES, OUTLYING_ROWS, STUDENT_CELLS, NoiseModel
 from bayespca.lowrank.records import PCAFit
 
 from .choosing import CHOICES, sides
@@ -21,7 +21,7 @@ NAMED_ROWS = 5
 def against(fit: PCAFit, better: PCAFit, asked: str) -> PCAFit:
     """A fit with noise that was asked for, where another has more evidence."""
     name = better.noise.name
-    noise = next(model for model in CHOICES if model.name == name)
+    noise = NOISES[name]
     nats = better.noise.evidence[name] - better.noise.evidence.get(fit.noise.name, 0.0)
     count = better.n_components
     text = (

@@ -85,9 +85,6 @@ class Tried:
         return {name: 0.0 if cost == first else first - cost for name, cost in costs.items()}
 
 
-NAMED = {model.name: model for model in CHOICES}
-
-
 def learned_by(noise: NoiseModel, shape: tuple[int, int]) -> float:
     """What a noise model's own parameters cost: ½ log of the numbers that each was learned from."""
     n, p = shape

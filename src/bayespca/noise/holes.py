@@ -16,11 +16,11 @@ import numpy as np
 
 from bayespca.arrays.types import Array
 from bayespca.lowrank.holes_posterior import HolesPosterior, sample_imputation
-from bayespca.lowrank.noise_models import ISOTROPIC, STUDENT_CELLS
+from bayespca.lowrank.noise_models import ISOTROPIC, NOISES, STUDENT_CELLS
 from bayespca.lowrank.records import PCAFit
 from bayespca.sources.rounding import rounding_variances
 
-from .choosing import MOST_TO_SWEEP, NAMED, Fitter, Tried
+from .choosing import MOST_TO_SWEEP, Fitter, Tried
 from .signs import Signs
 
 
@@ -42,7 +42,7 @@ def choose_with_holes(
     shape = (plain.n_samples, int(X.shape[1]))
     tried = Tried(shape, {ISOTROPIC.name: plain})
     complete, signs = found
-    wanted = [NAMED[complete.noise.name]]
+    wanted = [NOISES[complete.noise.name]]
     if sweeps and "cells" in signs.seen and math.prod(shape) <= MOST_TO_SWEEP:
         wanted.append(STUDENT_CELLS)
     wanted = [noise for noise in wanted if noise != ISOTROPIC]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.namespaces import on_host
 from bayespca.arrays.places import taken
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.linear.scaled.data import NoisyTable
@@ -60,7 +60,7 @@ def of_complete(X: Array, fit: PCAFit, scores: Array = None) -> Signs:
         return Signs()
     if NOISE_FREE in fit.status or min(posterior.noise_variance, fit.noise_variance) < TINY:
         return Signs()
-    W, shrinkage = _host(posterior.components), _host(posterior.shrinkage)
+    W, shrinkage = on_host(posterior.components), on_host(posterior.shrinkage)
     few, Z, T = _some(X, posterior, scores)
     away = absorbed(W, T)
     few_W = W[:, few]
@@ -84,7 +84,7 @@ def _some(
 
     Where scores are known, the other columns are not read.
     """
-    rows, W = every_few(X), _host(posterior.components)
+    rows, W = every_few(X), on_host(posterior.components)
     few = some_columns(*rows.shape)
     if scores is None or posterior.correlation:
         Z = filtered(_scaled(rows, posterior, slice(None)), posterior.correlation)
@@ -94,7 +94,7 @@ def _some(
         sparse = where_of(rows) is Where.SPARSE
         some = rows[:, few] if sparse else taken(rows, few, axis=1)
         Z = _scaled(some, posterior, few)
-        T = _host(every_few(scores, p=X.shape[1]))
+        T = on_host(every_few(scores, p=X.shape[1]))
         same = np.einsum("ih,ih->h", T, Z @ W[:, few].T)
         T = T * np.where(same < 0, -1.0, 1.0)
     live = np.einsum("ij,ij->j", Z, Z) > 0
@@ -104,8 +104,8 @@ def _some(
 def _scaled(rows: Array, posterior: Posterior, columns: NDArray[np.intp] | slice) -> FloatArray:
     """Some columns of rows less their mean, over their scale, in float64 on the host."""
     rows = rows.toarray() if where_of(rows) is Where.SPARSE else rows
-    Z = _host(rows) - _host(posterior.mean)[columns]
-    scale = _host(posterior.scale)[columns]
+    Z = on_host(rows) - on_host(posterior.mean)[columns]
+    scale = on_host(posterior.scale)[columns]
     if (scale != 1.0).any():
         Z /= scale
     return Z
@@ -145,7 +145,3 @@ def of_sums(table: NoisyTable, form: ClosedForm, fit: PCAFit) -> Signs:
 def _taken(components: FloatArray) -> frozenset[str]:
     """What so many components may have explained, beside a component of one row or column."""
     return SIDES if len(components) > MOST_TAKEN * components.shape[1] else frozenset()
-
-
-def _host(values: Array) -> FloatArray:
-    return np.asarray(to_numpy(values), dtype=np.float64)

@@ -31,7 +31,7 @@ OFTEN = 0.15
 
 
 def rounding_variances(X: Array) -> FloatArray:
-    """Of each column the smaller of δ²/12, where there is a grid, and variance·exp(−2H); 0 where
+    """For each column the smaller of δ²/12, where there is a grid, and variance·exp(−2H); 0 where
     few numbers come again.
 
     Of numbers that are nearly all the same, δ is no error. Few of many values may be exact.
@@ -118,7 +118,7 @@ def _some_rows(X: Array) -> FloatArray:
 
 
 def _variances(rows: FloatArray) -> FloatArray:
-    """Of the numbers that are there, 0 where there are none."""
+    """Variances of the numbers that are there, 0 where there are none."""
     known = ~np.isnan(rows)
     count = np.maximum(known.sum(axis=0), 1)
     mean = np.where(known, rows, 0.0).sum(axis=0) / count

@@ -149,7 +149,7 @@ class _Problem:
         return np.asarray((self.L - k) * (self.M - k))
 
     def log_noise(self, k: Ranks) -> FloatArray:
-        """Of what k components leave over."""
+        """log σ² of what k components leave over."""
         if self.given is not None:
             return np.full(k.shape, self.given)
         return np.log(self.tails[k] / self.cells(k))

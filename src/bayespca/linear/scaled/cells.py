@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, TypeVar
@@ -18,8 +16,7 @@ from bayespca.arrays.namespaces import (
     to_namespace,
     to_numpy,
 )
-from bayespca.arrays.parallel import in_turn
-from bayespca.arrays.threads import blas_threads, one_blas_thread
+from bayespca.arrays.parallel import by_shares, in_turn
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.engines.decomposing import decompose
 from bayespca.lowrank.filtering import filtered, unfiltered
@@ -231,14 +228,11 @@ def _gram_and_total(
     X: FloatArray, shift: FloatArray, columns: FloatArray, rows: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """The same as `gram_and_total` by a thread for each share of the rows."""
-    edges = np.linspace(0, len(X), blas_threads() + 1).astype(int)
-    shares = [slice(i, j) for i, j in itertools.pairwise(edges.tolist()) if j > i]
 
     def work(share: slice) -> tuple[FloatArray, FloatArray]:
         return gram_and_total(X[share], rows[share], shift, columns)
 
-    with one_blas_thread(), ThreadPoolExecutor(len(shares)) as pool:
-        grams, totals = zip(*pool.map(work, shares), strict=True)
+    grams, totals = zip(*by_shares(work, len(X)), strict=True)
     return np.sum(grams, axis=0), np.sum(totals, axis=0)
 
 

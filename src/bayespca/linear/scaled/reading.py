@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.arrays.namespaces import array_namespace, numpy_dtype, to_namespace, to_numpy
+from bayespca.arrays.namespaces import array_namespace, numpy_dtype, on_host, to_namespace
 from bayespca.arrays.places import taken
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.engines import gram, map_reduce, streaming
@@ -59,7 +59,7 @@ def noisy_table(
     given, units = X, np.ones(width)
     if scale:
         scales = column_scales(X, center=center)
-        units, X = _host(scales), rescaled_columns(X, scales)
+        units, X = on_host(scales), rescaled_columns(X, scales)
     if errors is not None:
         units, X, found = units * errors, rescaled_columns(X, to_namespace(errors, X)), None
     like = X[:0, :] if where is Where.DENSE else np.empty(0, X.dtype)
@@ -67,7 +67,7 @@ def noisy_table(
     rows = rows or known is not None
     if not rows and found is not None and product is not None and len(units) <= GRAM:
         nothing = np.zeros(width) if rounding is None else rounding
-        read = _Read(_host(found.mean), found.n_samples, center, like, units, known, nothing)
+        read = _Read(on_host(found.mean), found.n_samples, center, like, units, known, nothing)
         return _gram_table(product, read, found.engine)
     if not where.in_memory:
         state = _moments(X, rows=rows)
@@ -92,8 +92,8 @@ def noisy_table(
     if n > p and p <= GRAM and not rows and engine in ("auto", "gram"):
         xp = array_namespace(dense)
         product, mean = gram.feature_gram(dense, center=center, dtype=xp.float64)
-        read = _Read(_host(mean), n, center, like, units, known, rounding, unit)
-        return _gram_table(_host(product), read, "gram")
+        read = _Read(on_host(mean), n, center, like, units, known, rounding, unit)
+        return _gram_table(on_host(product), read, "gram")
     mean = mean_of(dense) if center else np.zeros(p)
     live = np.setdiff1d(np.arange(p), constant_columns(dense, center=center))
     live = live if live.size else np.arange(p)
@@ -173,7 +173,3 @@ def _unit(X: Array) -> float:
     peak = max(abs(float(xp.max(X))), abs(float(xp.min(X))))
     least, most = LIMITS[numpy_dtype(X.dtype)]
     return 1.0 if not peak or least < peak < most else peak
-
-
-def _host(values: Array) -> FloatArray:
-    return np.asarray(to_numpy(values), dtype=np.float64)

@@ -9,15 +9,13 @@ of the time of that.
 
 from __future__ import annotations
 
-import itertools
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from bayespca.arrays.threads import blas_threads, one_blas_thread
+from bayespca.arrays.parallel import by_shares
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.scales import Scales
 from bayespca.spectrum.records import Spectrum
@@ -153,7 +151,7 @@ def _nearer(Q: FloatArray, P: FloatArray) -> tuple[FloatArray, FloatArray, Float
 
 
 def _spectrum(gamma: FloatArray, shape: tuple[int, int], total: float) -> Spectrum:
-    """Of singular values as many as leave room below them for what remains of the squares."""
+    """As many singular values as leave room below them for what remains of the squares."""
     squares = gamma**2
     rest = total - np.cumsum(squares)
     room = (min(shape) - 1 - np.arange(gamma.size)) * squares
@@ -170,15 +168,11 @@ def _sums_of_shares(
     of_rows: bool,
 ) -> Sums:
     """A thread for each share of the rows."""
-    edges = np.linspace(0, len(X), blas_threads() + 1).astype(int)
-    shares = [slice(i, j) for i, j in itertools.pairwise(edges.tolist()) if j > i]
 
     def work(share: slice) -> Sums:
         return _sums(X[share], mean, w[share], precision if of_rows else None, Q)
 
-    with one_blas_thread(), ThreadPoolExecutor(len(shares)) as pool:
-        parts = list(pool.map(work, shares))
-    scores, products, total, squares, row_squares = zip(*parts, strict=True)
+    scores, products, total, squares, row_squares = zip(*by_shares(work, len(X)), strict=True)
     return Sums(
         np.concatenate(scores),
         np.sum(products, axis=0),
@@ -191,7 +185,7 @@ def _sums_of_shares(
 def _sums(
     X: FloatArray, mean: FloatArray, w: FloatArray, precision: FloatArray | None, Q: FloatArray
 ) -> Sums:
-    """Of some rows; squares only where rows have precisions of their own."""
+    """Sums over some rows; squares only where rows have precisions of their own."""
     n, p = X.shape
     size = max(32, BLOCK // (8 * p))
     room, root = np.empty((size, p)), np.sqrt(w)

@@ -13,7 +13,7 @@ from bayespca.spectrum.records import Solution, Spectrum
 
 @dataclass(frozen=True, eq=False)
 class RowForms:
-    """Of whitened rows zᵢ with scores tᵢₕ = zᵢᵀwₕ: (n,) each.
+    """Sums for each of the whitened rows zᵢ with scores tᵢₕ = zᵢᵀwₕ: (n,) each.
 
     Attributes
     ----------

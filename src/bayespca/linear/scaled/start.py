@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bayespca.arrays.namespaces import to_numpy
-from bayespca.arrays.types import Array, FloatArray
+from bayespca.arrays.namespaces import on_host, to_numpy
+from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.noise_models import NoiseModel
 from bayespca.lowrank.posterior import Posterior
 from bayespca.lowrank.records import PCAFit
@@ -115,10 +115,10 @@ def _near(other: PCAFit, data: NoisyTable) -> Near:
     """Components and mean of a fit of other rows."""
     posterior = other.posterior
     assert isinstance(posterior, Posterior)
-    W = _host(posterior.components)[:, data.live]
+    W = on_host(posterior.components)[:, data.live]
     beside = np.random.default_rng(0).standard_normal((BESIDE, data.p))
-    location = _host(posterior.mean)[data.live] / data.units - data.mean
-    scale = _host(posterior.scale)[data.live] / data.units
+    location = on_host(posterior.mean)[data.live] / data.units - data.mean
+    scale = on_host(posterior.scale)[data.live] / data.units
     return Near(np.concatenate([W, beside]) * scale, location)
 
 
@@ -210,7 +210,3 @@ def _of_columns(data: NoisyTable, rows: FloatArray) -> FloatArray:
 
 def _scales(variances: FloatArray) -> Scales:
     return given(np.where(variances > 0, variances, 1.0)).at_unit_scale()
-
-
-def _host(values: Array) -> FloatArray:
-    return np.asarray(to_numpy(values), dtype=np.float64)

@@ -107,7 +107,7 @@ class NoiseScales:
 
     @property
     def sizes(self) -> tuple[float, float, float]:
-        """Of the variances of rows, columns and cells, as `at_unit_scale` divides by them."""
+        """Sizes of the variances of rows, columns and cells, by which `at_unit_scale` divides."""
         rows, columns, cells = (
             1.0 if side is None else side.size for side in (self.rows, self.columns, self.cells)
         )
