@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 from bayespca import BayesianPCA
 from bayespca.datasets import noisy
 from bayespca.linear.scaled import cells
-from bayespca.noise import fitting, residuals
+from bayespca.noise import complete, residuals
 
 N, P = 240, 12
 CHUNKS = {
@@ -177,7 +177,7 @@ def test_some_rows_choose_for_many(kind, monkeypatch):
 
 
 def few_are_many(monkeypatch, rows=120):
-    monkeypatch.setattr(fitting, "MANY_CELLS", 100)
+    monkeypatch.setattr(complete, "MANY_CELLS", 100)
     monkeypatch.setattr(residuals, "CELLS", rows * P)
     monkeypatch.setattr(residuals, "FEWEST", rows)
 
@@ -226,7 +226,7 @@ def test_words_where_cells_have_errors_of_their_own(many, monkeypatch):
 @QUIET
 def test_words_where_there_are_too_many_columns(monkeypatch):
     few_are_many(monkeypatch)
-    monkeypatch.setattr(fitting, "MOST_COLUMNS", P - 1)
+    monkeypatch.setattr(complete, "MOST_COLUMNS", P - 1)
     found = BayesianPCA().fit(lazy(made("both")))
     assert found.noise_ == "isotropic"
     assert "noise='both' would have more evidence" in str(found.status_)

@@ -25,7 +25,8 @@ from bayespca.lowrank.noise_models import (
     PER_SAMPLE,
 )
 from bayespca.lowrank.scales import learned
-from bayespca.noise.fitting import Asked, Complete
+from bayespca.noise.asked import Asked
+from bayespca.noise.complete import Complete
 from bayespca.spectrum.forms import ClosedForm
 from oracles import uneven_noise as oracle
 

@@ -8,7 +8,8 @@ import pytest
 from bayespca import BayesianPCA, inference
 from bayespca.datasets import noisy
 from bayespca.lowrank.noise_models import NOISES
-from bayespca.noise.fitting import Asked, Complete
+from bayespca.noise.asked import Asked
+from bayespca.noise.complete import Complete
 from bayespca.spectrum.forms import ClosedForm
 
 TRUTH = {

@@ -12,7 +12,8 @@ from scipy.special import gammaln
 from bayespca import inference
 from bayespca.datasets import noisy
 from bayespca.lowrank.noise_models import ISOTROPIC
-from bayespca.noise.fitting import Asked, Complete
+from bayespca.noise.asked import Asked
+from bayespca.noise.complete import Complete
 from bayespca.noise.signs import signs
 from bayespca.spectrum.forms import ClosedForm
 

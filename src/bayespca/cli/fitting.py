@@ -13,7 +13,8 @@ import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.estimators.pca import BayesianPCA
-from bayespca.estimators.rules import RankReport, rank_report, rank_rules
+from bayespca.estimators.ranks import RankReport
+from bayespca.estimators.rules import rank_report, rank_rules
 from bayespca.estimators.summary import FittedPCA, summarize
 from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table

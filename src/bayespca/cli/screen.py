@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from bayespca.estimators.rules import RankReport
+from bayespca.estimators.ranks import RankReport
 from bayespca.estimators.summary import Summary
 from bayespca.estimators.wording import noise_level, noise_sentence, percent
 

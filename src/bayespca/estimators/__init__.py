@@ -10,7 +10,8 @@ from .imputation import BayesianPCAImputer, EntryScores, cross_validate_entries,
 from .mixture import PCAMixture
 from .pca import BayesianPCA, RankWarning
 from .persistence import ModelFileError, load
-from .rules import RankReport, rank_report, rank_rules
+from .ranks import RankReport
+from .rules import rank_report, rank_rules
 from .selection import ComponentSelection, select_components
 from .stability import RankStability, rank_stability
 from .summary import Summary, summarize

@@ -18,8 +18,9 @@ from bayespca.linear.data import Decomposed
 from bayespca.linear.sweeps import fit as sweeps
 from bayespca.lowrank.noise_models import NOISES
 from bayespca.lowrank.records import PCAFit
+from bayespca.noise.asked import Asked
 from bayespca.noise.errors import KnownErrors
-from bayespca.noise.fitting import Asked, fit_complete, fit_with_holes
+from bayespca.noise.fitting import fit_complete, fit_with_holes
 from bayespca.sources.data import Data, Where
 from bayespca.sources.errors import IncompleteData
 from bayespca.spectrum.forms import ClosedForm

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,7 +13,9 @@ from bayespca.arrays.types import FloatArray, Input, RandomState
 from bayespca.linear.rank_rules import bi_cross_validation, sign_flips
 from bayespca.lowrank.noise_models import ISOTROPIC, NOISES
 from bayespca.lowrank.records import PCAFit
-from bayespca.noise.fitting import Asked, Complete, fit_with_holes
+from bayespca.noise.asked import Asked
+from bayespca.noise.complete import Complete
+from bayespca.noise.fitting import fit_with_holes
 from bayespca.sources.data import Data, Where
 from bayespca.spectrum.forms import EVERYTHING, ClosedForm
 from bayespca.spectrum.rank_posterior import posterior_of_rank
@@ -29,80 +31,13 @@ from bayespca.spectrum.solving import solve
 
 from . import _input, _validation
 from .pca import BayesianPCA
+from .ranks import RankReport
 
 # Up to so many cells rules are asked that decompose the matrix again and again.
 MANY_CELLS = 1_000_000
 # Noise models that take no sweeps on complete data, and those that data with holes are tried with.
 COMPLETE = ("isotropic", "per-feature", "per-sample", "both", "autoregressive")
 WITH_HOLES = ("isotropic", "per-feature", "both")
-
-
-@dataclass(frozen=True)
-class RankReport:
-    """The rank by each rule; prints as a table.
-
-    None are rules that do not apply: most of them to data with holes, those that look at the matrix
-    again to large data and to data that are not in memory. `probable` is the most probable number,
-    `evb_probability` the probability of EVB's, both with equal noise. `noise_models` has EVB's rank
-    under each noise model that was tried, and `noise` is the one with the most evidence.
-    """
-
-    evb: int
-    noise_variance: float
-    threshold: float
-    evb_probability: float = math.nan
-    probable: int | None = None
-    minka: int | None = None
-    marchenko_pastur: int | None = None
-    gavish_donoho: int | None = None
-    parallel_analysis: int | None = None
-    screenot: int | None = None
-    sign_flips: int | None = None
-    bi_cross_validation: int | None = None
-    noise_models: dict[str, int] = field(default_factory=dict)
-    noise: str = ISOTROPIC.name
-
-    def ranks(self) -> dict[str, int]:
-        """Rank by name of rule."""
-        found = {
-            "EVB": self.evb,
-            "most probable": self.probable,
-            "Minka": self.minka,
-            "Marchenko–Pastur edge": self.marchenko_pastur,
-            "Gavish–Donoho": self.gavish_donoho,
-            "ScreeNOT": self.screenot,
-            "parallel analysis": self.parallel_analysis,
-            "sign flips": self.sign_flips,
-            "bi-cross-validation": self.bi_cross_validation,
-        }
-        others = {name: rank for name, rank in self.noise_models.items() if name != ISOTROPIC.name}
-        found |= {f"EVB, {name}": rank for name, rank in others.items()}
-        return {name: rank for name, rank in found.items() if rank is not None}
-
-    @property
-    def why(self) -> str:
-        """Why rules disagree, in a sentence; nothing where they agree."""
-        ranks = set(self.ranks().values())
-        if len(ranks) == 1:
-            return ""
-        best = self.noise_models.get(self.noise, self.evb)
-        if self.noise != ISOTROPIC.name and best != self.evb:
-            return (
-                f"{NOISES[self.noise].reason}: noise={self.noise!r} has the most evidence and "
-                f"finds {best}. Rules that take all noise for equal count what is unequal in it "
-                "as components."
-            )
-        return (
-            "Components near the limit of what can be seen are kept by some rules and not by "
-            "others: parallel analysis and cross-validation ask for more than that, Minka's "
-            "evidence for less."
-        )
-
-    def __str__(self) -> str:
-        lines = [f"{name:28s}{rank:6d}" for name, rank in self.ranks().items()]
-        if not math.isnan(self.evb_probability):
-            lines[0] += f"   probability {self.evb_probability:.3f}, if all noise is equal"
-        return "\n".join(["rule                          rank", *lines, *filter(None, [self.why])])
 
 
 def rank_report(

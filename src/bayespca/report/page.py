@@ -10,7 +10,7 @@ from typing import Any, Unpack
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca.arrays.namespaces import to_numpy
-from bayespca.estimators.rules import RankReport
+from bayespca.estimators.ranks import RankReport
 from bayespca.estimators.summary import FittedPCA, Summary, summarize
 from bayespca.estimators.wording import (
     feature_names,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from bayespca.estimators.rules import RankReport
+from bayespca.estimators.ranks import RankReport
 from bayespca.estimators.summary import FittedPCA, Summary, noise_model
 from bayespca.estimators.wording import (
     MINUS,

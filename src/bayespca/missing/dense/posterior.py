@@ -18,8 +18,7 @@ from bayespca.lowrank.tails import NORMAL, Tails
 from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES
 
 from .data import HolesTable
-from .state import DenseProblem, DenseState
-from .step import mean_squares_of_rows
+from .state import DenseProblem, DenseState, mean_squares_of_rows
 
 
 def for_all_columns(state: DenseState, table: HolesTable, problem: DenseProblem) -> HolesPosterior:

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.places import taken
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.lowrank.factors import Factors
+from bayespca.lowrank.holes import IncompleteRows
 from bayespca.lowrank.noise_models import ISOTROPIC, NoiseModel
-from bayespca.lowrank.rows import Columns
+from bayespca.lowrank.rows import Columns, sums_over_rows
 from bayespca.lowrank.scales import learned, most_likely
 from bayespca.spectrum.families import VB
 from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES
@@ -126,3 +128,15 @@ class DenseState:
         for h in range(self.rank - 1, self.rank - 1 - count, -1):
             state = state.without(h)
         return state
+
+
+def mean_squares_of_rows(
+    state: DenseState, data: IncompleteRows, *, integrated: bool
+) -> FloatArray:
+    """⟨a²⟩ over the rows, about their mean; without `integrated`, of the posterior means."""
+    data, columns = state.scales.applied(data), state.columns(integrated=integrated)
+    sums = sums_over_rows(data, columns, share=data.share, root=state.scales.root)
+    H, everything = state.rank, to_numpy(sums.everything)
+    total = everything[H, H]
+    mean = everything[:H, H] / total * data.centred
+    return np.asarray((np.diag(everything)[:H] - total * mean**2) / data.freedom)

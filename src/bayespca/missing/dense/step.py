@@ -46,7 +46,7 @@ from .dropping import Before, Turn, with_components_that_pay
 from .energy import Parts, with_best_noise
 from .idle import gain_of_idle, squares_of_idle, update_idle
 from .row_noise import RowTask, best_rows
-from .state import DenseProblem, DenseState
+from .state import DenseProblem, DenseState, mean_squares_of_rows
 
 
 def step(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> tuple[DenseState, Info]:
@@ -255,15 +255,3 @@ def has_mean(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> 
         spread_a = mean_squares_of_rows(state, data, integrated=True) - mean_a
     large = (mean_b > VANISHING * spread_b) & (mean_a > VANISHING * spread_a)
     return np.asarray(large & (mean_a > 0) & (mean_b > 0))
-
-
-def mean_squares_of_rows(
-    state: DenseState, data: IncompleteRows, *, integrated: bool
-) -> FloatArray:
-    """⟨a²⟩ over the rows, about their mean; without `integrated`, of the posterior means."""
-    data, columns = state.scales.applied(data), state.columns(integrated=integrated)
-    sums = sums_over_rows(data, columns, share=data.share, root=state.scales.root)
-    H, everything = state.rank, to_numpy(sums.everything)
-    total = everything[H, H]
-    mean = everything[:H, H] / total * data.centred
-    return np.asarray((np.diag(everything)[:H] - total * mean**2) / data.freedom)

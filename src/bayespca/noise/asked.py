@@ -1,0 +1,37 @@
+"""What is asked of a PCA besides its closed form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bayespca.lowrank.noise_models import ISOTROPIC, NOISES, NoiseModel
+from bayespca.spectrum.forms import ClosedForm
+
+from .errors import KnownErrors
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked of a PCA besides its closed form; names and meanings as in `BayesianPCA`."""
+
+    noise: str = AUTO
+    center: bool = True
+    scale: bool = False
+    engine: str = "auto"
+    init: str = "closed"
+    errors: KnownErrors | None = None
+    probable: bool = False
+
+
+def first_noise(asked: Asked) -> NoiseModel:
+    """The noise that is fitted first."""
+    return ISOTROPIC if asked.noise == AUTO else NOISES[asked.noise]
+
+
+def compares(form: ClosedForm) -> bool:
+    """Whether free energies can be compared between noise models: those of empirical VB, with the
+    noise to be found.
+    """
+    return form.method.name == "evb" and form.noise_variance == AUTO

@@ -1,0 +1,349 @@
+"""Complete data, with one noise model after another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca import inference
+from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.types import Array, FloatArray, Input
+from bayespca.engines.records import Decomposition
+from bayespca.linear import fit as closed
+from bayespca.linear.data import Decomposed, decomposed
+from bayespca.linear.scaled import fit as scaled
+from bayespca.linear.scaled.cells import GRAM
+from bayespca.linear.scaled.data import NoisyTable
+from bayespca.linear.scaled.reading import gram_of, noisy_table
+from bayespca.lowrank.noise_models import ISOTROPIC, NOISES, NoiseModel
+from bayespca.lowrank.records import NoiseFound, PCAFit
+from bayespca.missing.dense import fit as dense
+from bayespca.sources.constant import constant_columns
+from bayespca.sources.data import Where, where_of
+from bayespca.sources.fetching import SomeRows, every_nth
+from bayespca.sources.records import Partitions
+from bayespca.sources.rounding import is_coarse, rounding_variances
+from bayespca.spectrum.forms import ClosedForm
+
+from . import advice, residuals
+from .asked import Asked
+from .choosing import CHOICES, MOST_TO_SWEEP, choose
+from .signs import Signs
+
+# Sparse data are made dense for noise that is not equal: up to so many cells.
+MOST_DENSE = 200_000_000
+# From so many cells on, some of the rows choose the noise of all.
+MANY_CELLS = 2_000_000
+# Up to so many columns, rows on workers are fitted with noise of their own: each round decomposes a
+# matrix of that side here.
+MOST_COLUMNS = 3000
+OUT_OF_REACH = (
+    f"Dask collections have it up to {MOST_COLUMNS:,} columns, or {MOST_DENSE:,} cells where there "
+    "are more columns than rows: fit fewer columns, or some of the rows in memory."
+)
+# Relative fall of the free energy at which rounds with some of the rows end.
+TOL_OF_SAMPLE = 1e-6
+
+
+@dataclass
+class Complete:
+    """Complete data, to be fitted with one noise model after another.
+
+    `found` is what the closed form has found out about them, once it was asked, and `few` are rows
+    that were brought here from workers. `ordered` is whether noise may be alike in neighbours,
+    `sweeps` whether cells may have their own.
+    """
+
+    X: Input
+    form: ClosedForm
+    looping: inference.Looping
+    asked: Asked
+    ordered: bool = True
+    sweeps: bool = True
+    found: Decomposition | None = field(default=None, init=False)
+    decomposed: Decomposed | None = field(default=None, init=False)
+    plain: PCAFit | None = field(default=None, init=False)
+    few: SomeRows | None = field(default=None, init=False)
+
+    def fit(self, noise: NoiseModel, other: PCAFit | None = None) -> PCAFit:
+        """With a noise model, from what a fit of other rows has found."""
+        errors = self.asked.errors
+        if noise == ISOTROPIC and errors is None:
+            return self._closed()
+        if noise.cells or (errors is not None and errors.cells is not None):
+            return swept(self.X, self.form, self.looping, self.asked, noise)
+        table = self.table(rows=noise.rows)
+        if not table.squares.any():
+            return replace(self._constant(table)._closed(), noise=silence(noise, table))
+        return scaled.fit(table, self.form, self.looping, noise, other)
+
+    def _constant(self, table: NoisyTable) -> Complete:
+        """The same where nothing varies: blocks may be gone once they were read."""
+        if where_of(self.X) is not Where.BLOCKS:
+            return self
+        shape = (table.n_samples, table.mean_of_row.size)
+        return replace(self, X=np.broadcast_to(table.mean_of_row, shape))
+
+    def _closed(self) -> PCAFit:
+        data = decomposed(
+            self.X,
+            self.form,
+            n_needed=self.form.n_needed,
+            center=self.asked.center,
+            scale=self.asked.scale,
+            engine=self.asked.engine,
+            random_state=self.looping.random_state,
+        )
+        self.found, self.decomposed = data.found, data
+        self.plain = closed.from_decomposition(data, self.form)
+        return self.plain
+
+    def with_rank(self, fit: PCAFit, rank: int) -> PCAFit:
+        """The same noise model with so many components; cells of their own leave the rank alone."""
+        noise, form = NOISES[fit.noise.name], replace(self.form, exactly=rank)
+        if noise.cells:
+            return fit
+        if noise == ISOTROPIC and self.decomposed is not None:
+            again = closed.from_decomposition(self.decomposed, form)
+        else:
+            again = replace(self, form=form).fit(noise)
+        return with_evidence(again, fit.noise)
+
+    def chosen(self) -> PCAFit:
+        """With the noise that has the most evidence.
+
+        Equal noise first, unless the data are so large that the noise would be a long way round:
+        data that are not white have no spectrum that could be cut off. Where many models would have
+        to be fitted to many cells, some of the rows choose among them.
+        """
+        some = self.sample
+        if some is not None and min(self.X.shape) > GRAM:
+            return self._as_in(some)
+        fit = self.fit(ISOTROPIC)
+        if residuals.NOISE_FREE in fit.status:
+            return fit
+        if where_of(self.X) is Where.PARTITIONS:
+            return self._chosen_here(fit)
+        if not self.can_look_again:
+            return fit
+        seen = self.look(fit)
+        if some is not None and seen.seen:
+            return self._as_in(some, fit)
+        return self._best_of(fit, seen)
+
+    def _best_of(self, fit: PCAFit, seen: Signs) -> PCAFit:
+        """With the noise that has the most evidence, from a fit and what its residuals show."""
+        shape = (fit.n_samples, self.p)
+        allowed = frozenset(self.allowed() if seen.seen else ())
+        return choose((fit, seen), self.fit, self.look, shape, allowed, self._baseline)
+
+    def better(self, fit: PCAFit, signs: Signs) -> PCAFit:
+        """A fit with more evidence than another, or that; without sweeps, which take long."""
+        data = self if self.few is None else self._here
+        looping = replace(self.looping, callback=None, checkpoint=None)
+        quiet = replace(data, looping=looping, form=replace(data.form, counts=False))
+        quiet.found, quiet.sweeps = data.found, False
+        return quiet._best_of(fit, signs)
+
+    @property
+    def _here(self) -> Complete:
+        """The rows that were brought here; with as much care as all rows, if they are all."""
+        assert self.few is not None
+        here = replace(self._of(self.few.rows), sweeps=False)
+        return replace(here, looping=self.looping) if self.few.are_all else here
+
+    def _chosen_here(self, plain: PCAFit) -> PCAFit:
+        """With the noise that rows of a Dask collection choose, which one pass brings here."""
+        self.bring_rows(plain.n_samples)
+        if self.few is None:
+            return plain
+        signs = self.look(plain)
+        if self.few.are_all:
+            fit = self._here._best_of(plain, signs)
+        elif signs.seen and not self._is_in_reach(plain.n_samples):
+            return advice.at_least(plain, signs, ISOTROPIC, OUT_OF_REACH)
+        else:
+            fit = self._as_in(self._here, plain) if signs.seen else self._best_of(plain, signs)
+        return fit if is_coarse(self.few.rows) else advice.with_cells(fit, self.look(fit))
+
+    def bring_rows(self, n: int) -> None:
+        """Some of the n rows that workers have, or all where cells are not many."""
+        self.few = rows_here(self.X, n)
+
+    def _is_in_reach(self, n: int) -> bool:
+        """Whether noise of its own can be fitted to n rows on workers."""
+        return self.p <= MOST_COLUMNS if n > self.p else n * self.p <= MOST_DENSE
+
+    def _baseline(self) -> float | None:
+        """The free energy of equal noise for numbers that were rounded; None where they were not.
+
+        Rounding is noise, too, which components of equal noise would explain.
+        """
+        if self.n is None or self.p > GRAM or self.n <= self.p:
+            return None
+        table = self.table(rows=False)
+        if not table.rounding.any():
+            return None
+        quiet = replace(self.looping, callback=None, checkpoint=None)
+        return scaled.fit(table, self.form, quiet, ISOTROPIC).free_energy
+
+    def _as_in(self, some: Complete, plain: PCAFit | None = None) -> PCAFit:
+        """With the noise that some of the rows have; `plain` is the fit with equal noise."""
+        found = some.chosen()
+        noise = NOISES[found.noise.name]
+        if plain is None or noise != ISOTROPIC:
+            plain = self.fit(noise, found)
+        return with_evidence(plain, found.noise)
+
+    @property
+    def sample(self) -> Complete | None:
+        """Some of the rows, where all are many."""
+        if where_of(self.X) is not Where.DENSE or math.prod(self.X.shape) <= MANY_CELLS:
+            return None
+        rows = residuals.every_few(self.X)
+        if rows.shape[0] == self.X.shape[0]:
+            return None
+        return self._of(rows)
+
+    def _of(self, rows: Array) -> Complete:
+        """Some of the rows, which are to choose for all."""
+        looping = replace(self.looping, tol=max(self.looping.tol, TOL_OF_SAMPLE))
+        return replace(self, X=rows, asked=replace(self.asked, engine="auto"), looping=looping)
+
+    def table(self, *, rows: bool) -> NoisyTable:
+        """The data as noise models see them."""
+        errors = self.asked.errors
+        return noisy_table(
+            self.X,
+            center=self.asked.center,
+            scale=self.asked.scale,
+            rows=rows,
+            engine=self.asked.engine,
+            found=self.found,
+            known=None if errors is None or errors.rows is None else errors.rows**2,
+            errors=None if errors is None else errors.columns,
+            rounding=None if self.few is None else rounding_variances(self.few.rows),
+        )
+
+    def look(self, fit: PCAFit) -> Signs:
+        """What a fit leaves over."""
+        if where_of(self.X).in_memory:
+            return residuals.of_complete(self.X, fit, self._scores(fit))
+        if self.few is not None:
+            return residuals.of_complete(self.few.rows, _of_rows(fit, self.few.places))
+        return residuals.of_sums(self.table(rows=False), self.form, fit)
+
+    def _scores(self, fit: PCAFit) -> FloatArray | None:
+        """Scores of all rows in a fit with equal noise, their signs aside, where they are known."""
+        if fit is not self.plain or self.found is None or self.found.left is None:
+            return None
+        return to_numpy(self.found.left(fit.n_components)) * fit.kept_singular_values
+
+    def allowed(self) -> Iterator[str]:
+        """Noise models that can be tried."""
+        has_rows = where_of(self.X) is not Where.BLOCKS
+        for noise in CHOICES:
+            served = has_rows or not noise.needs_rows
+            ordered = not noise.neighbours or self._has_neighbours
+            if served and ordered and (not noise.cells or self.can_sweep):
+                yield noise.name
+
+    @property
+    def can_sweep(self) -> bool:
+        """Whether cells may have noise of their own."""
+        small = where_of(self.X) is Where.DENSE and math.prod(self.X.shape) <= MOST_TO_SWEEP
+        return small and self.sweeps and not is_coarse(self.X)
+
+    @property
+    def _has_neighbours(self) -> bool:
+        """Whether features have an order, and all of them vary."""
+        if not self.ordered or self.p < 3:
+            return False
+        if not where_of(self.X).in_memory:
+            gram = gram_of(self.found)
+            return gram is not None and bool((gram.diagonal() > 0).all())
+        return not constant_columns(self.X, center=self.asked.center).size
+
+    @property
+    def p(self) -> int:
+        X: Any = self.X
+        return int(X.shape[1] if where_of(X).in_memory else X.n_features)
+
+    @property
+    def n(self) -> int | None:
+        """Number of rows; None where that is not known."""
+        if where_of(self.X).in_memory:
+            return int(self.X.shape[0])
+        return None if self.few is None or self.found is None else self.found.n_samples
+
+    @property
+    def can_look_again(self) -> bool:
+        """Whether residuals can be looked at: in memory, or through sums over all rows."""
+        where = where_of(self.X)
+        if where is Where.SPARSE:
+            return bool(self.X.shape[0] * self.X.shape[1] <= MOST_DENSE)
+        if where.in_memory or self.few is not None:
+            return True
+        return gram_of(self.found) is not None and self.p <= GRAM
+
+
+def swept(
+    X: Input,
+    form: ClosedForm,
+    looping: inference.Looping,
+    asked: Asked,
+    noise: NoiseModel,
+    *,
+    rounded: bool = False,
+) -> PCAFit:
+    """A fit by sweeps over the cells that are there, with one noise model."""
+    errors = asked.errors
+    return dense.fit(
+        X,
+        form,
+        looping,
+        center=asked.center,
+        scale=asked.scale,
+        noise=noise,
+        error_std=None if errors is None else errors.of_cells(X.shape),
+        rounded=rounded,
+        init=asked.init,
+        engine=asked.engine,
+    )
+
+
+def rows_here(X: Partitions, n: int) -> SomeRows | None:
+    """Some of the n rows that workers have, all where cells are not many, brought here by one pass;
+    None where even some are too many.
+    """
+    p = X.n_features
+    step = 1 if n * p <= MANY_CELLS else residuals.step_of_few(n, p)
+    return every_nth(X, step) if n // step * p <= MOST_DENSE else None
+
+
+def with_evidence(fit: PCAFit, found: NoiseFound) -> PCAFit:
+    return replace(fit, noise=replace(fit.noise, evidence=found.evidence))
+
+
+def _of_rows(fit: PCAFit, places: NDArray[np.intp]) -> PCAFit:
+    """A fit with the noise of some of its rows."""
+    samples = fit.noise.samples
+    if samples is None:
+        return fit
+    return replace(fit, noise=replace(fit.noise, samples=samples[places]))
+
+
+def silence(noise: NoiseModel, table: NoisyTable) -> NoiseFound:
+    """The noise of data that do not vary."""
+    n, p = table.n_samples, table.mean_of_row.size
+    return NoiseFound(
+        name=noise.name,
+        features=np.zeros(p) if noise.columns else None,
+        samples=np.zeros(n) if noise.rows else None,
+        outliers=np.zeros(n) if noise.rows else None,
+    )

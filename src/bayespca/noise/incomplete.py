@@ -1,0 +1,81 @@
+"""Data with holes, with one noise model after another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+from bayespca.arrays.types import Input
+from bayespca.inference import Looping
+from bayespca.lowrank.noise_models import ISOTROPIC, NOISES, NoiseModel
+from bayespca.lowrank.records import PCAFit
+from bayespca.sources.data import Where, where_of
+from bayespca.sources.rounding import is_coarse
+from bayespca.spectrum.forms import ClosedForm
+
+from . import advice
+from .asked import AUTO, Asked
+from .complete import Complete, rows_here, swept
+from .holes import choose_with_holes, filled
+from .signs import Signs
+
+
+@dataclass(frozen=True)
+class Incomplete:
+    """Data with holes, to be fitted with one noise model after another.
+
+    Closed forms of filled matrices say which models are worth their sweeps.
+    """
+
+    X: Input
+    form: ClosedForm
+    looping: Looping
+    asked: Asked
+
+    def fit(self, noise: NoiseModel, *, rounded: bool = False) -> PCAFit:
+        return swept(self.X, self.form, self.looping, self.asked, noise, rounded=rounded)
+
+    def rows_here(self, n: int) -> Input | None:
+        """The data, or those of the n rows that were brought here from workers."""
+        if not self.on_workers:
+            return self.X
+        here = rows_here(self.X, n)
+        return None if here is None else here.rows
+
+    def chosen(self, plain: PCAFit, few: Input) -> PCAFit:
+        """With the noise that has the most evidence; `few` are rows that are here."""
+        # What was brought here whole is fitted here.
+        data = replace(self, X=few) if few.shape[0] == plain.n_samples else self
+        rounded = partial(data.fit, ISOTROPIC, rounded=True)
+        best = choose_with_holes(
+            few,
+            plain,
+            data.fit,
+            self._noise_of(filled(few, plain)),
+            rounded,
+            sweeps=not self.on_workers,
+        )
+        best = advice.naming_outliers(best)
+        said = self.on_workers and not is_coarse(few)
+        return advice.with_cells(best, self.left(few, best)) if said else best
+
+    def left(self, few: Input, fit: PCAFit) -> Signs:
+        """What the noise of a fit leaves over of a matrix that the fit has filled."""
+        data = self._without_holes(filled(few, fit))
+        return data.look(data.fit(NOISES[fit.noise.name]))
+
+    def _noise_of(self, values: Input) -> tuple[PCAFit, Signs]:
+        """The noise of a filled matrix, and what that leaves over."""
+        data = self._without_holes(values)
+        fit = data.chosen()
+        return fit, data.look(fit)
+
+    def _without_holes(self, values: Input) -> Complete:
+        quiet = replace(self.looping, callback=None, checkpoint=None)
+        uncapped = replace(self.form, n_components=None, counts=False)
+        auto = replace(self.asked, noise=AUTO)
+        return Complete(values, uncapped, quiet, auto, ordered=False, sweeps=False)
+
+    @property
+    def on_workers(self) -> bool:
+        return where_of(self.X) is Where.PARTITIONS
