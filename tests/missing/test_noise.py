@@ -232,3 +232,37 @@ def test_rounding_is_what_unknown_digits_add():
     more = coarse.noise.features - exact.noise.features
     # That of the rounding itself, and that of the digits it left unknown.
     assert np.median(more) == pytest.approx(2 * 0.25 / 12, rel=0.5)
+
+
+def elliptical(n, p, rank, *, seed=0):
+    """Rows of Student's t with so many components, cells of which are hidden, and the rows."""
+    rng = np.random.default_rng(seed)
+    sizes = np.sqrt(3 / rng.gamma(3.0, size=(n, 1)) * 3 / rng.gamma(3.0, size=(1, p)))
+    low = (rng.normal(size=(n, rank)) * np.geomspace(4, 0.5, rank)) @ rng.normal(size=(rank, p))
+    X = sizes * (low + rng.normal(size=(n, p)))
+    return np.where(rng.random((n, p)) < 0.1, np.nan, X), X
+
+
+def test_predictions_have_the_noise_that_was_found_for_their_row():
+    Y, _ = elliptical(50, 200, 12)
+    model = BayesianPCA(noise="both").fit(Y)
+    (_, std), (_, low) = (model.impute(Y, return_std=kind) for kind in (True, "mean"))
+    rows, columns = np.nonzero(np.isnan(Y))
+    noise = model.sample_noise_variance_[rows] * model.feature_noise_variance_[columns]
+    found = (std**2 - low**2)[rows, columns] * model.noise_variance_ / noise
+    # ⟨u⟩ is larger than 1/⟨1/u⟩ by 1/(α + n/2 − 1).
+    np.testing.assert_allclose(found, 1.0, atol=0.02)
+
+
+def test_intervals_cover_in_rows_that_were_learned_from_and_in_new_ones():
+    Y, X = elliptical(100, 200, 12)
+    model = BayesianPCA(noise="both").fit(Y[:50])
+    inside = []
+    for rows in (slice(50), slice(50, None)):
+        filled, std = model.impute(Y[rows], return_std=True)
+        hidden = np.isnan(Y[rows])
+        inside.append((np.abs(filled - X[rows]) < 1.96 * std)[hidden].mean())
+    assert inside == pytest.approx([0.95, 0.95], abs=0.02)
+    # Other rows beside a row do not matter.
+    one, both = (model.impute(Y[part], return_std=True)[1] for part in ([7], [60, 7]))
+    np.testing.assert_allclose(one[0], both[1], rtol=1e-12)

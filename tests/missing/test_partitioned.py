@@ -143,6 +143,7 @@ def test_noise_of_rows_is_that_of_data_in_memory(noise):
     assert found.n_components == expected.n_components
     assert found.free_energy == pytest.approx(expected.free_energy, rel=1e-9)
     assert_allclose(found.posterior.mean, expected.posterior.mean, rtol=1e-6, atol=1e-8)
+    assert_array_equal(found.posterior.learned_from, expected.posterior.learned_from)
 
 
 def test_rows_of_unknown_number():

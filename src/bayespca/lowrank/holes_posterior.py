@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +31,7 @@ from bayespca.arrays.types import (
     Array,
     ArrayMatrix,
     ArrayVector,
+    Counts,
     FloatArray,
     Matrix,
     Vector,
@@ -40,6 +41,7 @@ from bayespca.spectrum.tolerances import LEAST_RIDGE, LOG_2PI, UNDETERMINED
 from .density import low_rank_normal
 from .holes import Block, Holes
 from .observing import new_rows
+from .recognising import digests, with_squares_of_sweeps
 from .rows import Columns, latent, suited_blocks
 from .tails import NORMAL, Tails
 from .weighing import bounds, on_host_for_cells, weighed
@@ -67,6 +69,8 @@ class HolesPosterior:
         Of rows that have noise of their own, and scores in its units.
     cell_tails
         Of cells that have noise of their own.
+    learned_from
+        Digests of the rows that B was learned from, where rows have noise of their own.
 
     `mean`, `scale` and `components` live where the data did; all else are NumPy arrays.
     """
@@ -80,6 +84,7 @@ class HolesPosterior:
     latent_variance: Vector
     tails: Tails = NORMAL
     cell_tails: Tails = NORMAL
+    learned_from: Counts = field(default_factory=lambda: np.empty(0, np.int64))
 
     @property
     def noise_variance(self) -> float:
@@ -227,8 +232,14 @@ def _variance_of_rows(posterior: HolesPosterior, X: Array) -> Array | float:
     """⟨u⟩ of each row: (n, 1), where the rows are."""
     if not posterior.tails.are_heavy:
         return 1.0
-    found = _distances(posterior, X)
-    return at(X, posterior.tails.spread_given(found.distance, found.counts))[:, None]
+    return at(X, posterior.tails.spread_given(*_squares_of_rows(posterior, X)))[:, None]
+
+
+def _squares_of_rows(posterior: HolesPosterior, X: Array) -> tuple[FloatArray, FloatArray]:
+    """Squares that tell the noise of each row, and how many cells they are of; (n,) both."""
+    distance, _, counts = _distances(posterior, X)
+    old, data = np.isin(digests(X), posterior.learned_from), _rows(posterior, X)
+    return with_squares_of_sweeps(distance, old, data, posterior.columns), counts
 
 
 def _by_block(data: Holes, rank: int, work: Callable[[Block], Array]) -> Array:
@@ -463,8 +474,7 @@ def sample_imputation(
     a, cov, pattern = _latent(posterior, X)
     own: Array | float = 1.0
     if posterior.tails.are_heavy:
-        distance, _, counts = _distances(posterior, X)
-        own = at(X, posterior.tails.draws_given(distance, counts, rng))[:, None]
+        own = at(X, posterior.tails.draws_given(*_squares_of_rows(posterior, X), rng))[:, None]
     a = a + own * _draws(cov, rng, pattern)
     b = columns.b + _draws(columns.b_cov, of_columns or rng, np.arange(len(columns.b)))
     of_cells = posterior.cell_tails.draws(math.prod(X.shape), rng).reshape(tuple(X.shape))

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.places import taken
-from bayespca.arrays.types import Array, FloatArray
+from bayespca.arrays.types import Array, Counts, FloatArray
 from bayespca.lowrank.holes import Holes, IncompleteRows
 from bayespca.lowrank.noise_models import ISOTROPIC, NoiseModel
 from bayespca.lowrank.observing import observed
+from bayespca.lowrank.recognising import digests
 from bayespca.sources.rounding import rounding_variances
 from bayespca.sources.seen import Seen, seen
 from bayespca.spectrum.records import Status
@@ -47,6 +48,8 @@ class HolesTable:
         The value of each column that does not vary and was set aside for it, NaN for others; (p,).
     errors
         Those that are known, of the rows and columns that take part, in their order; None if none.
+    digests
+        Of all rows, where they have noise of their own.
     """
 
     rows: IncompleteRows
@@ -59,6 +62,7 @@ class HolesTable:
     kept: NDArray[np.bool_] | None = None
     constants: FloatArray | None = None
     errors: Errors | None = None
+    digests: Counts | None = None
 
     @property
     def unit(self) -> float:
@@ -101,7 +105,8 @@ def table_in_memory(
     known = seen(X)
     asked: dict[str, Any] = {"center": center, "scale": scale, "noise": noise, "rounded": rounded}
     table = _table(X, known, known.columns, **asked)
-    table = replace(table, like=like, status=known.status)
+    rows_of_their_own = digests(like) if noise.rows else None
+    table = replace(table, like=like, status=known.status, digests=rows_of_their_own)
     rows = table.rows
     constant = (rows.squares == 0) & (rows.column_counts > 1)
     if noise.columns and constant.any() and not constant.all():

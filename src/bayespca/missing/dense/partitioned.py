@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.namespaces import row_blocks
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import Counts, FloatArray
 from bayespca.lowrank.holes import (
     Change,
     Given,
@@ -28,6 +28,7 @@ from bayespca.lowrank.holes import (
 )
 from bayespca.lowrank.noise_models import ISOTROPIC, NoiseModel
 from bayespca.lowrank.observing import counts_and_totals, new_rows, units
+from bayespca.lowrank.recognising import digests
 from bayespca.sources.cluster import computed
 from bayespca.sources.cluster import kept as held
 from bayespca.sources.constant import extremes, is_constant
@@ -119,6 +120,7 @@ def table_on_workers(
     if noise.rows or constants is not None:
         kept_in = computed(reduced(mapped(X, _kept, live), added))[0]
         known, kept = [int(block.sum()) for block in kept_in], np.concatenate(kept_in)
+    known_rows = computed(reduced(mapped(X, _digests), added))[0] if noise.rows else None
     counts, location = look.counts[live], _location(look, center)[live]
     varying = np.where(constant[live], 0.0, 1.0)
     size = float((_largest(look, center)[live] * varying).max()) or 1.0
@@ -148,6 +150,7 @@ def table_on_workers(
         own_units=noise.columns and not scale,
         kept=kept,
         constants=constants,
+        digests=None if known_rows is None else np.concatenate(known_rows),
     )
 
 
@@ -180,6 +183,10 @@ def _rounding(X: Partitions, live: NDArray[np.bool_], n: int) -> FloatArray:
 def _kept(X: NDArray[Any], live: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
     """Which rows have values in some columns."""
     return [np.asarray(~np.isnan(X[:, live]).all(axis=1))]
+
+
+def _digests(X: NDArray[Any]) -> list[Counts]:
+    return [digests(X)]
 
 
 # --- what columns hold -------------------------------------------------------------------------

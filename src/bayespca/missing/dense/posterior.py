@@ -46,7 +46,13 @@ def for_all_columns(state: DenseState, table: HolesTable, problem: DenseProblem)
     found = read.from_columns(columns, location=location, scale=scales, unit=unit, like=table.like)
     variance = mean_squares_of_rows(state, rows, integrated=family.integrates_a)
     of_rows, of_cells = _tails(state.scales.rows), _tails(state.scales.cells)
-    return replace(found, latent_variance=variance, tails=of_rows, cell_tails=of_cells)
+    return replace(
+        found,
+        latent_variance=variance,
+        tails=of_rows,
+        cell_tails=of_cells,
+        learned_from=found.learned_from if table.digests is None else table.digests,
+    )
 
 
 def _tails(scales: Scales | CellScales | None) -> Tails:

@@ -1,0 +1,31 @@
+"""Rows that a fit has learned from are recognised."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayespca.lowrank.recognising import digests
+
+
+def rows(n=200, p=7):
+    X = np.random.default_rng(0).integers(-3, 4, size=(n, p)).astype(np.float32)
+    return np.where(np.random.default_rng(1).random((n, p)) < 0.2, np.nan, X)
+
+
+def test_a_row_has_one_digest_wherever_it_stands_and_whatever_its_type():
+    X = rows()
+    order = np.random.default_rng(2).permutation(len(X))
+    np.testing.assert_array_equal(digests(X)[order], digests(X[order].astype(np.float64)))
+    np.testing.assert_array_equal(digests(-0.0 * np.ones((1, 3))), digests(np.zeros((1, 3))))
+
+
+def test_rows_that_differ_in_a_cell_or_in_their_order_have_others():
+    """Small integers, whose bits are nearly all 0."""
+    X = np.unique(rows(2000), axis=0)
+    assert np.unique(digests(X)).size == len(X)
+    assert not np.isin(digests(X[:, ::-1]), digests(X)[(X != X[:, ::-1]).all(axis=1)]).all()
+    assert digests(np.array([[1.0, 2.0]])) != digests(np.array([[2.0, 1.0]]))
+
+
+def test_no_rows_have_no_digests():
+    assert digests(np.empty((0, 3))).shape == (0,)
