@@ -20,7 +20,7 @@ from bayespca.spectrum.records import Spectrum
 from . import dense, gram, map_reduce, sparse, streaming
 from .operators import dense_operator, sparse_operator
 from .randomized import exploring
-from .records import Decomposition, Plan, embedded, rescaled
+from .records import Decomposition, Operator, Plan, embedded, rescaled
 from .selection import Job, select
 
 # Up to this short side a sparse matrix's Gram matrix is formed at once.
@@ -62,6 +62,22 @@ def decompose(
         if 0 < constant.size < X.shape[1]:
             return _without(X, constant, task, engine, n_needed)
     return _decompose(X, task, engine, n_needed)
+
+
+def is_for_products(X: Array) -> bool:
+    """Whether products with an array are the way to its largest singular values."""
+    return select(_job(X, where_of(X), 0)) == "randomized"
+
+
+def by_products(
+    operator: Operator, *, plan: Plan, rng: np.random.Generator | None = None
+) -> Decomposition | None:
+    """What products with a matrix show of it; None where a Gram matrix takes less work."""
+    # From a sixth of the short side on, the Gram matrix would have cost less.
+    short = min(operator.shape)
+    affordable = short // 6 if short <= LARGE else None
+    rng = np.random.default_rng() if rng is None else rng
+    return exploring.decompose(operator, plan=plan, rng=rng, max_basis=affordable)
 
 
 def _without(
@@ -165,10 +181,7 @@ def _precise(found: Decomposition, task: Task, dtype: type) -> bool:
 def _run_randomized(X: Array, task: Task) -> Decomposition:
     make = sparse_operator if task.where is Where.SPARSE else dense_operator
     operator = make(X, center=task.center)
-    # From a sixth of the short side on, the Gram matrix would have cost less.
-    affordable = min(X.shape) // 6 if min(X.shape) <= LARGE else None
-    found = exploring.decompose(operator, plan=task.plan, rng=task.rng, max_basis=affordable)
-    return found or _run_gram(X, task)
+    return by_products(operator, plan=task.plan, rng=task.rng) or _run_gram(X, task)
 
 
 def _run_sparse(X: Array, task: Task) -> Decomposition:

@@ -16,7 +16,7 @@ from bayespca.arrays.namespaces import (
     row_blocks,
     sum_of_squares,
 )
-from bayespca.arrays.types import AnyDType, Array, Sparse
+from bayespca.arrays.types import AnyDType, Array, FloatArray, Sparse
 from bayespca.spectrum.records import samples
 
 from .basis import StoredBasis
@@ -80,6 +80,29 @@ class DenseOperator(InMemory):
 
 
 @dataclass(frozen=True)
+class ScaledOperator(InMemory):
+    """(x_ij − shiftⱼ)·columnsⱼ·rowsᵢ, made on the fly."""
+
+    shift: Array
+    columns: Array
+    rows: Array
+
+    def matmul(self, Q: Array) -> Array:
+        across = (Q * self.columns[:, None]).T
+        product = across @ self.values.T
+        product -= (across @ self.shift)[:, None]
+        product *= self.rows
+        return product.T
+
+    def rmatmul(self, W: Array) -> Array:
+        down = (W * self.rows[:, None]).T
+        product = down @ self.values
+        product -= np.outer(down.sum(axis=1), self.shift)
+        product *= self.columns
+        return product.T
+
+
+@dataclass(frozen=True)
 class SparseOperator(InMemory):
     """A scipy sparse matrix, centred on the fly."""
 
@@ -116,6 +139,19 @@ def dense_operator(X: Array, *, center: bool = True) -> DenseOperator:
     is_precise = offset * eps(X.dtype) <= OFFSET**2 * squares
     values = X if is_precise or not squares else _shifted(X, mean)
     return DenseOperator(values, mean, squares, centered=True, is_shifted=values is not X)
+
+
+def scaled_operator(
+    X: FloatArray, shift: FloatArray, columns: FloatArray, rows: FloatArray, squares: float
+) -> ScaledOperator | None:
+    """The operator of X in float64 less a row, with scaled rows and columns, whose entries have
+    this sum of squares; None where multiplying before the shift would cost precision.
+    """
+    offset = float(rows @ rows) * float(np.sum((shift * columns) ** 2))
+    if not offset * eps(X.dtype) <= OFFSET**2 * squares:
+        return None
+    zero = np.zeros(X.shape[1])
+    return ScaledOperator(X, zero, squares, False, shift=shift, columns=columns, rows=rows)
 
 
 def sparse_operator(X: Sparse, *, center: bool = True) -> SparseOperator:

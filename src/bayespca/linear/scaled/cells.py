@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,20 +18,22 @@ from bayespca.arrays.namespaces import (
 )
 from bayespca.arrays.parallel import by_shares, in_turn
 from bayespca.arrays.types import Array, FloatArray
-from bayespca.engines.decomposing import decompose
+from bayespca.engines.decomposing import decompose, is_for_products
 from bayespca.lowrank.filtering import filtered, unfiltered
-from bayespca.spectrum.records import Solution, Spectrum
+from bayespca.spectrum.records import Spectrum
 
 from . import refining
 from .data import Near, NoisyTable, Solve, Whitened
-from .rows import RowForms, forms_of_rows, weights_of_scores
+from .multiplied import whitened_by_products
+from .rows import forms_of_centred, forms_of_rows, sums_of_centred
+from .solving import InRounds
 from .weighted import gram_and_total, whitened_by_gram
 from .whitening import Whitening
 
 T = TypeVar("T")
 
 # Cells of a sample of the rows, and the fewest rows.
-SAMPLE = 400_000
+SAMPLE = 200_000
 FEWEST = 100
 # Up to so many features the Gram matrix of tall data is decomposed again in each round; beyond, an
 # engine that needs only what is kept of it is sooner done.
@@ -64,6 +66,8 @@ class CellTable(NoisyTable):
     def projections(
         self, whitening: Whitening, W: FloatArray, location: FloatArray, weights: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
+        if self._is_host and not whitening.phi:
+            return self._projected(whitening.columns.precision, W.T, location, weights)
         across = to_namespace(np.ascontiguousarray(W.T), self.values)
         root = to_namespace(np.sqrt(whitening.columns.precision), self.values)
 
@@ -72,6 +76,16 @@ class CellTable(NoisyTable):
             return _of_rows(z, across, weights)
 
         return _in_order(in_blocks(self.values, work))
+
+    def _projected(
+        self, precision: FloatArray, W: FloatArray, location: FloatArray, weights: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        mean = self.mean + location
+
+        def work(share: slice) -> tuple[FloatArray, FloatArray]:
+            return forms_of_centred(self.values[share], mean, precision, W, weights)
+
+        return _in_order(by_shares(work, self.n_samples))
 
     def column_squares(self, precision: FloatArray) -> FloatArray:
         xp, weights = array_namespace(self.values), to_namespace(precision, self.values)
@@ -97,14 +111,20 @@ class CellTable(NoisyTable):
     def whitened(self, whitening: Whitening, solve: Solve) -> Whitened:
         if self._is_tall and not whitening.phi:
             return self._by_gram(whitening, solve)
+        engine = self.engine
+        if self._multiplies and not whitening.phi:
+            found = self._by_products(whitening, solve)
+            if found is not None:
+                return found
+            engine = "gram"
         location = self._location(whitening)
         V = self._scaled(whitening, location)
         Z = filtered(V, whitening.phi)
         answer = InRounds(solve, less=self.centred)
-        found = decompose(Z, plan=answer.plan, center=False, engine=self.engine)
-        spectrum, solution = answer.of(found.spectrum)
-        W = found.right(solution.rank)
-        sums = _sums(V, Z, W, (spectrum, solution), whitening)
+        basis = decompose(Z, plan=answer.plan, center=False, engine=engine)
+        spectrum, solution = answer.of(basis.spectrum)
+        W = basis.right(solution.rank)
+        sums = _sums(V, Z, W, spectrum, whitening.phi)
         components = np.asarray(to_numpy(W), dtype=np.float64)
         return Whitened(
             spectrum,
@@ -112,14 +132,14 @@ class CellTable(NoisyTable):
             components=components,
             loadings=unfiltered(components, whitening.phi),
             location=location,
-            engine=found.engine,
+            engine=basis.engine,
             **sums,
         )
 
     def can_refine(self, whitening: Whitening, size: int) -> bool:
-        host = is_numpy_array(self.values) and self.values.dtype == np.float64
-        large = self.n_samples * self.p > MANY_CELLS and self.engine == "auto"
-        return host and large and not whitening.phi and FEW * size <= min(self.n_samples, self.p)
+        n, p = self.n_samples, self.p
+        large = n * p > MANY_CELLS and FEW * size <= min(n, p)
+        return self._is_host and large and self.engine == "auto" and not whitening.phi
 
     def refined(self, whitening: Whitening, solve: Solve, near: Near) -> Whitened:
         return refining.refined(self.values, self, whitening, solve, near)
@@ -133,10 +153,33 @@ class CellTable(NoisyTable):
         return to_numpy(self.values)
 
     @property
+    def _is_host(self) -> bool:
+        """Whether these are NumPy's numbers of float64."""
+        return is_numpy_array(self.values) and self.values.dtype == np.float64
+
+    @property
     def _is_tall(self) -> bool:
         """Whether a weighted Gram matrix is the least work."""
-        in_reach = is_numpy_array(self.values) and self.values.dtype == np.float64
-        return in_reach and self.n_samples > self.p <= GRAM and self.engine in ("auto", "gram")
+        return self._is_host and self.n_samples > self.p <= GRAM and self.engine in ("auto", "gram")
+
+    @property
+    def _multiplies(self) -> bool:
+        """Whether products with the data are the least work."""
+        return self._is_host and self.engine == "auto" and is_for_products(self.values)
+
+    def _by_products(self, whitening: Whitening, solve: Solve) -> Whitened | None:
+        if whitening.rows is None:
+            sums = np.zeros(self.p), self.squares
+        else:
+            sums = self._weighted_sums(whitening.rows.precision)
+        return whitened_by_products(self.values, self, whitening, solve, sums)
+
+    def _weighted_sums(self, w: FloatArray) -> tuple[FloatArray, FloatArray]:
+        def work(share: slice) -> tuple[FloatArray, FloatArray]:
+            return sums_of_centred(self.values[share], self.mean, w[share])
+
+        total, squares = zip(*by_shares(work, self.n_samples), strict=True)
+        return np.sum(total, axis=0), np.sum(squares, axis=0)
 
     def _by_gram(self, whitening: Whitening, solve: Solve) -> Whitened:
         """In two passes over the rows, which leave no whitened copy of them behind."""
@@ -177,21 +220,14 @@ class CellTable(NoisyTable):
         return V
 
 
-def _sums(
-    V: Array, Z: Array, W: Array, solved: tuple[Spectrum, Solution], whitening: Whitening
-) -> dict[str, Any]:
-    """Sums over rows and over columns of whitened data."""
-    spectrum, solution = solved
+def _sums(V: Array, Z: Array, W: Array, spectrum: Spectrum, phi: float) -> dict[str, Any]:
+    """Sums over the rows of whitened data."""
     found: dict[str, Any] = {
         "rows": None,
         "beside": np.zeros(V.shape[1] - 1),
+        "squares": _total(V, lambda v: v * v),
     }
-    if whitening.rows is not None:
-        weights = weights_of_scores(spectrum, solution, V.shape[1])
-        parts = in_blocks(Z, lambda rows: _of_rows(Z[rows, :], W.T, weights))
-        found["rows"] = RowForms.of(*_in_order(parts), np.ones(V.shape[0]))
-    found["squares"] = _total(V, lambda v: v * v)
-    if not whitening.phi:
+    if not phi:
         # Right singular vectors: VᵀVw = γ²w.
         gamma = spectrum.singular_values[: W.shape[0]] * spectrum.scale
         return found | {"cross": np.asarray(to_numpy(W).T * gamma**2, dtype=np.float64)}
@@ -211,7 +247,7 @@ def _of_rows(z: Array, W: Array, weights: FloatArray) -> tuple[np.ndarray, np.nd
     return to_numpy(xp.sum(z * z, axis=1)), to_numpy(xp.matmul(z, W)) ** 2 @ weights
 
 
-def _in_order(parts: Iterator[tuple[np.ndarray, np.ndarray]]) -> tuple[FloatArray, FloatArray]:
+def _in_order(parts: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[FloatArray, FloatArray]:
     """What belongs to all rows from what belongs to some."""
     squares, forms = (np.concatenate(part) for part in zip(*parts, strict=True))
     return squares.astype(np.float64, copy=False), forms.astype(np.float64, copy=False)
@@ -257,40 +293,3 @@ def in_blocks(X: Array, work: Callable[[slice], T]) -> Iterator[T]:
     """What is found for each block of rows, in their order: by threads where X is NumPy's."""
     parts = row_blocks(X)
     return in_turn(work, parts) if is_numpy_array(X) else map(work, parts)
-
-
-@dataclass(frozen=True)
-class InRounds:
-    """A closed form for data whose mean was removed before an engine saw them, if so `less`.
-
-    The last answer is kept, and free energies of other ranks are not asked for.
-    """
-
-    solve: Solve
-    less: bool
-
-    def plan(self, spectrum: Spectrum, *, other_ranks: bool = True) -> Solution:
-        """The solution, for an engine."""
-        return self.of(spectrum)[1]
-
-    @cached_property
-    def of(self) -> Callable[[Spectrum], tuple[Spectrum, Solution]]:
-        """The spectrum of one row less, and the solution."""
-
-        @lru_cache(maxsize=1)
-        def of(spectrum: Spectrum) -> tuple[Spectrum, Solution]:
-            own = one_row_less(spectrum) if self.less else spectrum
-            return own, self.solve(own, other_ranks=False)
-
-        return of
-
-
-def one_row_less(spectrum: Spectrum) -> Spectrum:
-    """The spectrum of rows of which one follows from the others."""
-    L, M = spectrum.shape
-    if M <= 1:
-        return spectrum
-    values = spectrum.singular_values[: int(min(L, M - 1))]
-    return Spectrum(
-        values, (L, M - 1), spectrum.sum_of_squares, spectrum.scale, spectrum.resolution
-    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -50,7 +50,8 @@ class Whitened:
     cross
         VᵀZw of each component; (p, k).
     rows
-        What is known of them; None where rows are equal.
+        What is known of them; None where rows are equal, and until it is asked for
+        (`NoisyTable.scored`).
     location
         μ less the plain mean of the columns.
     engine
@@ -146,6 +147,14 @@ class NoisyTable(ABC):
     @abstractmethod
     def whitened(self, whitening: Whitening, solve: Solve) -> Whitened:
         """The data without what makes their noise unequal."""
+
+    def scored(self, found: Whitened, whitening: Whitening) -> Whitened:
+        """With what is known of rows, where they differ: a pass over them, unless it was made."""
+        if whitening.rows is None or found.rows is not None:
+            return found
+        W, weights = found.components, found.weights_of_scores
+        parts = self.projections(whitening, W, found.location, weights)
+        return replace(found, rows=RowForms.of(*parts, whitening.rows.precision))
 
     def can_refine(self, whitening: Whitening, size: int) -> bool:
         """Whether refining so many directions takes much less time than a decomposition."""

@@ -21,13 +21,11 @@ from bayespca.lowrank.scales import Scales
 from bayespca.spectrum.records import Spectrum
 
 from .data import Near, NoisyTable, Solve, Whitened
-from .rows import RowForms
+from .rows import RowForms, centred_blocks
 from .whitening import Whitening
 
 # Directions beside the components, among which others may be found.
 BESIDE = 10
-# Bytes of a block of rows, which is read several times while it is in the cache.
-BLOCK = 1 << 18
 # Nats per cell beyond which scores in the old basis will not do.
 MOST_LOST = 2e-9
 # What rounding may take from a Gram matrix that is factorised, relative to its largest eigenvalue.
@@ -73,13 +71,11 @@ def refined(
     whitening: Whitening,
     solve: Solve,
     near: Near,
-    *,
-    again: bool = True,
 ) -> Whitened:
     """The data without what makes their noise unequal, solved with components near others.
 
-    Rows have the scores that they have in the basis, which must be near enough for what they leave
-    over; else it is done `again` with a better one.
+    Rows have the scores that they have in the basis where that is near enough for what they leave
+    over; else they are scored again.
     """
     rows, precision = whitening.rows, whitening.columns.precision
     w = np.ones(data.n_samples) if rows is None else rows.precision
@@ -119,9 +115,8 @@ def refined(
     if rows is None:
         return found
     moved = data.n_samples * float(shift**2 @ precision)
-    if again and _lost(found, Q, moved) > MOST_LOST * data.n_samples * data.p:
-        others = near_to(found, whitening.columns)
-        return refined(values, data, whitening, solve, others, again=False)
+    if _lost(found, Q, moved) > MOST_LOST * data.n_samples * data.p:
+        return data.scored(found, whitening)
     # Squares and scores have the same location, which is next to the new one.
     forms = (sums.scores @ (turn[:, :k] * gamma[:k])) ** 2 @ found.weights_of_scores
     return replace(found, rows=RowForms(w * sums.row_squares, *forms.T))
@@ -186,21 +181,16 @@ def _sums(
     X: FloatArray, mean: FloatArray, w: FloatArray, precision: FloatArray | None, Q: FloatArray
 ) -> Sums:
     """Sums over some rows; squares only where rows have precisions of their own."""
-    n, p = X.shape
-    size = max(32, BLOCK // (8 * p))
-    room, root = np.empty((size, p)), np.sqrt(w)
-    found = Sums(
-        np.empty((n, Q.shape[1])), np.zeros(Q.shape), np.zeros(p), np.zeros(p), np.zeros(n)
-    )
-    for i in range(0, n, size):
-        part = slice(i, min(i + size, n))
-        x = np.subtract(X[part], mean, out=room[: len(X[part])])
-        s = np.matmul(x, Q, out=found.scores[part])
+    (n, p), b, root = X.shape, Q.shape[1], np.sqrt(w)
+    scores, squares, row_squares = np.empty((n, b)), np.zeros(p), np.zeros(n)
+    # Rows times X, which BLAS is faster at than Xᵀ times columns; the last is for Σw·x.
+    sums, room = np.zeros((b + 1, p)), np.empty((b + 1, p))
+    for part, x in centred_blocks(X, mean):
+        s = np.matmul(x, Q, out=scores[part])
         s *= root[part, None]
-        found.products[:] += x.T @ (s * root[part, None])
+        sums += np.matmul(np.vstack([s.T * root[part], w[part]]), x, out=room)
         if precision is not None:
-            found.total[:] += w[part] @ x
-            x *= x
-            np.matmul(x, precision, out=found.row_squares[part])
-            found.squares[:] += w[part] @ x
-    return found
+            x2 = np.multiply(x, x, out=x)
+            np.matmul(x2, precision, out=row_squares[part])
+            squares += w[part] @ x2
+    return Sums(scores, sums[:b].T, sums[b], squares, row_squares)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,10 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray, Floats
 from bayespca.spectrum.records import Solution, Spectrum
+
+# Bytes of a block of rows, which is read several times while it is in the cache, and its fewest
+# rows.
+BLOCK, FEWEST = 1 << 18, 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +58,40 @@ def weights_of_scores(spectrum: Spectrum, solution: Solution, p: int) -> FloatAr
 def forms_of_rows(z: Floats, W: Floats, weights: FloatArray) -> tuple[Floats, FloatArray]:
     """‖zᵢ‖² and Σₕ(zᵢᵀwₕ)²·weightsₕ, with w in the columns of W."""
     return np.einsum("ij,ij->i", z, z), (z @ W) ** 2 @ weights
+
+
+def forms_of_centred(
+    X: FloatArray, mean: FloatArray, precision: FloatArray, W: FloatArray, weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """The same of rows less their mean, in units of columns that have these precisions."""
+    squares, scores = np.empty(len(X)), np.empty((len(X), W.shape[1]))
+    across = np.sqrt(precision)[:, None] * W
+    for part, x in centred_blocks(X, mean):
+        np.matmul(x, across, out=scores[part])
+        np.matmul(np.multiply(x, x, out=x), precision, out=squares[part])
+    scores *= scores
+    return squares, scores @ weights
+
+
+def sums_of_centred(
+    X: FloatArray, mean: FloatArray, w: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Σw·x and Σw·x² of rows less their mean, for each column."""
+    total, squares = np.zeros(mean.size), np.zeros(mean.size)
+    for part, x in centred_blocks(X, mean):
+        total += w[part] @ x
+        squares += w[part] @ np.multiply(x, x, out=x)
+    return total, squares
+
+
+def centred_blocks(X: FloatArray, mean: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
+    """Blocks of rows less their mean, which are overwritten by the next."""
+    n, p = X.shape
+    size = max(FEWEST, BLOCK // (8 * p))
+    room = np.empty((size, p))
+    for i in range(0, n, size):
+        part = slice(i, min(i + size, n))
+        yield part, np.subtract(X[part], mean, out=room[: part.stop - i])
 
 
 def has_prior(variances: FloatArray) -> NDArray[np.bool_]:

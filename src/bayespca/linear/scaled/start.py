@@ -33,9 +33,11 @@ from .whitening import Whitening
 TURNS = 3
 # Rounds before the noise is found by the closed form itself.
 ROUNDS = 2
-# Rounds with a sample of the rows, and the relative fall of the free energy that ends them.
+# Rounds before the others begin, and the relative fall of the free energy that ends them; with a
+# sample of the rows, whose variances are off by half a nat each, a fall for each variance.
 MOST_ROUNDS = 30
 ENOUGH = 1e-6
+ENOUGH_FOR_EACH = 0.05
 # Another beginning counts if it ends lower by so many nats.
 CLEARLY = 0.01
 
@@ -73,7 +75,9 @@ def start(
     if sample is None:
         return _beginning(data, noise, form, estimate)
     begin = from_all_noise(sample, noise, form, estimate)
-    state = _after_rounds(begin, sample, noise, form, estimate)
+    n_variances = noise.rows * sample.n_samples + noise.columns * sample.p
+    enough = ENOUGH_FOR_EACH * n_variances
+    state = _after_rounds(begin, sample, noise, form, estimate, enough)
     whitening, location = state.whitening, state.found.location + sample.mean - data.mean
     found = replace(state.found, location=location)
     if noise.rows:
@@ -101,12 +105,18 @@ def _beginning(
 
 
 def _after_rounds(
-    state: ScaledState, data: NoisyTable, noise: NoiseModel, form: ClosedForm, estimate: Estimate
+    state: ScaledState,
+    data: NoisyTable,
+    noise: NoiseModel,
+    form: ClosedForm,
+    estimate: Estimate,
+    enough: float = 0.0,
 ) -> ScaledState:
+    """Until a round gains less than enough nats, or next to nothing."""
     for _ in range(MOST_ROUNDS):
         before = state.energy
         state, _ = step(state, data, noise, form, estimate)
-        if before - state.energy < ENOUGH * abs(before):
+        if before - state.energy < max(enough, ENOUGH * abs(before)):
             break
     return state
 

@@ -41,6 +41,7 @@ MOST_ROUNDS = 30
 ENOUGH = 1e-9
 # From Rᵢ and Nᵢ to variances.
 Estimate = Callable[[FloatArray, FloatArray], Scales]
+Ends = tuple[Whitening, Whitening]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,48 +111,60 @@ class Rounds:
         """The first of the candidates that leads lower, the lowest where none does by much; the
         state itself if none does.
         """
-        end = updated(state, self.data, self.noise, self.estimate)
-        further = end if self.data.is_small else hastened(state.found, state.whitening, end)
-        rounds = remembered(state.rounds, state.whitening, further)
+        ends, rounds = self._ends(state)
         best = state
-        for whitening in _candidates(state, (further, end), rounds, self.noise):
+        for whitening in _candidates(state, ends, rounds, self.noise):
             new = look(whitening)
             if new.energy <= best.energy:
                 changed = new.found.solution.rank != state.found.solution.rank
                 best = replace(new, rounds=() if changed else rounds)
             fall = state.energy - best.energy
-            if fall > HARDLY * abs(best.energy) or (best is not state and whitening is end):
+            if fall > HARDLY * abs(best.energy) or (best is not state and whitening is ends[1]):
                 break
         return best
+
+    def _ends(self, state: ScaledState) -> tuple[Ends, tuple[Round, ...]]:
+        """Where a round leads, further on the same way and not, and the rounds with this one."""
+        state = scored(state, self.data)
+        end = updated(state, self.data, self.noise, self.estimate)
+        further = end if self.data.is_small else hastened(state.found, state.whitening, end)
+        return (further, end), remembered(state.rounds, state.whitening, further)
 
     def can_refine(self, state: ScaledState) -> bool:
         return self.data.can_refine(state.whitening, state.found.solution.rank + BESIDE)
 
     def refined(self, state: ScaledState) -> ScaledState:
-        """Rounds that refine components until they settle, then one that finds all of them."""
-        now, ahead = self.approached(state, ENOUGH)
+        """Rounds that refine components until they settle, the last of which finds all of them."""
+        now, falls = self.approached(state)
         exact = state.found.basis is None
         if exact and now is state:
             return replace(state, settled=True)
-        end = self.found(now.whitening)
+        end = self.found(self._first(now) if falls[-1] else now.whitening)
+        if end.energy > now.energy:
+            end = self.found(now.whitening)
         if exact and end.energy > state.energy:
             return replace(state, settled=True)
         # Where nothing led lower, what was known of components may have been too rough.
-        unknown = max(now.energy - end.energy, ahead or np.inf)
-        return replace(end, settled=unknown <= ENOUGH * abs(end.energy))
+        falls.append(now.energy - end.energy if falls[-1] else np.inf)
+        return replace(end, settled=_ahead(falls) <= ENOUGH * abs(end.energy))
 
-    def approached(self, state: ScaledState, enough: float) -> tuple[ScaledState, float]:
-        """Where rounds lead that refine components, until one more would gain no more than so much
-        of the free energy; and what it would gain.
+    def _first(self, state: ScaledState) -> Whitening:
+        """The most promising of where to go."""
+        return next(_candidates(state, *self._ends(state), self.noise))
+
+    def approached(self, state: ScaledState) -> tuple[ScaledState, list[float]]:
+        """Where rounds lead that refine components, until next to nothing would be left to gain
+        after one more; and what each has gained.
         """
         now, falls = state, [np.inf]
         for _ in range(MOST_ROUNDS):
             before = now
             now = self.next(before, partial(self.near, before))
             falls.append(before.energy - now.energy)
-            if not self.can_refine(now) or _ahead(falls) <= enough * abs(now.energy):
+            left = _ahead([falls[-1], _ahead(falls)])
+            if not self.can_refine(now) or left <= ENOUGH * abs(now.energy):
                 break
-        return now, _ahead(falls)
+        return now, falls
 
     def near(self, state: ScaledState, whitening: Whitening) -> ScaledState:
         """What a noise leads to, with components near those of a state."""
@@ -162,7 +175,7 @@ class Rounds:
 def _ahead(falls: list[float]) -> float:
     """What the next round would gain if it were to the last as that was to the one before."""
     before, last = falls[-2:]
-    return last * min(last / before, 1.0) if np.isfinite(before) else last
+    return last * min(last / before, 1.0) if 0 < before < np.inf else last
 
 
 def info_of(state: ScaledState, data: NoisyTable) -> Info:
@@ -185,7 +198,7 @@ def stationary(state: ScaledState) -> float:
 
 def _candidates(
     state: ScaledState,
-    ends: tuple[Whitening, Whitening],
+    ends: Ends,
     rounds: tuple[Round, ...],
     noise: NoiseModel,
 ) -> Iterator[Whitening]:
@@ -204,11 +217,16 @@ def _candidates(
         yield replace(old, phi=end.phi)
 
 
+def scored(state: ScaledState, data: NoisyTable) -> ScaledState:
+    """With what is known of rows."""
+    return replace(state, found=data.scored(state.found, state.whitening))
+
+
 def updated(
     state: ScaledState, data: NoisyTable, noise: NoiseModel, estimate: Estimate = learned
 ) -> Whitening:
     """The best variances and φ at the posterior of a state."""
-    whitening, found = state.whitening, state.found
+    whitening, found = state.whitening, scored(state, data).found
     rows, columns, phi = whitening.rows, whitening.columns, whitening.phi
     if noise.rows and rows is not None:
         rows = best_rows(found, rows, columns, data, estimate)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from bayespca.arrays.namespaces import row_blocks
 from bayespca.arrays.types import FloatArray, Floats
 
 from .data import NoisyTable, Solve, Whitened, eigen_of, spectrum_of_squares
-from .rows import RowForms
 from .whitening import Whitening
 
 
@@ -38,7 +35,7 @@ def whitened_by_gram(
     sums: tuple[FloatArray, FloatArray],
     engine: str,
 ) -> Whitened:
-    """From `gram_and_total` of all rows; then a second pass, for what is known of rows."""
+    """From `gram_and_total` of all rows."""
     rows, (product, total) = whitening.rows, sums
     w = np.ones(table.n_samples) if rows is None else rows.precision
     columns = np.sqrt(whitening.columns.precision)
@@ -51,7 +48,7 @@ def whitened_by_gram(
     spectrum = spectrum_of_squares(values, (table.p, table.M), float(np.trace(product)))
     solution = solve(spectrum, other_ranks=False)
     W = top(solution.rank)
-    found = Whitened(
+    return Whitened(
         spectrum,
         solution,
         components=W,
@@ -63,7 +60,3 @@ def whitened_by_gram(
         location=location,
         engine=engine,
     )
-    if rows is None:
-        return found
-    parts = table.projections(whitening, W, location, found.weights_of_scores)
-    return replace(found, rows=RowForms.of(*parts, w))

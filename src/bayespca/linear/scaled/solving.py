@@ -1,0 +1,48 @@
+"""The closed form of data whose mean was removed before an engine saw them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from bayespca.spectrum.records import Solution, Spectrum
+
+from .data import Solve
+
+
+@dataclass(frozen=True)
+class InRounds:
+    """A closed form for data whose mean was removed before an engine saw them, if so `less`.
+
+    The last answer is kept, and free energies of other ranks are not asked for.
+    """
+
+    solve: Solve
+    less: bool
+
+    def plan(self, spectrum: Spectrum, *, other_ranks: bool = True) -> Solution:
+        """The solution, for an engine."""
+        return self.of(spectrum)[1]
+
+    @cached_property
+    def of(self) -> Callable[[Spectrum], tuple[Spectrum, Solution]]:
+        """The spectrum of one row less, and the solution."""
+
+        @lru_cache(maxsize=1)
+        def of(spectrum: Spectrum) -> tuple[Spectrum, Solution]:
+            own = one_row_less(spectrum) if self.less else spectrum
+            return own, self.solve(own, other_ranks=False)
+
+        return of
+
+
+def one_row_less(spectrum: Spectrum) -> Spectrum:
+    """The spectrum of rows of which one follows from the others."""
+    L, M = spectrum.shape
+    if M <= 1:
+        return spectrum
+    values = spectrum.singular_values[: int(min(L, M - 1))]
+    return Spectrum(
+        values, (L, M - 1), spectrum.sum_of_squares, spectrum.scale, spectrum.resolution
+    )
