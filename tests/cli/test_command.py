@@ -205,6 +205,33 @@ def test_impute(folder):
     np.testing.assert_allclose(draws[0][~holes], Y[~holes])
 
 
+def test_what_comes_back_is_shown_beside_the_probability(folder):
+    X = simulated()
+    frame(X).to_csv("x.csv", index=False)
+    found = json.loads(run("fit", "x.csv", "--json", "--report", "r.html"))
+    stability = found["stability"]
+    assert (stability["rank"], len(stability["directions"])) == (found["rank"], found["rank"])
+    assert sum(stability["ranks"].values()) == pytest.approx(1.0)
+    assert "What comes back in half of the samples" in Path("r.html").read_text(encoding="utf-8")
+    said = run("fit", "x.csv")
+    assert "half samples" in said
+    assert "comes back" in said
+    assert json.loads(run("fit", "x.csv", "--json", "--no-stability"))["stability"] is None
+    assert json.loads(run("rank", "x.csv", "--json", "--no-stability"))["stability"] is None
+    assert json.loads(run("rank", "x.csv", "--json"))["stability"]["n_halves"] == 100
+    assert "Components come back in" in run("rank", "x.csv", "--stability")
+
+
+def test_what_is_assumed_of_holes_is_said(folder):
+    X = simulated()
+    frame(X).to_csv("x.csv", index=False)
+    frame(np.where(np.random.default_rng(1).random(X.shape) < 0.1, np.nan, X)).to_csv("y.csv")
+    assert "missing at random" not in run("fit", "x.csv")
+    said = " ".join(run("fit", "y.csv", "--report", "r.html").split())
+    assert "assumed to be missing at random" in said
+    assert "assumed to be missing at random" in Path("r.html").read_text(encoding="utf-8")
+
+
 def test_impute_says_that_there_are_no_holes(folder):
     table = frame(simulated())
     table.to_csv("x.csv", index=False)

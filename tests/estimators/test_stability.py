@@ -8,8 +8,11 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_digits
 
-from bayespca import BayesianPCA, rank_stability
+from bayespca import BayesianPCA, rank_report, rank_stability
 from bayespca.datasets import noisy
+from bayespca.estimators import _input
+from bayespca.estimators._halves import is_cheap
+from bayespca.estimators.stability import is_halved_unasked, stability_of
 
 
 def test_strong_components_come_back():
@@ -84,3 +87,37 @@ def test_what_cannot_be_halved():
         rank_stability(X[:3])
     with pytest.raises(ValueError, match="n_halves must be at least 1, got 0"):
         rank_stability(X, n_halves=0)
+
+
+def test_a_fitted_model_is_not_fitted_again():
+    X = noisy("both", 100, 12, 2, random_state=0).X
+    model = BayesianPCA().fit(X)
+    found, same = stability_of(model, X, n_halves=10), rank_stability(X, n_halves=10)
+    assert found.as_dict() == same.as_dict()
+    assert found.as_dict()["share"] == found.share
+    for other in ({"n_components": 2}, {"noise_variance": 1.0}, {"method": "vb"}):
+        with pytest.raises(ValueError, match="half samples are fitted by method='evb'"):
+            stability_of(BayesianPCA(**other).fit(X), X)
+
+
+def test_only_small_data_are_halved_unasked():
+    small, large = np.zeros((400, 500)), np.zeros((401, 500))
+    model = BayesianPCA()
+    for X, expected in ((small, True), (large, False), (np.where(small, 0, np.nan), False)):
+        assert is_cheap(_input.read(model, X)) == expected
+    X = noisy("white", 60, 8, 2, random_state=0).X
+    assert is_halved_unasked(BayesianPCA().fit(X))
+    assert not is_halved_unasked(BayesianPCA(n_components=2).fit(X))
+    assert not is_halved_unasked(BayesianPCA().fit(np.where(X > 2, np.nan, X)))
+
+
+def test_the_report_of_ranks_has_it():
+    X = noisy("columns", 80, 8, 2, random_state=0).X
+    found = rank_report(X)
+    assert found.stability.noise == found.noise == "per-feature"
+    assert found.stability.rank == found.noise_models["per-feature"]
+    assert "of the halves" in str(found)
+    assert rank_report(X, n_halves=0).stability is None
+    assert rank_report(X, n_halves=6).stability.n_halves == 6
+    with pytest.raises(ValueError, match="contains NaN: half samples"):
+        rank_report(np.where(X > 2, np.nan, X), n_halves=6)

@@ -12,6 +12,7 @@ from bayespca.datasets import low_rank
 from bayespca.estimators import summarize
 from bayespca.estimators.wording import (
     counted,
+    holes_sentence,
     likelihood,
     noise_level,
     noise_sentence,
@@ -92,6 +93,11 @@ def test_equal_noise_is_not_mentioned(summary):
     assert noise_sentence(replace(summary, noise_evidence={"per-feature": -3.0})) == ""
     other = summarize(VariationalPCA(random_state=0).fit(low_rank(40, 5, 1, random_state=0).X))
     assert (other.noise, noise_sentence(other)) == ("isotropic", "")
+
+
+def test_what_is_assumed_of_holes_is_said_where_there_are_some(summary):
+    assert holes_sentence(summary) == ""
+    assert "missing at random" in holes_sentence(replace(summary, engine="holes"))
 
 
 def test_what_speaks_for_a_noise(summary):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import bayespca
-from bayespca import BayesianPCA, rank_report
+from bayespca import BayesianPCA, rank_report, rank_stability
 from bayespca.datasets import low_rank
 from bayespca.estimators import summarize
 from bayespca.estimators.wording import significant
@@ -465,3 +465,19 @@ def test_missing_packages(monkeypatch, wine, module):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=r'pip install "bayespca\[report\]"'):
         render(model)
+
+
+def test_what_comes_back_stands_beside_the_probability():
+    X = low_rank(60, 8, 2, random_state=0).X
+    model = BayesianPCA().fit(X)
+    page = Reader(render(model, stability=rank_stability(X, n_halves=20)))
+    assert "What comes back in half of the samples" in page.words
+    assert "20 random halves of the samples" in page.words
+    assert "of the halves." in page.words
+    assert "What comes back" not in Reader(render(model)).words
+
+
+def test_every_probability_has_its_condition():
+    """The number in the tile, the sentence, and the bars."""
+    page, _ = report(low_rank(60, 8, 2, random_state=0).X)
+    assert page.words.count("if the noise is as assumed") >= 3

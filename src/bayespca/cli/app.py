@@ -77,6 +77,7 @@ def rank(
         bool, typer.Option("--center/--no-center", help="Remove the column means.")
     ] = True,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated noise.")] = 0,
+    stability: o.Stability = None,
     json: o.Json = False,
     reading: o.Reading,
 ) -> None:
@@ -85,7 +86,8 @@ def rank(
         from . import fitting as work
 
         choices = {"scale": scale, "center": center, "random_state": seed}
-        work.rank(data, reading.how(), choices, as_json=json)
+        halves = {"n_halves": o.halves(stability)}
+        work.rank(data, reading.how(), choices | halves, as_json=json)
 
 
 @app.command()

@@ -32,7 +32,7 @@ def demo(folder: Path) -> None:
         model=folder / "wine.bpca",
         label="cultivar",
     )
-    files = {name: path for name, path in vars(outputs).items() if name != "label"}
+    files = {name: path for name, path in vars(outputs).items() if isinstance(path, Path)}
     options = " ".join(f"--{name} {path}" for name, path in files.items())
     out = screen.console()
     out.print(f"[dim]$ bayespca fit {data} --label {outputs.label} {options}[/dim]\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
+from bayespca.estimators._halves import RankStability
 from bayespca.estimators.pca import BayesianPCA
 from bayespca.estimators.ranks import RankReport
 from bayespca.estimators.rules import rank_report, rank_rules
-from bayespca.estimators.summary import FittedPCA, summarize
+from bayespca.estimators.stability import is_halved_unasked, stability_of
+from bayespca.estimators.summary import summarize
 from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
 from bayespca.lowrank.noise_models import ISOTROPIC
@@ -35,6 +38,22 @@ HERE = Computing()
 RULES_UP_TO = 5000
 
 
+@dataclass(frozen=True)
+class Found:
+    """A fitted model, and what comes back in half samples, where they were looked at."""
+
+    model: BayesianPCA
+    stability: RankStability | None
+
+    def components(self) -> list[dict[str, object]]:
+        """The components in words and numbers, with how often they come back."""
+        described = described_components(self.model)
+        if self.stability is None or self.stability.rank != self.model.n_components_:
+            return described
+        shares = self.stability.directions.tolist()
+        return [row | {"back": share} for row, share in zip(described, shares, strict=False)]
+
+
 def fit(
     data: Path,
     how: How,
@@ -50,8 +69,9 @@ def fit(
     with where.opened(data, how) as given:
         labels = None if outputs.label is None else _labels(given, outputs.label)
         given.apply("fitting", model.fit)
-        written = _write_outputs(given, model, outputs, labels, start)
-    _show(model, given, written, seconds=time.perf_counter() - start, as_json=as_json)
+        found = Found(model, _stability(given, model, outputs.stability))
+        written = _write_outputs(given, found, outputs, labels, start)
+    _show(found, given, written, seconds=time.perf_counter() - start, as_json=as_json)
 
 
 def rank(data: Path, how: How, options: dict[str, Any], *, as_json: bool = False) -> None:
@@ -69,11 +89,27 @@ def rank(data: Path, how: How, options: dict[str, Any], *, as_json: bool = False
                 "why": ranks.why,
                 "noise_variance": ranks.noise_variance,
                 "threshold": ranks.threshold,
+                "stability": None if ranks.stability is None else ranks.stability.as_dict(),
             }
         )
         return
     screen.print_ranks(ranks, data.name)
     screen.print_notes(given.notes)
+
+
+def _stability(given: Input, model: BayesianPCA, wanted: bool | None) -> RankStability | None:
+    """What comes back in half samples, if it was asked for, or takes no longer than the fit."""
+    if wanted is None:
+        wanted = given.table is not None and is_halved_unasked(model)
+    if not wanted:
+        return None
+    if given.table is None:
+        raise ValueError(
+            "--stability needs the data in memory: use --in-memory, and neither --dask nor "
+            "--workers."
+        )
+    seeded = partial(stability_of, model, random_state=model.random_state)
+    return given.apply("half samples", seeded)
 
 
 def _labels(given: Input, label: str) -> np.ndarray:
@@ -89,13 +125,13 @@ def _labels(given: Input, label: str) -> np.ndarray:
 
 def _write_outputs(
     given: Input,
-    model: BayesianPCA,
+    found: Found,
     outputs: FitOutputs,
     labels: np.ndarray | None,
     start: float,
 ) -> dict[str, str]:
     """Write the files that were asked for; what was written, and where."""
-    written = {}
+    written, model = {}, found.model
     if outputs.model is not None:
         model.save(outputs.model)
         written["model"] = str(outputs.model)
@@ -106,7 +142,7 @@ def _write_outputs(
         write_table(outputs.scores, (score_table(model, part) for part in given.parts("scores")))
         written["scores"] = str(outputs.scores)
     if outputs.report is not None:
-        _write_report(outputs, given, model, labels, start)
+        _write_report(outputs, given, found, labels, start)
         written["report"] = str(outputs.report)
     return written
 
@@ -114,13 +150,14 @@ def _write_outputs(
 def _write_report(
     outputs: FitOutputs,
     given: Input,
-    model: BayesianPCA,
+    found: Found,
     labels: np.ndarray | None,
     start: float,
 ) -> None:
     from bayespca.report import page
 
     assert outputs.report is not None
+    model = found.model
     scores, std, ids, chosen = _drawn(given, model)
     page.write(
         outputs.report,
@@ -131,6 +168,7 @@ def _write_report(
         labels=None if labels is None else labels[chosen],
         labels_name=outputs.label,
         ranks=_rank_rules(given, model),
+        stability=found.stability,
         title=given.file.path.name,
         source=given.file.path.name,
         details=_about(given, model, seconds=time.perf_counter() - start),
@@ -182,7 +220,7 @@ def _rank_rules(given: Input, model: BayesianPCA) -> RankReport | None:
     # Their spectrum would be that of other data than the model has seen.
     if model.noise_ != ISOTROPIC.name:
         return None
-    rules = partial(rank_report, center=model.center, scale=model.scale)
+    rules = partial(rank_report, center=model.center, scale=model.scale, n_halves=0)
     return given.apply("other rank rules", rules)
 
 
@@ -190,9 +228,10 @@ def _rank_rules(given: Input, model: BayesianPCA) -> RankReport | None:
 
 
 def _show(
-    model: FittedPCA, given: Input, written: dict[str, str], *, seconds: float, as_json: bool
+    found: Found, given: Input, written: dict[str, str], *, seconds: float, as_json: bool
 ) -> None:
     """A fitted model on the screen, or as JSON."""
+    model, stability = found.model, found.stability
     summary = summarize(model)
     if as_json:
         screen.print_json(
@@ -203,13 +242,13 @@ def _show(
                 "singular_values": to_numpy(model.singular_values_),
                 "shrunk_singular_values": to_numpy(model.shrunk_singular_values_),
                 "explained_variance_ratio": to_numpy(model.explained_variance_ratio_),
+                "stability": None if stability is None else stability.as_dict(),
                 "written": written,
                 "seconds": round(seconds, 3),
                 "memory_mb": screen.peak_memory(),
             }
         )
         return
-    components = described_components(model)
-    screen.print_summary(summary, given.file.path.name, components, given.notes)
+    screen.print_summary(summary, given.file.path.name, found.components(), given.notes, stability)
     facts = f"{screen.took(seconds)}, engine {model.engine_}, bayespca {__version__}"
     screen.print_footer(written, facts)

@@ -155,6 +155,14 @@ Stream = Annotated[
         help="Read in blocks, or all at once; by default as the size demands.",
     ),
 ]
+Stability = Annotated[
+    bool | None,
+    output(
+        "--stability/--no-stability",
+        help="How often the number and each component come back in halves of the rows; by default "
+        "where that takes no longer than the fit.",
+    ),
+]
 Delimiter = Annotated[
     str | None,
     option(
@@ -368,6 +376,13 @@ class Factorizing:
             max_iter=self.max_iter,
             tol=self.tol,
         )
+
+
+def halves(stability: bool | None) -> int | str:
+    """How many half samples `rank_report` takes."""
+    from bayespca.estimators._halves import HALVES
+
+    return "auto" if stability is None else HALVES * stability
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

@@ -6,18 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from .options import Out, output
+from .options import Out, Stability, output
 
 
 @dataclass(frozen=True)
 class FitOutputs:
-    """Files that `fit` writes, None for those that were not asked for."""
+    """Files that `fit` writes, None for those that were not asked for; what else it finds out."""
 
     report: Annotated[Path | None, output(help="An HTML page to read.")] = None
     scores: Annotated[Path | None, output(help="Scores of the samples, with std.")] = None
     loadings: Annotated[Path | None, output(help="Loadings of the features, with std.")] = None
     model: Annotated[Path | None, output(help="The model, for transform and Python.")] = None
     label: Annotated[str | None, output(help="Column that colours samples in the report.")] = None
+    stability: Stability = None
 
     def check(self) -> None:
         check_tables(self.scores, self.loadings)

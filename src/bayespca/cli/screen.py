@@ -12,9 +12,16 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
+from bayespca.estimators._halves import RankStability
 from bayespca.estimators.ranks import RankReport
 from bayespca.estimators.summary import Summary
-from bayespca.estimators.wording import noise_level, noise_sentence, percent
+from bayespca.estimators.wording import (
+    conditional,
+    holes_sentence,
+    noise_level,
+    noise_sentence,
+    percent,
+)
 
 METHOD_NAMES = {
     "evb": "empirical variational Bayes",
@@ -77,6 +84,7 @@ def print_summary(
     title: str,
     components: list[dict[str, Any]],
     notes: list[str] | None = None,
+    stability: RankStability | None = None,
 ) -> None:
     """The headline, a line for each component, and what should be known about them."""
     out = console()
@@ -85,7 +93,7 @@ def print_summary(
         f"{METHOD_NAMES.get(summary.method, summary.method)}"
     )
     out.print()
-    out.print(Padding(_headline(summary), (0, 2)))
+    out.print(Padding(_headline(summary, stability), (0, 2)))
     if components:
         out.print()
         out.print(Padding(_components(components), (0, 2)))
@@ -105,18 +113,20 @@ def print_facts(title: str, what: str, facts: dict[str, str]) -> None:
     out.print(Padding(grid, (0, 2)))
 
 
-def _headline(summary: Summary) -> Grid:
+def _headline(summary: Summary, stability: RankStability | None) -> Grid:
     grid = Grid.grid(padding=(0, 3))
     grid.add_column(style="dim")
     grid.add_column()
     found = f"[bold green]{summary.rank}[/bold green]"
     if summary.probability is not None:
-        found += f", with probability {percent(summary.probability)} if the noise is as assumed"
+        found += f", with {conditional(summary.probability)}"
     grid.add_row("components", found)
     others = {k: v for k, v in summary.rank_probabilities.items() if k != summary.rank}
     if others:
         listed = ", ".join(f"{rank}: {percent(p)}" for rank, p in sorted(others.items()))
         grid.add_row("other numbers", listed)
+    if stability is not None:
+        grid.add_row("half samples", Text(stability.in_words, overflow="fold"))
     if summary.rank > 1:
         needed = [f"{k} for {percent(share)}" for share, k in summary.components_for.items()]
         grid.add_row("of the signal", ", ".join(needed))
@@ -124,13 +134,17 @@ def _headline(summary: Summary) -> Grid:
     grid.add_row("noise", f"standard deviation {noise_level(summary, 4)}")
     if sentence := noise_sentence(summary):
         grid.add_row("", Text(sentence, overflow="fold"))
+    if sentence := holes_sentence(summary):
+        grid.add_row("holes", Text(sentence, overflow="fold"))
     grid.add_row("evidence bound", f"{-summary.free_energy:.6g} nats")
     return grid
 
 
 def _components(components: list[dict[str, Any]]) -> Grid:
     grid = Grid(box=None, padding=(0, 3, 0, 0), header_style="dim")
-    for name in ("component", "singular value", "shrunk to", "variance"):
+    known = "back" in components[0]
+    back = ["comes back"] if known else []
+    for name in ("component", "singular value", "shrunk to", "variance", *back):
         grid.add_column(name, justify="right")
     grid.add_column("mostly", overflow="fold")
     for row in components:
@@ -142,6 +156,7 @@ def _components(components: list[dict[str, Any]]) -> Grid:
             f"{row['singular_value']:.4g}",
             f"{row['shrunk']:.4g}",
             percent(row["explained"]),
+            *([percent(row["back"])] if known else []),
             Text(mostly),
         )
     return grid
@@ -206,3 +221,15 @@ def print_ranks(ranks: RankReport, title: str) -> None:
     out.print(f"  If all noise is equal: {found}")
     if ranks.why:
         out.print(Padding(Text(ranks.why, overflow="fold"), (0, 2)))
+    if ranks.stability is not None:
+        _print_stability(out, ranks.stability)
+
+
+def _print_stability(out: Console, stability: RankStability) -> None:
+    """What comes back in half samples: numbers, and components."""
+    sentence = f"Half samples: {stability.in_words}"
+    out.print(Padding(Text(sentence, overflow="fold"), (0, 2)))
+    shares = enumerate(stability.directions.tolist(), start=1)
+    if listed := ", ".join(f"{h}: {percent(share)}" for h, share in shares):
+        text = f"Components come back in these shares of the halves: {listed}."
+        out.print(Padding(Text(text, overflow="fold"), (0, 2)))

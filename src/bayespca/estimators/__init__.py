@@ -1,5 +1,6 @@
 """scikit-learn classes and one-call functions: validate, call, store."""
 
+from ._halves import RankStability
 from ._posterior import PosteriorReader
 from .bernoulli import BernoulliMixture
 from .binary_pca import BinaryPCA
@@ -13,7 +14,7 @@ from .persistence import ModelFileError, load
 from .ranks import RankReport
 from .rules import rank_report, rank_rules
 from .selection import ComponentSelection, select_components
-from .stability import RankStability, rank_stability
+from .stability import rank_stability
 from .summary import Summary, summarize
 from .tucker import BayesianTucker, tensor_ranks
 from .variational import VariationalPCA

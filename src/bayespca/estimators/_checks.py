@@ -9,11 +9,15 @@ from dataclasses import replace
 import numpy as np
 
 from bayespca.arrays.namespaces import on_host
+from bayespca.arrays.types import Array, FloatArray
 from bayespca.checks.columns import MOST as MOST_COLUMNS
 from bayespca.checks.columns import dependent_columns
+from bayespca.checks.holes import holes_by_value
 from bayespca.checks.rows import dominating_row, ordered_rows
 from bayespca.checks.values import COUNTS, of_values
+from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.noise_models import BOTH
+from bayespca.lowrank.others import by_others
 from bayespca.lowrank.records import PCAFit
 from bayespca.sources.data import Data, Where
 from bayespca.spectrum.records import Advice
@@ -39,33 +43,56 @@ def checked(data: Data, fit: PCAFit) -> PCAFit:
 
 
 def _advice(data: Data, fit: PCAFit) -> Iterator[Advice]:
-    X = data.values
-    n, p = X.shape
+    n, p = data.values.shape
     # Not every library has slices that end beyond an array.
-    rows = on_host(X[: min(max(CELLS // p, FEWEST), n), :])
+    some = data.values[: min(max(CELLS // p, FEWEST), n), :]
+    rows = on_host(some)
+    found = [_of_values(rows, fit), _of_columns(data, fit, len(rows))]
+    if fit.noise_variance > 0:
+        found += [_of_holes(rows, data, fit), _of_order(some, fit), _of_one_row(data, fit)]
+    yield from (one for one in found if one is not None)
+
+
+def _of_values(rows: FloatArray, fit: PCAFit) -> Advice | None:
     found = of_values(rows)
     # With noise of rows and columns, counts are accounted for.
-    if found is not None and not (found.code == COUNTS and fit.noise.name == BOTH.name):
-        yield found
-    if _may_depend(fit):
-        names = names_of(data.features.names, data.features.count)
-        more = on_host(X[: min(max(len(rows), 2 * p + FOR_COLUMNS), n), :])
-        complete = more[~np.isnan(more).any(axis=1)]
-        if (found := dependent_columns(complete, names)) is not None:
-            yield found
-    if not fit.noise_variance > 0:
-        return
+    counts = found is not None and found.code == COUNTS
+    return None if counts and fit.noise.name == BOTH.name else found
+
+
+def _of_columns(data: Data, fit: PCAFit, n_rows: int) -> Advice | None:
+    if not _may_depend(fit):
+        return None
+    n, p = data.values.shape
+    rows = on_host(data.values[: min(max(n_rows, 2 * p + FOR_COLUMNS), n), :])
+    return dependent_columns(rows[~np.isnan(rows).any(axis=1)], _names(data))
+
+
+def _of_holes(rows: FloatArray, data: Data, fit: PCAFit) -> Advice | None:
+    missing = np.isnan(rows)
+    if not isinstance(fit.posterior, HolesPosterior) or not missing.any():
+        return None
+    predicted = by_others(fit.posterior, rows)
+    return holes_by_value(predicted, missing.astype(np.float64), _names(data))
+
+
+def _of_order(rows: Array, fit: PCAFit) -> Advice | None:
     read, posterior = functions(fit.posterior)
-    scores = read.scores(posterior, X[: len(rows), :])
-    left = rows - on_host(read.reconstruct(posterior, scores))
-    left = np.where(np.isnan(left), 0.0, left) / on_host(posterior.scale)
-    if (found := ordered_rows(left)) is not None:
-        yield found
+    fitted = on_host(read.reconstruct(posterior, read.scores(posterior, rows)))
+    left = (on_host(rows) - fitted) / on_host(posterior.scale)
+    return ordered_rows(np.where(np.isnan(left), 0.0, left))
+
+
+def _of_one_row(data: Data, fit: PCAFit) -> Advice | None:
     # Rows with noise of their own are spoken of elsewhere.
-    small = math.prod(X.shape) <= MANY_CELLS and fit.noise.samples is None
-    found = dominating_row(on_host(read.scores(posterior, X))) if small else None
-    if found is not None:
-        yield found
+    if math.prod(data.values.shape) > MANY_CELLS or fit.noise.samples is not None:
+        return None
+    read, posterior = functions(fit.posterior)
+    return dominating_row(on_host(read.scores(posterior, data.values)))
+
+
+def _names(data: Data) -> list[str]:
+    return names_of(data.features.names, data.features.count)
 
 
 def _may_depend(fit: PCAFit) -> bool:

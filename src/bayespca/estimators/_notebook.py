@@ -85,7 +85,7 @@ def _generic(model: BaseEstimator) -> tuple[str, str, list[Advice]]:
 def _numbers(summary: Summary) -> str:
     parts = []
     if summary.probability is not None:
-        parts.append(f"probability {wording.likelihood(summary.probability)}")
+        parts.append(wording.conditional(summary.probability))
     parts += [
         f"{wording.percent(summary.explained)} of the variance",
         f"noise {wording.noise_level(summary)} (standard deviation)",

@@ -34,6 +34,7 @@ from ._noise import ChoosesNoise
 from ._options import Engine, Option, table
 from ._posterior import PosteriorReader, line, placed
 from ._warnings import warn
+from .wording import CONDITION
 
 # Advice that is worth a warning, besides a place in `status_`.
 WARNED = (
@@ -222,7 +223,9 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         from the cells that are there, by sweeps. Then `engine_` is ``"holes"``, `threshold_` NaN,
         `singular_values_` are those that complete data would show, and but for ``"evb"`` all of
         `rank_posterior_` is on the rank found. ``"map"`` needs a `prior_variance` or a number of
-        components: with neither it fits every cell and says nothing of the others. The engine is
+        components: with neither it fits every cell and says nothing of the others. Cells are
+        assumed to be missing at random, not because of their own values; `status_` says so where
+        holes lie where values should be high, or low (docs/checks.md). The engine is
         that of the first decomposition, of the matrix filled with means; `init` tells where
         ``solver="iterative"`` starts.
 
@@ -346,7 +349,8 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         warn(fitted, WARNED, RankWarning)
         if self.verbose:
             probability = fitted.rank_posterior[fitted.n_components]
-            found = f" (probability {probability:.3f}), noise {fitted.noise.in_words}"
+            found = f" (probability {probability:.3f} {CONDITION})"
+            found += f", noise {fitted.noise.in_words}"
             found += f", free energy {fitted.free_energy:.6g}"
             print(line(fitted, self.method, found, seconds))
 

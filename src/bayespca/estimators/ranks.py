@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from bayespca.lowrank.noise_models import ISOTROPIC, NOISES
 
+from ._halves import RankStability
+
 
 @dataclass(frozen=True)
 class RankReport:
@@ -16,6 +18,7 @@ class RankReport:
     again to large data and to data that are not in memory. `probable` is the most probable number,
     `evb_probability` the probability of EVB's, both with equal noise. `noise_models` has EVB's rank
     under each noise model that was tried, and `noise` is the one with the most evidence.
+    `stability` is what comes back in half samples, with that noise.
     """
 
     evb: int
@@ -32,6 +35,8 @@ class RankReport:
     bi_cross_validation: int | None = None
     noise_models: dict[str, int] = field(default_factory=dict)
     noise: str = ISOTROPIC.name
+    # Its arrays have no equality.
+    stability: RankStability | None = field(default=None, compare=False)
 
     def ranks(self) -> dict[str, int]:
         """Rank by name of rule."""
@@ -73,4 +78,6 @@ class RankReport:
         lines = [f"{name:28s}{rank:6d}" for name, rank in self.ranks().items()]
         if not math.isnan(self.evb_probability):
             lines[0] += f"   probability {self.evb_probability:.3f}, if all noise is equal"
-        return "\n".join(["rule                          rank", *lines, *filter(None, [self.why])])
+        halves = [] if self.stability is None else ["", str(self.stability)]
+        why = filter(None, [self.why])
+        return "\n".join(["rule                          rank", *lines, *why, *halves])

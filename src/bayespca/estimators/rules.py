@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from bayespca import engines, inference, sources
-from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.namespaces import on_host, to_numpy
 from bayespca.arrays.types import FloatArray, Input, RandomState
 from bayespca.linear.rank_rules import bi_cross_validation, sign_flips
-from bayespca.lowrank.noise_models import ISOTROPIC, NOISES
+from bayespca.lowrank.noise_models import ISOTROPIC, NOISES, PER_FEATURE
 from bayespca.lowrank.records import PCAFit
 from bayespca.noise.asked import Asked
 from bayespca.noise.complete import Complete
@@ -30,6 +30,8 @@ from bayespca.spectrum.records import Spectrum
 from bayespca.spectrum.solving import solve
 
 from . import _input, _validation
+from ._halves import HALVES, check_halves, is_cheap, of_fit
+from ._options import Auto
 from .pca import BayesianPCA
 from .ranks import RankReport
 
@@ -41,15 +43,28 @@ WITH_HOLES = ("isotropic", "per-feature", "both")
 
 
 def rank_report(
-    X: Input, *, center: bool = True, scale: bool = False, random_state: RandomState = 0
+    X: Input,
+    *,
+    center: bool = True,
+    scale: bool = False,
+    n_halves: int | Auto = "auto",
+    random_state: RandomState = 0,
 ) -> RankReport:
     """How many components: EVB under each noise model beside the rules of others.
 
     Data with holes have EVB's answers only: the other rules need complete data. `random_state`
     seeds the simulated noise, signs and blocks of the rules that draw some.
+
+    `n_halves` is the number of half samples that show what comes back (`rank_stability`); 0 for
+    none. ``"auto"`` takes 100 of complete data in memory with up to 200,000 cells: of more
+    they take longer than a fit.
     """
     data = _input.read(BayesianPCA(), X, dask=True, twice=scale)
     rng = _validation.generator(random_state)
+    if n_halves == "auto":
+        n_halves = HALVES if is_cheap(data) else 0
+    if n_halves:
+        check_halves(data, n_halves)
     if data.holes:
         return _of_holes(data, center=center, scale=scale)
     values = data.values
@@ -57,11 +72,14 @@ def rank_report(
         values = sources.rescaled_columns(values, sources.column_scales(values, center=center))
     found = engines.decompose(values, plan=solve, center=center, n_needed=EVERYTHING)
     report = rank_rules(found.spectrum, random_state=rng)
-    if data.where is not Where.DENSE or math.prod(values.shape) > MANY_CELLS:
-        return report
-    Z = np.asarray(to_numpy(values), dtype=np.float64)
-    report = _with_noise_models(report, data, Asked(center=center, scale=scale))
-    return _with_another_look(report, Z - Z.mean(axis=0) if center else Z, rng)
+    complete = Complete(
+        data.values, ClosedForm(), inference.Looping(), Asked(center=center, scale=scale)
+    )
+    if data.where is Where.DENSE and math.prod(values.shape) <= MANY_CELLS:
+        Z = np.asarray(to_numpy(values), dtype=np.float64)
+        report = _with_noise_models(report, complete)
+        report = _with_another_look(report, Z - Z.mean(axis=0) if center else Z, rng)
+    return _with_halves(report, complete, n_halves, rng) if n_halves else report
 
 
 def rank_rules(spectrum: Spectrum, *, random_state: RandomState = 0) -> RankReport:
@@ -90,9 +108,19 @@ def _with_another_look(report: RankReport, Z: FloatArray, rng: np.random.Generat
     return replace(report, sign_flips=flips, bi_cross_validation=bi_cross_validation(Z, rng))
 
 
-def _with_noise_models(report: RankReport, data: Data, asked: Asked) -> RankReport:
+def _with_halves(
+    report: RankReport, complete: Complete, n_halves: int, rng: np.random.Generator
+) -> RankReport:
+    """With what comes back in half samples."""
+    noise = PER_FEATURE if NOISES[report.noise].cells else NOISES[report.noise]
+    fit, values = complete.fit(noise), on_host(complete.X)
+    center = complete.asked.center
+    found = of_fit(fit, values, center=center, n_halves=n_halves, rng=rng)
+    return replace(report, stability=found)
+
+
+def _with_noise_models(report: RankReport, complete: Complete) -> RankReport:
     """With EVB's ranks under each, and the noise that the evidence chooses."""
-    complete = Complete(data.values, ClosedForm(), inference.Looping(), asked)
     names = set(complete.allowed())
     tried = [name for name in COMPLETE if name in names]
     ranks = {name: complete.fit(NOISES[name]).n_components for name in tried}

@@ -15,7 +15,7 @@ from bayespca.lowrank.noise_models import ISOTROPIC, NOISES, NoiseModel
 from bayespca.spectrum.methods import METHODS
 from bayespca.spectrum.records import Advice
 
-from .wording import feature_names, ordinal, percent
+from .wording import CONDITION, feature_names, ordinal, percent
 
 # What is summarised, drawn and reported.
 FittedPCA: TypeAlias = BaseEstimator
@@ -198,7 +198,7 @@ def _uncertain_rank(model: FittedPCA, likely: dict[int, float]) -> Iterator[Advi
     yield Advice(
         "uncertain-rank",
         f"The rank is not certain: rank {k} has probability {percent(likely.get(k, 0.0))}, "
-        f"{beside}.",
+        f"{beside}, {CONDITION}.",
     )
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 # The share of the signal that the headline speaks of.
 ENOUGH = 0.95
+# What every probability of a number of components is printed with.
+CONDITION = "if the noise is as assumed"
 MINUS = "\N{MINUS SIGN}"
 SPACE = "\N{NO-BREAK SPACE}"
 
@@ -56,6 +58,18 @@ def _outliers(summary: Summary) -> str:
     one, noun = summary.outliers == 1, "cell" if summary.noise == "student-cells" else "sample"
     found = f"{counted(summary.outliers).capitalize()} {noun}{'' if one else 's'}"
     return f" {found} {'is probably an outlier' if one else 'are probably outliers'}."
+
+
+def holes_sentence(summary: Summary) -> str:
+    """What is assumed of cells that are missing; nothing where there are none."""
+    if summary.engine != "holes":
+        return ""
+    return "Missing cells are assumed to be missing at random: not because of their own values."
+
+
+def conditional(probability: float) -> str:
+    """The probability of a number of components, with its condition."""
+    return f"probability {likelihood(probability)} {CONDITION}"
 
 
 def noise_level(summary: Summary, digits: int = 3) -> str:

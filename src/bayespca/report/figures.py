@@ -12,7 +12,14 @@ import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.estimators.summary import FittedPCA, rank_was_given
-from bayespca.estimators.wording import counted, likelihood, percent, plural, significant
+from bayespca.estimators.wording import (
+    CONDITION,
+    counted,
+    likelihood,
+    percent,
+    plural,
+    significant,
+)
 from bayespca.spectrum.noise_law import density_of_nonzero, largest_singular_value, support
 
 from .embedding import JsonObject, numbers, plain, shortened
@@ -193,13 +200,14 @@ def _rank_caption(probability: np.ndarray, k: int) -> str:
     p = float(probability[k])
     if p > 0.99:
         return (
-            f"Each bar is the probability of a number of dimensions; {k} leaves hardly any doubt."
+            f"Each bar is the probability of a number of dimensions; {k} leaves hardly any doubt, "
+            f"{CONDITION}."
         )
     rest = np.where(np.arange(probability.size) == k, -1.0, probability)
     other = int(rest.argmax())
     return (
         f"Each bar is the probability of a number of dimensions: {percent(p)} for {k}, then "
-        f"{percent(float(probability[other]))} for {other}."
+        f"{percent(float(probability[other]))} for {other}, {CONDITION}."
     )
 
 

@@ -10,12 +10,13 @@ from typing import Any, Unpack
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca.arrays.namespaces import to_numpy
+from bayespca.estimators._halves import RankStability
 from bayespca.estimators.ranks import RankReport
 from bayespca.estimators.summary import FittedPCA, Summary, summarize
 from bayespca.estimators.wording import (
+    conditional,
     feature_names,
     headline,
-    likelihood,
     noise_level,
     percent,
     plural,
@@ -24,7 +25,7 @@ from bayespca.estimators.wording import (
 from bayespca.io.writing import replacing
 from bayespca.version import __version__
 
-from . import figures, loadings, noise, sentences
+from . import figures, halves, loadings, noise, sentences
 from .embedding import JsonObject, needed, packed_plotly, to_json
 from .scores import Samples, Scores, read_scores
 
@@ -43,6 +44,7 @@ def render(
     model: FittedPCA,
     *,
     ranks: RankReport | None = None,
+    stability: RankStability | None = None,
     title: str | None = None,
     source: str | None = None,
     details: Mapping[str, str] | None = None,
@@ -56,6 +58,8 @@ def render(
         A fitted `BayesianPCA`.
     ranks
         Other rules for the number of dimensions, to stand beside the model's.
+    stability
+        What comes back in half samples (`rank_stability`), to stand beside the probabilities.
     title, source
         Heading of the page, and where the data came from.
     details
@@ -94,6 +98,8 @@ def render(
         unequal=[name for name in ("noise", "samples", "cells") if name in shown],
         points=points,
         points_sentence=_points_sentence(points, samples.get("scores"), summary),
+        stability=halves.of_numbers(stability, summary) if stability else None,
+        back=halves.of_components(stability, summary) if stability else [],
         rules=_rules(ranks, summary),
         agreement=sentences.agreement(ranks) if ranks else "",
         facts=sentences.computed(model, summary, __version__, details),
@@ -142,7 +148,7 @@ def _tiles(summary: Summary, model: FittedPCA) -> list[tuple[str, str, str]]:
         rank = (
             "dimensions" if summary.rank != 1 else "dimension",
             str(summary.rank),
-            f"probability {likelihood(summary.probability)}",
+            conditional(summary.probability),
         )
     rest = percent(1 - summary.explained)
     return [

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from bayespca.estimators.ranks import RankReport
 from bayespca.estimators.summary import FittedPCA, Summary, noise_model
 from bayespca.estimators.wording import (
+    CONDITION,
     MINUS,
     counted,
+    holes_sentence,
     likelihood,
     noise_level,
     noise_sentence,
@@ -69,7 +71,7 @@ def lead(summary: Summary) -> str:
         return (
             "That is an answer, not a failure: the features vary, but not together in any way "
             f"that chance would not produce as well. {_sure(summary)}{_unequal(summary)}"
-            "More samples could still reveal something weaker."
+            f"More samples could still reveal something weaker. {holes_sentence(summary)}"
         ).strip()
     holds = "It holds" if k == 1 else "Together they hold"
     text = f"{holds} {percent(summary.explained)} of the variance. "
@@ -77,7 +79,7 @@ def lead(summary: Summary) -> str:
         text += f"The rest is taken as noise with a standard deviation of {noise}. "
     else:
         text += f"The rest cannot be told from noise with a standard deviation of {noise}. "
-    return (text + _unequal(summary) + _sure(summary)).strip()
+    return (text + _unequal(summary) + _sure(summary) + holes_sentence(summary)).strip()
 
 
 def _unequal(summary: Summary) -> str:
@@ -90,7 +92,7 @@ def _sure(summary: Summary) -> str:
         return ""
     return (
         f"The probability that the number is exactly {counted(summary.rank) if summary.rank else 0}"
-        f" is {likelihood(summary.probability)}, if the noise is as assumed. "
+        f" is {likelihood(summary.probability)}, {CONDITION}. "
     )
 
 

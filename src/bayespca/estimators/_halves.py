@@ -1,0 +1,137 @@
+"""What comes back in halves of the rows of a fit: the record, and how it is found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from bayespca.arrays.namespaces import on_host
+from bayespca.arrays.types import FloatArray, Vector
+from bayespca.linear.stability import WhiteRows, of_halves
+from bayespca.lowrank.filtering import filtered
+from bayespca.lowrank.noise_models import ISOTROPIC
+from bayespca.lowrank.posterior import Posterior
+from bayespca.lowrank.records import PCAFit
+from bayespca.sources.data import Data, Where
+from bayespca.sources.rounding import rounding_variances
+
+from .wording import percent
+
+# A direction has come back if a half has most of it: the squared cosine of the angle.
+COME_BACK = 0.5
+# Number of halves; rows that are needed; and up to so many cells halves are looked at unasked.
+HALVES, FEWEST, FEW_CELLS = 100, 4, 200_000
+
+
+@dataclass(frozen=True, eq=False)
+class RankStability:
+    """What came back in half samples; prints as a table.
+
+    `rank` is that of all rows, and `ranks` says for each rank that was found in a half in how large
+    a share of them. For each component of all rows, `directions` is the share of halves in which it
+    came back: at least half of its square lay within what the half had kept; `overlaps` is that
+    square on average, 1 where all halves have exactly this direction. `noise` is the noise model,
+    whose variances are those of all rows.
+    """
+
+    rank: int
+    ranks: dict[int, float]
+    directions: Vector
+    overlaps: Vector
+    noise: str
+    n_halves: int
+
+    @property
+    def share(self) -> float:
+        """In how large a share of the halves the rank of all rows came back."""
+        return self.ranks.get(self.rank, 0.0)
+
+    @property
+    def in_words(self) -> str:
+        """How often the rank of all rows, and which others, came back."""
+        others = {k: share for k, share in self.ranks.items() if k != self.rank}
+        listed = "".join(f"; {k}: {percent(share)}" for k, share in others.items())
+        found = f"{self.rank} in {percent(self.share)} of {self.n_halves} halves of the rows"
+        return f"{found}{listed} (EVB, {self.noise} noise)."
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain Python values, which JSON can hold."""
+        lists = {"directions": self.directions.tolist(), "overlaps": self.overlaps.tolist()}
+        return asdict(self) | lists | {"share": self.share}
+
+    def __str__(self) -> str:
+        found = [f"{rank:4d}  {percent(share):>12s}" for rank, share in self.ranks.items()]
+        kept = [
+            f"{h + 1:9d}  {percent(share):>12s}  {square:.2f}"
+            for h, (share, square) in enumerate(zip(self.directions, self.overlaps, strict=True))
+        ]
+        lines = [f"all rows: rank {self.rank}, {self.noise} noise", "rank  of the halves", *found]
+        return "\n".join([*lines, *(["component  came back  overlap", *kept] if kept else [])])
+
+
+def of_fit(
+    fit: PCAFit, values: FloatArray, *, center: bool, n_halves: int, rng: np.random.Generator
+) -> RankStability:
+    """`rank_stability` by a fit in which cells have no noise of their own."""
+    if fit.noise.name != ISOTROPIC.name:
+        values = _dithered(values, rng)
+    halves = of_halves(_white(values, fit, center=center), n_halves, rng)
+    counts = Counter(halves.ranks.tolist())
+    return RankStability(
+        rank=fit.n_components,
+        ranks={rank: counts[rank] / n_halves for rank in sorted(counts)},
+        directions=(halves.overlaps >= COME_BACK).mean(axis=0),
+        overlaps=halves.overlaps.mean(axis=0),
+        noise=fit.noise.name,
+        n_halves=n_halves,
+    )
+
+
+def is_cheap(data: Data) -> bool:
+    """Whether half samples are looked at unasked: complete, in memory, and not too large."""
+    return data.where is Where.DENSE and not data.holes and are_few(*data.values.shape)
+
+
+def are_few(n: int, p: int) -> bool:
+    """Whether halves of so many rows and columns take no longer than a fit."""
+    return n >= FEWEST and n * p <= FEW_CELLS
+
+
+def check_halves(data: Data, n_halves: int) -> None:
+    """Raise ValueError unless so many halves can be made of the rows."""
+    if n_halves < 1:
+        raise ValueError(f"n_halves must be at least 1, got {n_halves!r}.")
+    if data.holes:
+        raise ValueError(
+            "Input X contains NaN: half samples are of complete data. Fill the holes with "
+            "BayesianPCAImputer first, or compare ranks of halves that you fit yourself."
+        )
+    if data.where is Where.SPARSE:
+        raise ValueError("half samples are of dense data: call toarray() first.")
+    if data.where is not Where.DENSE:
+        raise ValueError("half samples are of data in memory: read them, or some of the rows.")
+    if data.values.shape[0] < FEWEST:
+        raise ValueError(f"{data.values.shape[0]} rows are too few to halve: four are needed.")
+
+
+def _dithered(X: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Numbers as they might have been before they were rounded: fits take account of that, too."""
+    steps = np.sqrt(12 * rounding_variances(X))
+    return X + steps * (rng.random(X.shape) - 0.5) if steps.any() else X
+
+
+def _white(X: FloatArray, fit: PCAFit, *, center: bool) -> WhiteRows:
+    """Rows whose noise is equal, by what a fit has found."""
+    posterior = fit.posterior
+    assert isinstance(posterior, Posterior)
+    Z = X - on_host(posterior.mean)
+    Z = filtered(Z / on_host(posterior.scale), posterior.correlation)
+    level = np.ones(len(Z))
+    if fit.noise.samples is not None:
+        logs = np.log(fit.noise.samples)
+        level = np.exp(0.5 * (logs.mean() - logs))
+        Z *= level[:, None]
+    return WhiteRows(Z, level if center else None, on_host(posterior.components))

@@ -1,0 +1,39 @@
+"""What each cell of a row should be by its other cells, whether it is there or not."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayespca.arrays.namespaces import on_host
+from bayespca.arrays.types import FloatArray
+
+from .holes_posterior import HolesPosterior, predictive_noise
+
+# So many numbers are worked with at a time.
+AT_ONCE = 2_000_000
+
+
+def by_others(posterior: HolesPosterior, X: FloatArray) -> FloatArray:
+    """E(xᵢⱼ | the other cells of row i that are there), over the scales of the columns, less means.
+
+    Rows are Bt + noise with t ~ N(0, I) and noise variances ψ. With G = I + BᵀΨ⁻¹B over the cells
+    that are there, and the leverage hⱼ = bⱼᵀG⁻¹bⱼ/ψⱼ, a cell xⱼ that is there is taken back from
+    the prediction x̂ⱼ that it had its share in: (x̂ⱼ − hⱼxⱼ)/(1 − hⱼ).
+    """
+    B = on_host(posterior.components).T @ posterior.basis * np.sqrt(posterior.latent_variance)
+    psi = predictive_noise(posterior)
+    Z = (X - on_host(posterior.mean)) / on_host(posterior.scale)
+    step = max(1, AT_ONCE // max(1, B.size))
+    parts = [_predicted(B, psi, Z[i : i + step]) for i in range(0, len(Z), step)]
+    return np.concatenate(parts)
+
+
+def _predicted(B: FloatArray, psi: FloatArray, Z: FloatArray) -> FloatArray:
+    seen = ~np.isnan(Z)
+    x = np.where(seen, Z, 0.0)
+    weights = seen / psi
+    G = np.eye(B.shape[1]) + (weights[:, None, :] * B.T) @ B
+    H = B @ np.linalg.inv(G)
+    means = np.einsum("ijk,ik->ij", H, (weights * x) @ B)
+    leverage = np.where(seen, np.einsum("ijk,jk->ij", H, B) / psi, 0.0)
+    return np.asarray((means - leverage * x) / (1 - leverage))

@@ -1,0 +1,65 @@
+"""What comes back in half samples, beside what is probable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bayespca.estimators._halves import RankStability
+from bayespca.estimators.summary import Summary
+from bayespca.estimators.wording import CONDITION, counted, likelihood, percent
+
+# Numbers of dimensions less probable than this, which no half has found, are left out.
+LEAST = 0.01
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number of dimensions: its probability, and the share of the halves that have found it.
+
+    `size` is that share in percent, for a bar.
+    """
+
+    rank: int
+    probability: str
+    share: str
+    size: float
+    kept: bool
+
+
+@dataclass(frozen=True)
+class HalvesTable:
+    """The table of numbers, and what to know of it."""
+
+    numbers: list[Number]
+    caption: str
+
+
+def of_numbers(stability: RankStability, summary: Summary) -> HalvesTable:
+    probable = {k for k, p in summary.rank_probabilities.items() if p >= LEAST}
+    ranks = sorted(probable | set(stability.ranks) | {summary.rank})
+    return HalvesTable([_number(rank, stability, summary) for rank in ranks], _caption(stability))
+
+
+def _number(rank: int, stability: RankStability, summary: Summary) -> Number:
+    share = stability.ranks.get(rank, 0.0)
+    known = summary.probability is not None
+    probability = likelihood(summary.rank_probabilities.get(rank, 0.0)) if known else "–"
+    return Number(rank, probability, percent(share), 100 * share, rank == summary.rank)
+
+
+def _caption(stability: RankStability) -> str:
+    noun = "dimension" if stability.rank == 1 else "dimensions"
+    return (
+        f"{stability.n_halves:,} random halves of the samples, each fitted by "
+        f"itself: {counted(stability.rank)} {noun} came back in {percent(stability.share)} of "
+        f"them. The probability holds {CONDITION}; halves ask for less, and know less than the "
+        "whole: a weak dimension comes back in few of them, and one that comes back in nearly all "
+        "does not hang on a few samples."
+    )
+
+
+def of_components(stability: RankStability, summary: Summary) -> list[str]:
+    """How often each dimension came back; nothing where halves were compared with others."""
+    if stability.rank != summary.rank:
+        return []
+    return [percent(share) for share in stability.directions.tolist()]
