@@ -129,7 +129,7 @@ def test_broken_off_and_taken_up_again_it_ends_with_the_same_digits(tmp_path, wh
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9, 0.99])
-@pytest.mark.parametrize("count", [3, 5, 9])
+@pytest.mark.parametrize("count", [4, 5, 9])
 def test_the_tail_of_a_geometric_sequence_is_exact(rate, count):
     energies = 7 + 3 * rate ** np.arange(count)
     assert to_gain(energies.tolist()) == pytest.approx(energies[-1] - 7, rel=1e-6)
@@ -144,6 +144,11 @@ def test_nothing_is_left_without_a_fall_and_anything_before_two():
 def test_falls_that_grow_go_on_for_a_hundred_steps():
     assert to_gain([10.0, 9.0, 7.0]) == pytest.approx(200.0)
     assert to_gain([10.0, 9.0, 8.0]) == pytest.approx(100.0)
+
+
+def test_first_falls_do_not_say_how_small_the_next_will_be():
+    assert to_gain([1000.0, 10.0, 9.0]) == pytest.approx(1.0)
+    assert to_gain([2000.0, 1000.0, 10.0, 9.0]) > 0.1
 
 
 def test_one_short_step_is_not_the_end():

@@ -9,8 +9,10 @@ import numpy as np
 # Numbers of steps over which falls are compared: single steps of an accelerated run tell little.
 WINDOWS = (1, 2, 4)
 # Free energies that are looked at.
-LAST = 2 * WINDOWS[-1] + 1
-
+LAST = 3 * WINDOWS[-1] + 1
+# Free energies that say little of the ratio of a geometric sequence, and its least ratio.
+FEW = 3
+LEAST_RATIO = 0.1
 
 # Steps like the last ones that are counted on at most: falls that hardly become smaller have no
 # tail to speak of, and a hundred steps would not bring what it promises.
@@ -20,18 +22,23 @@ HORIZON = 100
 def to_gain(energies: Sequence[float]) -> float:
     """Nats by which the free energy would still fall, in a hundred steps like the last at most.
 
-    Over w steps each it fell by f after f₀: as a geometric sequence it has f²/(f₀ − f) left. The
-    largest of several w counts. Without a fall there is nothing left; it is infinite before there
-    are two falls.
+    Over w steps each it fell by f after f₀: as a geometric sequence with the ratio r = f/f₀ it has
+    f·r/(1 − r) left. The largest of several w counts, and of two r in turn, and no r is below a
+    tenth: the first falls of a run are too large to say how small the next will be. Before there
+    are three falls, at least as much is left as the last one brought. Without a fall there is
+    nothing left; it is infinite before there are two.
     """
-    found = [_tail(energies, w) for w in WINDOWS if len(energies) > 2 * w]
     if len(energies) > 1 and not energies[-2] > energies[-1]:
         return 0.0
-    return max(found, default=np.inf)
+    if len(energies) < FEW:
+        return np.inf
+    least = energies[-2] - energies[-1] if len(energies) == FEW else 0.0
+    return max(least, *(_tail(energies, w) for w in WINDOWS if len(energies) > 2 * w))
 
 
 def _tail(energies: Sequence[float], w: int) -> float:
-    last = energies[-1 - w] - energies[-1]
-    before = energies[-1 - 2 * w] - energies[-1 - w]
-    most = HORIZON / w * last
-    return min(last * last / (before - last), most) if before > last else most
+    falls = -np.diff(energies[-1::-w][:4][::-1])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = max(np.max(falls[1:] / falls[:-1]), LEAST_RATIO**w)
+    most = HORIZON / w * falls[-1]
+    return float(min(falls[-1] * ratio / (1 - ratio), most) if ratio < 1 else most)

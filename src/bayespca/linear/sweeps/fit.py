@@ -23,6 +23,7 @@ from bayespca.spectrum.priors import EmpiricalVB, GivenPrior, Prior
 from bayespca.spectrum.records import Solution, Status
 from bayespca.spectrum.tolerances import GONE
 
+from .chart import SweepChart
 from .posterior import posterior, solution_of
 from .start import random_start, start_at
 from .step import SweepProblem, SweepState, step
@@ -85,6 +86,10 @@ class SweepModel(SweepProblem, Model[Decomposed, SweepState, PCAFit]):
 
     def step(self, state: SweepState, data: Decomposed) -> tuple[SweepState, Info]:
         return step(state, data, self)
+
+    def chart(self, data: Decomposed) -> SweepChart | None:
+        # Without turning, sweeps are to be those of the papers.
+        return SweepChart(data, self) if self.settle else None
 
     def digests(self, data: Decomposed) -> Sequence[object]:
         return [data.gamma, data.unit, data.sum_of_squares, data.log_scale]

@@ -53,7 +53,8 @@ class SweepState:
     """Moments of A and B in the coordinates in which V is diagonal; `n_gone` components are zero.
 
     a and b are means (K, H), a_cov and b_cov the covariances of their rows (H, H), prior_a and
-    prior_b the prior variances of their columns (H,). `energy` is the free energy.
+    prior_b the prior variances of their columns (H,). `energy` is the free energy, and `calm`
+    whether it fell by little in the last sweep, so that components have found their places.
     """
 
     a: FloatArray
@@ -65,6 +66,7 @@ class SweepState:
     noise_variance: float
     n_gone: int = 0
     energy: float = np.inf
+    calm: bool = False
 
     @property
     def rank(self) -> int:
@@ -84,10 +86,10 @@ def step(state: SweepState, data: Decomposed, problem: SweepProblem) -> tuple[Sw
     state = _with_best_noise(state, data, problem)
     before = state.energy
     state = _without_gone(state, data, factors)
-    state = replace(state, energy=free_energy(state, data, factors))
+    energy = free_energy(state, data, factors)
+    state = replace(state, energy=energy, calm=before - energy < CALM * abs(energy))
     if factors.prior.is_learned and factors.family == VB and state.rank:
-        calm = before - state.energy < CALM * abs(state.energy)
-        state = _without_useless(state, data, problem, calm=calm)
+        state = _without_useless(state, data, problem)
     return state, Info(state.energy, state.rank, state.noise_variance)
 
 
@@ -200,9 +202,7 @@ def _without_gone(state: SweepState, data: Decomposed, factors: Factors) -> Swee
     return state if keep.all() else _kept(state, np.flatnonzero(keep))
 
 
-def _without_useless(
-    state: SweepState, data: Decomposed, problem: SweepProblem, *, calm: bool
-) -> SweepState:
+def _without_useless(state: SweepState, data: Decomposed, problem: SweepProblem) -> SweepState:
     """Under VB: drop the components without which the free energy is lower.
 
     Before things have calmed down, only those so weak that no solution keeps them at this noise:
@@ -210,7 +210,7 @@ def _without_useless(
     """
     factors = problem.factors
     gains = _gains_without(state, data, factors)
-    if not calm:
+    if not state.calm:
         edge = largest_singular_value(state.noise_variance, factors.shape)
         gains = np.where(_along(state, data.gamma) < edge, gains, -np.inf)
     if not (gains > 0).any():
@@ -252,14 +252,13 @@ def _gains_without(state: SweepState, data: Decomposed, factors: Factors) -> Flo
 
 
 def _kept(state: SweepState, keep: NDArray[np.intp]) -> SweepState:
-    return SweepState(
-        state.a[:, keep],
-        state.b[:, keep],
-        state.a_cov[np.ix_(keep, keep)],
-        state.b_cov[np.ix_(keep, keep)],
-        state.prior_a[keep],
-        state.prior_b[keep],
-        state.noise_variance,
-        state.n_gone + state.rank - keep.size,
-        state.energy,
+    return replace(
+        state,
+        a=state.a[:, keep],
+        b=state.b[:, keep],
+        a_cov=state.a_cov[np.ix_(keep, keep)],
+        b_cov=state.b_cov[np.ix_(keep, keep)],
+        prior_a=state.prior_a[keep],
+        prior_b=state.prior_b[keep],
+        n_gone=state.n_gone + state.rank - keep.size,
     )

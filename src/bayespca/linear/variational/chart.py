@@ -10,7 +10,7 @@ import numpy as np
 
 from bayespca.arrays.types import FloatArray, Vector
 from bayespca.inference.accelerating import StatePoint
-from bayespca.lowrank.aligning import FURTHEST, change_of_root, logarithm, turn_to
+from bayespca.lowrank.aligning import FURTHEST, Loadings, change_of_root, logarithm
 from bayespca.lowrank.variational import Hyper
 
 from .data import Scatter
@@ -27,23 +27,18 @@ class VariationalChart:
     hyper: Hyper
 
     def point(self, state: VariationalState, like: Vector | None) -> StatePoint:
-        W, spread = state.W, logarithm(state.W_cov)
-        if like is not None and like.size == W.size + spread.size + 1:
-            Q = turn_to(W, like[: W.size].reshape(W.shape))
-            W, spread = W @ Q, Q.T @ spread @ Q
-        vector = np.concatenate([W.ravel(), spread.ravel(), [np.log(state.b_tau)]])
-        return StatePoint(vector, self._errors(state))
+        return StatePoint(_loadings(state).aligned(like).vector, self._errors(state))
 
     def at(self, state: VariationalState, vector: Vector) -> VariationalState:
-        W, spread, noise = np.split(vector, np.cumsum([state.W.size, state.W_cov.size]))
-        W, spread = W.reshape(state.W.shape), spread.reshape(state.W_cov.shape)
-        Q = turn_to(W, state.W)
-        here, T = np.log(state.b_tau), change_of_root(logarithm(state.W_cov), Q.T @ spread @ Q)
+        here = _loadings(state)
+        goal = here.at(vector).turned_to(here.W)
+        T = change_of_root(here.spread, goal.spread)
+        log_b = np.clip(goal.rest, here.rest - FURTHEST, here.rest + FURTHEST)
         new = replace(
             state,
-            W=W @ Q,
+            W=goal.W,
             W_cov=T @ state.W_cov @ T.T,
-            b_tau=float(np.exp(np.clip(noise[0], here - FURTHEST, here + FURTHEST))),
+            b_tau=float(np.exp(log_b[0])),
             height=-np.inf,
         )
         before, after = _squares(state, self.data), _squares(new, self.data)
@@ -59,6 +54,10 @@ class VariationalChart:
                 [np.sqrt(2 / (N * d))],
             ]
         )
+
+
+def _loadings(state: VariationalState) -> Loadings:
+    return Loadings(state.W, logarithm(state.W_cov), np.log([state.b_tau]))
 
 
 def _squares(state: VariationalState, data: Scatter) -> FloatArray:

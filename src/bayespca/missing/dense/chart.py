@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -12,79 +11,52 @@ from bayespca.arrays.packing import turned
 from bayespca.arrays.places import at
 from bayespca.arrays.types import Array, FloatArray, Vector
 from bayespca.inference.accelerating import StatePoint
-from bayespca.lowrank.aligning import FURTHEST, change_of_root, logarithm, turn_to
+from bayespca.lowrank.aligning import FURTHEST, Loadings, change_of_root, logarithm
 from bayespca.lowrank.holes import IncompleteRows
 
 from .state import DenseProblem, DenseState
 
 
-class _Parts(NamedTuple):
-    """W (p, H) and μ (p,) in units of the data; log σ², or log σ²v of each column, none where they
-    are given; log Σⱼcov(wⱼ) (H, H), or (0, 0) where loadings are points.
-    """
-
-    loadings: FloatArray
-    mean: FloatArray
-    noise: FloatArray
-    spread: FloatArray
-
-    def turned(self, Q: FloatArray) -> _Parts:
-        spread = Q.T @ self.spread @ Q if self.spread.size else self.spread
-        return self._replace(loadings=self.loadings @ Q, spread=spread)
-
-    @property
-    def vector(self) -> FloatArray:
-        return np.concatenate([part.ravel() for part in self])
-
-    def at(self, vector: Vector) -> _Parts:
-        """Parts like these, of another vector."""
-        pieces = np.split(vector, np.cumsum([part.size for part in self])[:-1])
-        return _Parts(*(x.reshape(part.shape) for x, part in zip(pieces, self, strict=True)))
-
-
 @dataclass(frozen=True)
 class DenseChart:
-    """W = B·diag(cₐ), for scores of unit variance a priori, μ, the noise, and the covariance of W
-    summed over columns.
+    """W = B·diag(cₐ), for scores of unit variance a priori, the covariance of W summed over
+    columns, and the rest: μ, and log σ², or log σ²v of each column, none where they are given.
 
     W·Q with an orthogonal Q is the same to the scores: W is turned to be like another one. The
-    covariances of all columns are scaled alike, and the rest follows in a step.
+    covariances of all columns are scaled alike, and what is left follows in a step.
     """
 
     data: IncompleteRows
     problem: DenseProblem
 
     def point(self, state: DenseState, like: Vector | None) -> StatePoint:
-        parts = self._parts(state)
-        if like is not None and like.size == parts.vector.size:
-            parts = parts.turned(turn_to(parts.loadings, parts.at(like).loadings))
+        parts = self._parts(state).aligned(like)
         return StatePoint(parts.vector, self._errors(state, parts))
 
     def at(self, state: DenseState, vector: Vector) -> DenseState:
         here = self._parts(state)
-        goal = here.at(vector)
-        goal = goal.turned(turn_to(goal.loadings, here.loadings))
-        new = self._with_noise(state, _near(goal.noise, here.noise))
-        b = np.column_stack([goal.loadings / np.sqrt(state.prior_a), goal.mean])
+        goal = here.at(vector).turned_to(here.W)
+        (mean, noise), before = (np.split(x.rest, [len(x.W)]) for x in (goal, here))
+        new = self._with_noise(state, _near(noise, before[1]))
+        b = np.column_stack([goal.W / np.sqrt(state.prior_a), mean])
         new = replace(new, b=at(state.b, b / _root(new)[:, None]), energy=np.inf)
         if goal.spread.size:
             new = replace(new, b_cov=_rescaled(state, here.spread, goal.spread))
         return replace(new, prior_b=self._priors(state, new))
 
-    def _parts(self, state: DenseState) -> _Parts:
+    def _parts(self, state: DenseState) -> Loadings:
         H, root = state.rank, _root(state)
         b = to_numpy(state.b) * root[:, None]
-        return _Parts(
-            b[:, :H] * np.sqrt(state.prior_a), b[:, H], self._noise(state), self._spread(state)
-        )
+        rest = np.concatenate([b[:, H], self._noise(state)])
+        return Loadings(b[:, :H] * np.sqrt(state.prior_a), self._spread(state), rest)
 
-    def _errors(self, state: DenseState, parts: _Parts) -> FloatArray:
+    def _errors(self, state: DenseState, parts: Loadings) -> FloatArray:
         (n, p), counts = self.data.shape, np.maximum(self.data.column_counts, 1)
         error = np.sqrt(state.noise_variance / n) * _root(state)
         total = counts if self.problem.noise.columns else counts.sum(keepdims=True)
-        noise = np.sqrt(2 / total[: parts.noise.size])
+        noise = np.sqrt(2 / total[: parts.rest.size - p])
         spread = np.full(parts.spread.size, np.sqrt(2 / p))
-        return np.concatenate([np.repeat(error, state.rank), error, noise, spread])
+        return np.concatenate([np.repeat(error, state.rank), spread, error, noise])
 
     def _noise(self, state: DenseState) -> FloatArray:
         if self.problem.noise.columns:
