@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bayespca import BayesianPCA
-from bayespca.datasets import low_rank
+from bayespca.datasets import low_rank, noisy
 from bayespca.estimators import RankWarning
 from bayespca.spectrum import METHODS
 
@@ -584,11 +584,11 @@ def test_bad_new_data():
         BayesianPCA().transform(X)
 
 
-def weak():
+def weak(strength=1.8):
     """A component that EVB drops though it is probable."""
     rng = np.random.default_rng(0)
     W = np.linalg.qr(rng.standard_normal((30, 30)))[0][:3]
-    scores = rng.standard_normal((300, 3)) * np.sqrt(np.array([8.0, 5.0, 1.8]) * np.sqrt(0.1))
+    scores = rng.standard_normal((300, 3)) * np.sqrt(np.array([8.0, 5.0, strength]) * np.sqrt(0.1))
     return scores @ W + rng.standard_normal((300, 30))
 
 
@@ -630,8 +630,28 @@ def test_the_most_probable_number_is_for_the_closed_form_of_evb(options, sentenc
         BayesianPCA(n_components="probable", **options).fit(weak())
 
 
-def test_the_most_probable_number_is_for_complete_data():
-    X = weak()
+@pytest.mark.parametrize("noise", ["isotropic", "per-feature"])
+def test_the_most_probable_number_with_holes(noise):
+    """As many as do not vanish, in the directions that complete data have."""
+    X = weak(2.7)
+    complete = BayesianPCA(n_components="probable", noise=noise).fit(X)
     X[0, 0] = np.nan
-    with pytest.raises(ValueError, match="n_components='probable' is for complete data"):
-        BayesianPCA(n_components="probable").fit(X)
+    auto = BayesianPCA(noise=noise).fit(X)
+    model = BayesianPCA(n_components="probable", noise=noise).fit(X)
+    k = int(auto.rank_posterior_.argmax())
+    assert (auto.n_components_, model.n_components_, k) == (2, 3, complete.n_components_)
+    cosines = np.linalg.svd(model.components_ @ complete.components_.T, compute_uv=False)
+    assert cosines == pytest.approx(np.ones(3), abs=1e-4)
+    assert f"EVB keeps 2; the most probable number is {k}" in str(model.status_)
+    assert f"3 components are kept, not the most probable {k}" in str(model.status_)
+
+
+def test_the_most_probable_number_is_kept_with_holes():
+    X = noisy("white", 60, 20, 2, strength=0.4, random_state=1).X
+    X[np.random.default_rng(1).random(X.shape) < 0.1] = np.nan
+    auto = BayesianPCA(noise="isotropic").fit(X)
+    found = BayesianPCA(n_components="probable", noise="isotropic").fit(X)
+    k = int(auto.rank_posterior_.argmax())
+    assert auto.n_components_ < k == found.n_components_
+    assert "not-probable" not in found.status_
+    assert found.free_energy_ > auto.free_energy_

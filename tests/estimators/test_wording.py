@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from bayespca import BayesianPCA, VariationalPCA
-from bayespca.datasets import low_rank
+from bayespca.datasets import low_rank, noisy
 from bayespca.estimators import summarize
 from bayespca.estimators.wording import (
+    CONDITION,
+    conditional,
     counted,
     holes_sentence,
     likelihood,
@@ -132,3 +136,29 @@ def test_outliers_that_a_note_names_are_not_counted_again(summary):
     notes = (Advice("outlying-rows", "Of 100 rows 1 is outlying."),)
     found = replace(summary, noise="per-sample", outliers=1, notes=notes)
     assert "outlier" not in noise_sentence(found)
+
+
+# --- the condition of probabilities ------------------------------------------------------------
+
+
+def test_a_printed_probability_has_its_condition(capsys):
+    X = low_rank(40, 8, 2, random_state=0).X
+    model = BayesianPCA(verbose=True).fit(X)
+    assert CONDITION in capsys.readouterr().out
+    assert CONDITION in model._repr_html_()
+    assert conditional(1.0) == "probability over 99.9 % if the noise is as assumed"
+
+
+def test_a_number_that_is_not_the_most_probable_has_the_condition_too():
+    data = [noisy("white", 30, 12, 3, strength=0.4, random_state=seed).X for seed in range(10)]
+    notes = [note for X in data for note in summarize(BayesianPCA().fit(X)).notes]
+    said = [note.text for note in notes if note.code in ("uncertain-rank", "other-rank")]
+    assert said
+    assert all(CONDITION in text for text in said)
+
+
+def test_the_readme_has_the_condition_wherever_it_prints_a_probability():
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    said = [line for line in text.splitlines() if re.search(r"probability \d|with \d+ %", line)]
+    assert said
+    assert all(CONDITION in line for line in said)

@@ -98,11 +98,6 @@ def check_engine_for_holes(estimator: BaseEstimator) -> None:
 
 def check_for_holes(estimator: BaseEstimator) -> None:
     """Raise for options that say nothing about holes."""
-    if estimator.n_components == "probable":
-        raise ValueError(
-            "Input X contains NaN, and n_components='probable' is for complete data: use 'auto', "
-            "whose `rank_posterior_` names the most probable number, or fill the holes first."
-        )
     if estimator.solver == "closed":
         raise ValueError(
             "Input X contains NaN, and there is no closed form for holes: leave solver at 'auto', "

@@ -101,8 +101,8 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         n_components=Option(
             'The largest rank allowed; with ``method="ml"`` the rank itself. ``"auto"`` keeps what '
             'the method keeps. ``"probable"`` keeps the most probable number of components above '
-            'the detection limit (`rank_posterior_`), with what ``"evb"`` says of them; for '
-            "complete data.",
+            'the detection limit (`rank_posterior_`), with what ``"evb"`` says of them; with '
+            "holes that number is an approximation.",
             AUTO | word("probable") | whole(0),
         ),
         noise_variance='Variance of the noise (of the scaled data, if `scale`); ``"auto"`` for the '

@@ -65,11 +65,14 @@ def with_most_probable(found: PCAFit, again: Callable[[int], PCAFit]) -> PCAFit:
     if other.n_components == kept:
         return replace(found, status=found.status.but("not-probable", _not_kept(kept, k)))
     words = words_for(kept, k, float(found.rank_posterior[k]))
-    return replace(other, status=other.status.but("other-rank", words))
+    status = other.status.but("other-rank", words)
+    if other.n_components != k:
+        status = status.but("not-probable", _not_kept(other.n_components, k))
+    return replace(other, status=status)
 
 
 def _not_kept(kept: int, probable: int) -> str:
     return (
         f"{kept} components are kept, not the most probable {probable}: with this noise EVB has no "
-        "closed form with another number."
+        "solution with so many."
     )

@@ -72,7 +72,16 @@ def _as_asked(data: Complete) -> PCAFit:
 
 def fit_with_holes(X: Input, form: ClosedForm, looping: inference.Looping, asked: Asked) -> PCAFit:
     """Fit data with holes."""
-    data, noise = Incomplete(X, form, looping, asked), first_noise(asked)
+    data = Incomplete(X, form, looping, asked)
+    fit = _fitted_with_holes(data)
+    if not asked.probable:
+        return fit
+    return closed.with_most_probable(fit, partial(data.with_rank, fit))
+
+
+def _fitted_with_holes(data: Incomplete) -> PCAFit:
+    form, asked = data.form, data.asked
+    noise = first_noise(asked)
     fit = advice.naming_outliers(data.fit(noise))
     if asked.errors is not None or not compares(form):
         return fit

@@ -15,7 +15,7 @@ from bayespca.spectrum.forms import ClosedForm
 
 from . import advice
 from .asked import AUTO, Asked
-from .complete import Complete, rows_here, swept
+from .complete import Complete, rows_here, swept, with_evidence
 from .holes import choose_with_holes, filled
 from .signs import Signs
 
@@ -34,6 +34,12 @@ class Incomplete:
 
     def fit(self, noise: NoiseModel, *, rounded: bool = False) -> PCAFit:
         return swept(self.X, self.form, self.looping, self.asked, noise, rounded=rounded)
+
+    def with_rank(self, fit: PCAFit, rank: int) -> PCAFit:
+        """The same noise model with so many components, or as many of them as do not vanish."""
+        quiet = replace(self.looping, checkpoint=None)
+        data = replace(self, form=replace(self.form, exactly=rank), looping=quiet)
+        return with_evidence(data.fit(NOISES[fit.noise.name]), fit.noise)
 
     def rows_here(self, n: int) -> Input | None:
         """The data, or those of the n rows that were brought here from workers."""

@@ -96,7 +96,7 @@ class ClosedForm:
 
 def differing(ranks: RankPosterior, kept: int, form: ClosedForm) -> Status:
     """What to say where a method keeps another number of components than the most probable one."""
-    if form.method.needs_rank or ranks.rank == kept:
+    if form.method.needs_rank or form.exactly is not None or ranks.rank == kept:
         return Status()
     probability = float(ranks.probabilities[ranks.rank])
     return Status().but("other-rank", words_for(kept, ranks.rank, probability, form.method.name))

@@ -156,7 +156,8 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
             chart=self.chart(data),
         )
         for state in begun:
-            less = state.without_weakest(0 if self.keeps_all else max(state.rank - most, 0))
+            fixed = self.keeps_all or self.exactly
+            less = state.without_weakest(0 if fixed else max(state.rank - most, 0))
             runs.append(short(less, callback=given_up(best)))
             best = best_of(runs).free_energy
         return best_of(runs).state
@@ -183,7 +184,8 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         noise = self._given_noise
         if not self.has_one_start:
             return random_start(rows, self, noise, rng)
-        filled = fill(rows, most=self.most, exactly=self.keeps_all, engine=self.engine)
+        exactly = self.keeps_all or self.exactly
+        filled = fill(rows, most=self.most, exactly=exactly, engine=self.engine)
         if self.prunes or self.keeps_all:
             begin = start(rows, self, filled)
             return begin if noise is None else replace(begin, noise_variance=noise)
@@ -309,6 +311,7 @@ def dense_model(
         most=_most(rows, form),
         least_noise=least if inner.noise_variance == "auto" else None,
         keeps_all=method.needs_rank,
+        exactly=form.exactly is not None,
         form=inner,
         lends=dense_model(table, ClosedForm(n_components=form.n_components), **asked)
         if borrows
@@ -326,7 +329,8 @@ def _most(rows: IncompleteRows, form: ClosedForm) -> int:
     if form.method.estimates_noise(None):
         # One that leaves nothing over has no noise.
         full = max(min(n - 1, p - 1), 0)
-    return full if form.n_components is None else min(form.n_components, full)
+    asked = form.n_components if form.exactly is None else form.exactly
+    return full if asked is None else min(asked, full)
 
 
 def _in_units(form: ClosedForm, table: HolesTable) -> ClosedForm:

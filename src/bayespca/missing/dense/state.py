@@ -25,19 +25,26 @@ class DenseProblem:
     """What is to be fitted: families and priors of A and B, the number of components in all.
 
     `least_noise` is None where the noise is given, else the smallest that it may become. With
-    `keeps_all`, their number is the rank. `noise` says which rows and columns have noise of their
-    own.
+    `keeps_all`, their number is the rank. With `exactly`, components stay as long as they do not
+    vanish, though the free energy were lower without them. `noise` says which rows and columns have
+    noise of their own.
     """
 
     factors: Factors
     most: int
     least_noise: float | None = LEAST_NOISE_WITH_HOLES
     keeps_all: bool = False
+    exactly: bool = False
     noise: NoiseModel = ISOTROPIC
 
     @property
     def prunes(self) -> bool:
         """Whether components go when the free energy is lower without them."""
+        return self.is_empirical and not self.exactly
+
+    @property
+    def is_empirical(self) -> bool:
+        """Whether this is empirical VB."""
         return self.factors.prior.is_learned and self.factors.family == VB
 
     @property
