@@ -114,3 +114,32 @@ def test_isotropic_noise_is_that_of_the_estimator(scale):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert ranks.isotropic(X, scale=scale) == model.fit(X).n_components_
+
+
+def test_numbers_on_a_grid_of_thirds_are_known_no_better_than_that():
+    """Few come again, and single precision hides the grid; other numbers may be exact."""
+    rng = np.random.default_rng(0)
+    thirds = (rng.integers(0, 3000, size=500) / 3).astype(np.float32)
+    cells = heldout.Cells("x", np.column_stack([thirds, rng.normal(size=500)]), np.zeros(1))
+    resolution = np.sqrt(cells.resolution) * cells.units
+    assert resolution[0] == pytest.approx(1 / 3 / np.sqrt(12), rel=1e-3)
+    assert resolution[1] < 1e-4
+
+
+def test_squared_errors_are_told_by_the_noise_of_rows():
+    rng = np.random.default_rng(0)
+    Y, hidden = rng.normal(size=(60, 5)), rng.random((60, 5)) < 0.3
+    Y[:6] *= 30
+    cells = heldout.Cells("x", Y, hidden)
+    scores = {
+        noise: heldout.scored(cells, BayesianPCA(noise=noise).fit(cells.seen))
+        for noise in ("both", "per-feature")
+    }
+    found = dict(auto=scores["both"], **scores)
+    (row,) = heldout.by_rows("x", found)
+    of = np.nonzero(hidden)[0]
+    errors = scores["both"].errors
+    expected = [f"{np.sqrt(np.mean(errors[part] ** 2)):.3f}" for part in (of >= 6, of < 6)]
+    assert list(row[:3]) == ["x", *expected]
+    assert row[-2:] == ("–", "–")
+    assert not list(heldout.by_rows("x", {"auto": scores["per-feature"]}))
