@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bayespca import BayesianPCA
 from bayespca.lowrank.recognising import digests
 
 
@@ -29,3 +30,22 @@ def test_rows_that_differ_in_a_cell_or_in_their_order_have_others():
 
 def test_no_rows_have_no_digests():
     assert digests(np.empty((0, 3))).shape == (0,)
+
+
+def test_scores_of_complete_rows_have_the_errors_of_the_noise_that_was_found():
+    """Of 50 rows with 12 components; new rows are told by how far they are from the mean."""
+    rng = np.random.default_rng(0)
+    low = (rng.normal(size=(100, 12)) * np.geomspace(4, 0.5, 12)) @ rng.normal(size=(12, 200))
+    X = (low + rng.normal(size=(100, 200))) * np.sqrt(3 / rng.gamma(3.0, size=(100, 1)))
+    model = BayesianPCA(noise="per-sample").fit(X[:50])
+    posterior = model.fit_.posterior
+    v, w = posterior.score_variance, posterior.loading_variance
+
+    def noise(rows):
+        T, std = model.transform(rows, return_std=True)
+        return (std**2 - w * T**2) / (v * (1 + w)) * posterior.noise_variance
+
+    found = np.broadcast_to(model.sample_noise_variance_[:, None], (50, model.n_components_))
+    np.testing.assert_allclose(noise(X[:50]), found, rtol=0.02)
+    # A digit less, and a row is new: its distance is that of one that the model knows nothing of.
+    assert (noise(X[:50] * (1 + 1e-12)) < 0.8 * found).all()

@@ -7,19 +7,20 @@ stored are products of their moments, which do not depend on how A and B share t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from bayespca.arrays.checks import check_sizes
 from bayespca.arrays.namespaces import to_namespace
-from bayespca.arrays.types import Array, ArrayMatrix, ArrayVector
+from bayespca.arrays.types import Array, ArrayMatrix, ArrayVector, Counts
 from bayespca.spectrum.records import Solution
 
 from . import filtering
 from .density import distances_of_complete
 from .filtering import filtered, transposed, unfiltered
+from .recognising import digests
 from .tails import NORMAL, Tails
 
 
@@ -48,6 +49,8 @@ class Posterior:
         neighbours; components are those of what the filter leaves.
     tails
         How much the noise, and with it the scores, differs between rows.
+    learned_from
+        Digests of the rows that the directions were learned from, where their noise differs.
     """
 
     mean: ArrayVector
@@ -60,6 +63,7 @@ class Posterior:
     noise_variance: float
     correlation: float = 0.0
     tails: Tails = NORMAL
+    learned_from: Counts = field(default_factory=lambda: np.empty(0, np.int64))
 
     @property
     def predictive_noise(self) -> float:
@@ -134,9 +138,26 @@ def scores_and_std(posterior: Posterior, X: Array) -> tuple[Array, Array]:
     if not posterior.tails.are_heavy:
         return T, score_std(posterior, T)
     xp = array_namespace(X)
-    distance, _ = _distances(posterior, X)
-    u = posterior.tails.spread_given(distance, X.shape[1])[:, None]
+    u = posterior.tails.spread_given(_squares_of_rows(posterior, X), X.shape[1])[:, None]
     return T, score_std(posterior, T / xp.sqrt(u)) * xp.sqrt(u)
+
+
+def _squares_of_rows(posterior: Posterior, X: Array) -> Array:
+    """Squares that tell the noise of each row: its distance from the mean and, of rows that were
+    learned from, Σ⟨(x − ab)²⟩/σ² + Σa²/cₐ² with the error of the mean; see `recognising`.
+    """
+    xp, (distance, _) = array_namespace(X), _distances(posterior, X)
+    old = np.isin(digests(X), posterior.learned_from)
+    if not old.any():
+        return distance
+    Z = _whitened(posterior, X)
+    T = xp.matmul(Z, posterior.components.T)
+    off = Z - xp.matmul(T, posterior.components)
+    lost = xp.abs(1 - posterior.shrinkage)
+    left = xp.sum(off * off, axis=1) + xp.sum(T * T * lost, axis=1)
+    squares = left / _off_zero(posterior, posterior.noise_variance)
+    squares = squares + X.shape[1] / posterior.learned_from.size
+    return xp.where(to_namespace(old, X, xp.bool), squares, distance)
 
 
 def latent_std(posterior: Posterior) -> Array:
@@ -226,5 +247,9 @@ def sample(posterior: Posterior, n: int, rng: np.random.Generator) -> Array:
 
 def _noise_floor(posterior: Posterior) -> float:
     """The predictive noise, kept off zero: data without noise have no density."""
+    return _off_zero(posterior, posterior.predictive_noise)
+
+
+def _off_zero(posterior: Posterior, noise: float) -> float:
     dtype = np.dtype(str(posterior.components.dtype).rpartition(".")[2])
-    return max(posterior.predictive_noise, float(np.finfo(dtype).tiny))
+    return max(noise, float(np.finfo(dtype).tiny))

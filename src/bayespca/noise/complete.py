@@ -21,6 +21,7 @@ from bayespca.linear.scaled.cells import GRAM
 from bayespca.linear.scaled.data import NoisyTable
 from bayespca.linear.scaled.reading import gram_of, noisy_table
 from bayespca.lowrank.noise_models import ISOTROPIC, NOISES, NoiseModel
+from bayespca.lowrank.recognising import digests
 from bayespca.lowrank.records import NoiseFound, PCAFit
 from bayespca.missing.dense import fit as dense
 from bayespca.sources.constant import constant_columns
@@ -80,7 +81,8 @@ class Complete:
         table = self.table(rows=noise.rows)
         if not table.squares.any():
             return replace(self._constant(table)._closed(), noise=silence(noise, table))
-        return scaled.fit(table, self.form, self.looping, noise, other)
+        fit = scaled.fit(table, self.form, self.looping, noise, other)
+        return with_rows_known(fit, self.X) if noise.rows else fit
 
     def _constant(self, table: NoisyTable) -> Complete:
         """The same where nothing varies: blocks may be gone once they were read."""
@@ -315,6 +317,15 @@ def swept(
         init=asked.init,
         engine=asked.engine,
     )
+
+
+def with_rows_known(fit: PCAFit, X: Input) -> PCAFit:
+    """A fit that recognises the rows that it has learned from. Those on workers are so many that it
+    does not matter, and they are not read once more.
+    """
+    if where_of(X) is not Where.DENSE:
+        return fit
+    return replace(fit, posterior=replace(fit.posterior, learned_from=digests(X)))
 
 
 def rows_here(X: Partitions, n: int) -> SomeRows | None:

@@ -120,7 +120,6 @@ def table_on_workers(
     if noise.rows or constants is not None:
         kept_in = computed(reduced(mapped(X, _kept, live), added))[0]
         known, kept = [int(block.sum()) for block in kept_in], np.concatenate(kept_in)
-    known_rows = computed(reduced(mapped(X, _digests), added))[0] if noise.rows else None
     counts, location = look.counts[live], _location(look, center)[live]
     varying = np.where(constant[live], 0.0, 1.0)
     size = float((_largest(look, center)[live] * varying).max()) or 1.0
@@ -150,7 +149,7 @@ def table_on_workers(
         own_units=noise.columns and not scale,
         kept=kept,
         constants=constants,
-        digests=None if known_rows is None else np.concatenate(known_rows),
+        digests=_digests_of_all(X) if noise.rows else None,
     )
 
 
@@ -183,6 +182,11 @@ def _rounding(X: Partitions, live: NDArray[np.bool_], n: int) -> FloatArray:
 def _kept(X: NDArray[Any], live: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
     """Which rows have values in some columns."""
     return [np.asarray(~np.isnan(X[:, live]).all(axis=1))]
+
+
+def _digests_of_all(X: Partitions) -> Counts:
+    """Of the rows in their order."""
+    return np.concatenate(computed(reduced(mapped(X, _digests), added))[0])
 
 
 def _digests(X: NDArray[Any]) -> list[Counts]:
