@@ -14,6 +14,7 @@ from bayespca import BayesianPCA, inference
 from bayespca.arrays import to_numpy
 from bayespca.datasets import noisy
 from bayespca.inference.checkpoint import Checkpoint
+from bayespca.linear.scaled.cells import centred_sums
 from bayespca.linear.scaled.fit import ScaledModel
 from bayespca.linear.scaled.reading import noisy_table
 from bayespca.linear.scaled.step import ScaledState
@@ -219,3 +220,19 @@ def test_the_free_energy_never_rises(kind, seed):
     X = noisy(kind, n, p, 2, random_state=seed).X
     energies = BayesianPCA(noise=NAMES[kind], tol=1e-7).fit(X).trace_.free_energy
     assert (np.diff(energies) <= 1e-9 * np.abs(energies[-1])).all()
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e9])
+@pytest.mark.parametrize("unit", [1.0, 1e-120, 1e120])
+@pytest.mark.parametrize("far", [1.0, 1e7])
+def test_one_pass_tells_means_and_squares(offset, unit, far):
+    """Also where the first row, which is taken off, is far from the others."""
+    X = np.random.default_rng(0).standard_normal((50, 4))
+    X[0] *= far
+    X = (X + offset) * unit
+    seen = centred_sums(X)
+    np.testing.assert_allclose(seen.mean / unit, X.mean(axis=0) / unit, rtol=1e-13, atol=1e-13)
+    if unit == 1.0:
+        squares = ((X - X.mean(axis=0)) ** 2).sum(axis=0)
+        np.testing.assert_allclose(seen.squares, squares, rtol=1e-7 if offset else 1e-13)
+    assert seen.are_in((1e-90, 1e90)) == (unit == 1.0)

@@ -14,7 +14,7 @@ from bayespca.datasets import noisy
 from bayespca.lowrank.noise_models import ISOTROPIC
 from bayespca.noise.asked import Asked
 from bayespca.noise.complete import Complete
-from bayespca.noise.signs import signs
+from bayespca.noise.signs import is_far_from_equal, signs
 from bayespca.spectrum.forms import ClosedForm
 
 SHAPES = [(300, 20), (60, 30), (40, 100)]
@@ -80,3 +80,21 @@ def test_order_tells_nothing_where_all_columns_are_alike():
     rng = np.random.default_rng(0)
     E = rng.normal(size=(400, 12)) + rng.normal(size=(400, 1))
     assert signs(E, np.ones_like(E)).neighbours == 0
+
+
+@pytest.mark.parametrize("p", [150, 500, 1000])
+@pytest.mark.parametrize("rank", [0, 5, 20])
+def test_a_glance_tells_noise_that_is_far_from_equal(p, rank):
+    """Components are no noise, whatever their strength."""
+    for seed in range(5):
+        for kind, far in (("white", False), ("both", True)):
+            X = noisy(kind, 64, p, rank, strength=1.0 + seed, random_state=seed).X
+            assert is_far_from_equal(X) == far
+
+
+def test_a_glance_at_nothing():
+    assert not is_far_from_equal(np.ones((64, 200)))
+    assert not is_far_from_equal(np.ones((2, 200)))
+    X = np.random.default_rng(0).standard_normal((64, 200))
+    X[:, 3] = 7.0
+    assert not is_far_from_equal(X)

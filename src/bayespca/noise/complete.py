@@ -119,12 +119,13 @@ class Complete:
     def chosen(self) -> PCAFit:
         """With the noise that has the most evidence.
 
-        Equal noise first, unless the data are so large that the noise would be a long way round:
-        data that are not white have no spectrum that could be cut off. Where many models would have
-        to be fitted to many cells, some of the rows choose among them.
+        Equal noise first, unless the data are so large that it would be a long way round: data that
+        are not white have no spectrum that could be cut off, and a glance may show that they are
+        not. Where many models would have to be fitted to many cells, some of the rows choose among
+        them.
         """
         some = self.sample
-        if some is not None and min(self.X.shape) > GRAM:
+        if some is not None and (min(self.X.shape) > GRAM or residuals.far_from_equal(some.X)):
             return self._as_in(some)
         fit = self.fit(ISOTROPIC)
         if residuals.NOISE_FREE in fit.status:

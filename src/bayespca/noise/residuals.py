@@ -21,11 +21,20 @@ from bayespca.lowrank.scales import given
 from bayespca.sources.data import Where, where_of
 from bayespca.spectrum.forms import ClosedForm
 
-from .signs import LEAST_CORRELATION, Signs, absorbed, of_variances, signs
+from .signs import (
+    LEAST_CORRELATION,
+    Signs,
+    absorbed,
+    is_far_from_equal,
+    of_variances,
+    signs,
+)
 
 # So many cells are enough to see what the noise is like, and few beside those that a fit reads.
 CELLS = 150_000
 FEWEST = 300
+# Rows that a glance takes in.
+GLANCE = 64
 # What is left of the noise of a cell, at least; and the share of all directions from which on too
 # much is taken to see what it was like.
 LEAST_LEFT = 0.02
@@ -47,6 +56,11 @@ def every_few(X: Array, p: int | None = None) -> Array:
 def step_of_few(n: int, p: int) -> int:
     """The distance of the rows that are taken of n with p columns."""
     return max(1, n // max(CELLS // p, FEWEST))
+
+
+def far_from_equal(X: Array) -> bool:
+    """Whether a glance at a few rows shows noise that is far from equal."""
+    return is_far_from_equal(on_host(X[:: max(1, X.shape[0] // GLANCE), :]))
 
 
 def of_complete(X: Array, fit: PCAFit, scores: Array = None) -> Signs:

@@ -22,6 +22,9 @@ LEAST_GAIN = 6.0
 # and to be a sign.
 WORTH_A_LOOK = 2.0
 STANDS_OUT = 4.0
+# For a glance, log of the mean variance less the mean of their logarithms; and what is left of a
+# row at least.
+FAR, LEAST_LEFT = 0.05, 0.1
 # Neighbours are alike from this correlation on.
 LEAST_CORRELATION = 0.03
 # Rows that are too few to show anything.
@@ -101,15 +104,35 @@ def of_variances(squares: FloatArray, counts: Numbers) -> tuple[FloatArray, floa
     Nothing where Bartlett's statistic is what it is for equal variances.
     """
     N = np.maximum(counts.astype(np.float64), 1.0)
-    total = float(N.sum())
-    means = squares / N
-    common = float(squares.sum()) / total
-    statistic = total * np.log(common) - float(N @ np.log(np.maximum(means, 1e-300)))
     freedom = max(N.size - 1, 1)
-    if statistic < freedom + WORTH_A_LOOK * np.sqrt(2 * freedom):
+    if _statistic(squares, N) < freedom + WORTH_A_LOOK * np.sqrt(2 * freedom):
         return np.ones(N.size), 0.0
     found, gain = gained(squares, N)
-    return found.precision * common, gain
+    return found.precision * float(squares.sum() / N.sum()), gain
+
+
+def _statistic(squares: FloatArray, N: FloatArray) -> float:
+    """Bartlett's: N log of the mean variance, less that of each."""
+    total, logs = float(N.sum()), np.log(np.maximum(squares / N, 1e-300))
+    return total * float(np.log(squares.sum() / total)) - float(N @ logs)
+
+
+def is_far_from_equal(rows: FloatArray) -> bool:
+    """Whether the noise of a few rows differs so much between rows or columns that a glance shows
+    it: what is left when half of all directions, the strongest, have taken components with them.
+    Rows must be fewer than half of the columns.
+    """
+    Z = rows - rows.mean(axis=0)
+    Z = Z[:, Z.any(axis=0)]
+    if len(Z) < FEWEST or Z.shape[1] < 2 * len(Z):
+        return False
+    weak = np.linalg.eigh(Z @ Z.T)[1][:, : len(Z) // 2]
+    squares = (weak @ (weak.T @ Z)) ** 2
+    left = np.maximum(np.einsum("ij,ij->i", weak, weak), LEAST_LEFT)
+    of_columns = _statistic(squares.sum(axis=0), np.full(Z.shape[1], left.sum()))
+    of_rows = _statistic(squares.sum(axis=1), Z.shape[1] * left)
+    # Equal variances of columns have about 1 for each.
+    return max(of_columns, of_rows) > FAR * left.sum() * Z.shape[1] + Z.shape[1]
 
 
 def _tails(squares: FloatArray, of_rows: FloatArray, of_columns: FloatArray) -> float:

@@ -50,6 +50,7 @@ class CellTable(NoisyTable):
 
     values: Array
     engine: str = "auto"
+    known_squares: FloatArray | None = None
 
     @property
     def sample(self) -> CellTable | None:
@@ -61,7 +62,8 @@ class CellTable(NoisyTable):
         mean = mean_of(values) if self.centred else self.mean
         known = None if self.known is None else self.known[::step]
         n = int(values.shape[0])
-        return replace(self, values=values, n_samples=n, mean=mean, known=known)
+        sample = replace(self, values=values, n_samples=n, mean=mean, known=known)
+        return replace(sample, known_squares=None)
 
     def projections(
         self, whitening: Whitening, W: FloatArray, location: FloatArray, weights: FloatArray
@@ -146,6 +148,8 @@ class CellTable(NoisyTable):
 
     @cached_property
     def squares(self) -> FloatArray:
+        if self.known_squares is not None:
+            return self.known_squares
         return self.column_squares(np.ones(self.n_samples))
 
     @property
@@ -155,7 +159,7 @@ class CellTable(NoisyTable):
     @property
     def _is_host(self) -> bool:
         """Whether these are NumPy's numbers of float64."""
-        return is_numpy_array(self.values) and self.values.dtype == np.float64
+        return is_float64(self.values)
 
     @property
     def _is_tall(self) -> bool:
@@ -171,15 +175,8 @@ class CellTable(NoisyTable):
         if whitening.rows is None:
             sums = np.zeros(self.p), self.squares
         else:
-            sums = self._weighted_sums(whitening.rows.precision)
+            sums = _weighted_sums(self.values, self.mean, whitening.rows.precision)
         return whitened_by_products(self.values, self, whitening, solve, sums)
-
-    def _weighted_sums(self, w: FloatArray) -> tuple[FloatArray, FloatArray]:
-        def work(share: slice) -> tuple[FloatArray, FloatArray]:
-            return sums_of_centred(self.values[share], self.mean, w[share])
-
-        total, squares = zip(*by_shares(work, self.n_samples), strict=True)
-        return np.sum(total, axis=0), np.sum(squares, axis=0)
 
     def _by_gram(self, whitening: Whitening, solve: Solve) -> Whitened:
         """In two passes over the rows, which leave no whitened copy of them behind."""
@@ -276,6 +273,49 @@ def step_of_sample(n: int, p: int) -> int | None:
     """The distance of the rows of a sample; None where rows are too few for one."""
     step = n // max(SAMPLE // p, 4 * FEWEST)
     return step if step >= 4 else None
+
+
+@dataclass(frozen=True)
+class CentredSums:
+    """Means of the columns, Σ(x − mean)², and bounds of the largest number."""
+
+    mean: FloatArray
+    squares: FloatArray
+    bounds: tuple[float, float]
+
+    def are_in(self, limits: tuple[float, float]) -> bool:
+        """Whether the largest number surely is."""
+        return limits[0] < self.bounds[0] and self.bounds[1] < limits[1]
+
+
+def centred_sums(X: FloatArray) -> CentredSums:
+    """By one pass over the rows, less the first of them: whatever their offset.
+
+    A first row that is far from the others is part of the squares, which lose no more digits than
+    the number of rows has.
+    """
+    n, first = len(X), X[0].astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        total, squares = _weighted_sums(X, first, np.ones(n))
+        own = np.maximum(squares - total * (total / n), 0.0)
+        largest, spread = float(np.abs(first).max()), np.sqrt(float(squares.max()))
+    bounds = max(largest, spread / np.sqrt(n) / 2), largest + spread
+    return CentredSums(first + total / n, own, bounds)
+
+
+def _weighted_sums(X: FloatArray, mean: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Σw(x − mean) and Σw(x − mean)² of each column, by a thread for each share of the rows."""
+
+    def work(share: slice) -> tuple[FloatArray, FloatArray]:
+        return sums_of_centred(X[share], mean, w[share])
+
+    total, squares = zip(*by_shares(work, len(X)), strict=True)
+    return np.sum(total, axis=0), np.sum(squares, axis=0)
+
+
+def is_float64(X: Array) -> bool:
+    """Whether these are NumPy's numbers of float64."""
+    return is_numpy_array(X) and X.dtype == np.float64
 
 
 def mean_of(X: Array) -> FloatArray:

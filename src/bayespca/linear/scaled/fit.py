@@ -35,7 +35,7 @@ def fit(
     """Fit complete data with a noise model, from what a fit of other rows has found."""
     if noise.neighbours:
         check_neighbours(table)
-    return inference.fit(ScaledModel(form, noise, other), table, looping)
+    return inference.fit(ScaledModel(form, noise, other, looping.tol), table, looping)
 
 
 def check_neighbours(data: NoisyTable) -> None:
@@ -58,6 +58,7 @@ class ScaledModel(Model[NoisyTable, ScaledState, PCAFit]):
     form: ClosedForm
     noise: NoiseModel
     other: PCAFit | None = field(default=None, repr=False)
+    tol: float = field(default=0.0, repr=False)
 
     @property
     def has_one_start(self) -> bool:
@@ -67,7 +68,7 @@ class ScaledModel(Model[NoisyTable, ScaledState, PCAFit]):
         return start(data, self.noise, self.form, self._estimate, self.other)
 
     def step(self, state: ScaledState, data: NoisyTable) -> tuple[ScaledState, Info]:
-        return step(state, data, self.noise, self.form, self._estimate)
+        return step(state, data, self.noise, self.form, self._estimate, self.tol)
 
     @property
     def _estimate(self) -> Estimate:

@@ -22,7 +22,7 @@ from bayespca.sources.fetching import every_nth
 from bayespca.sources.records import Partitions
 from bayespca.sources.rounding import ROWS, rounding_variances
 
-from .cells import GRAM, CellTable, mean_of
+from .cells import GRAM, CellTable, centred_sums, is_float64, mean_of
 from .data import GramTable, NoisyTable
 from .partitioned import DistantTable, kept_blocks
 
@@ -86,20 +86,25 @@ def noisy_table(
     dense = X.toarray() if where is Where.SPARSE else X
     rounding = np.zeros(width) if rounding is None else rounding
     n, p = dense.shape
-    unit = _unit(dense)
+    by_gram = n > p and p <= GRAM and not rows and engine in ("auto", "gram")
+    seen = centred_sums(dense) if center and is_float64(dense) and not by_gram else None
+    unit = 1.0 if seen is not None and seen.are_in(LIMITS[np.dtype(np.float64)]) else _unit(dense)
     if unit != 1.0:
-        dense, units = dense / unit, units * unit
-    if n > p and p <= GRAM and not rows and engine in ("auto", "gram"):
+        dense, units, seen = dense / unit, units * unit, None
+    if by_gram:
         xp = array_namespace(dense)
         product, mean = gram.feature_gram(dense, center=center, dtype=xp.float64)
         read = _Read(on_host(mean), n, center, like, units, known, rounding, unit)
         return _gram_table(on_host(product), read, "gram")
-    mean = mean_of(dense) if center else np.zeros(p)
+    mean = np.zeros(p)
+    if center:
+        mean = mean_of(dense) if seen is None else seen.mean
     live = np.setdiff1d(np.arange(p), constant_columns(dense, center=center))
     live = live if live.size else np.arange(p)
     values = dense if live.size == p else taken(dense, live, axis=1)
     read = _Read(mean, n, center, like, units, known, rounding, unit)
-    return CellTable(**read.of(live), values=values, engine=engine)
+    squares = None if seen is None else seen.squares[live]
+    return CellTable(**read.of(live), values=values, engine=engine, known_squares=squares)
 
 
 def gram_of(found: Decomposition | None) -> FloatArray | None:

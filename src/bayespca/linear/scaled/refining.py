@@ -27,7 +27,7 @@ from .whitening import Whitening
 # Directions beside the components, among which others may be found.
 BESIDE = 10
 # Nats per cell beyond which scores in the old basis will not do.
-MOST_LOST = 2e-9
+MOST_LOST = 2e-10
 # What rounding may take from a Gram matrix that is factorised, relative to its largest eigenvalue.
 ROUNDING = 1e-13
 

@@ -24,9 +24,8 @@ from bayespca.spectrum.tolerances import LEAST_NOISE_OF_FEATURES
 
 from .data import Near, NoisyTable, Whitened
 from .refining import BESIDE, near_to
-from .rows import RowForms
 from .squares import squares_of_columns
-from .step import Estimate, ScaledState, best_rows, state_near, state_of, step, updated
+from .step import Estimate, ScaledState, state_near, state_of, step, updated
 from .whitening import Whitening
 
 # Rows and columns are divided by each other's variances in turns.
@@ -143,19 +142,38 @@ def as_in(other: PCAFit, data: NoisyTable, noise: NoiseModel, estimate: Estimate
     assert isinstance(posterior, Posterior)
     W = to_numpy(posterior.components)[:, data.live].astype(np.float64)
     location = to_numpy(posterior.mean)[data.live] / data.units - data.mean
-    kept = to_numpy(posterior.shrinkage).astype(np.float64)[:, None]
-    squares, explained = data.projections(whitening, W, location, kept * (2 - kept))
-    left = (squares - explained[:, 0]) / posterior.noise_variance
-    counts = np.full(data.n_samples, float(max(data.p - len(W), 1)))
-    return replace(whitening, rows=estimate(left, counts).at_unit_scale())
+    kept = to_numpy(posterior.shrinkage).astype(np.float64)
+    left = _left_of_rows(data, whitening, W, location, kept) / posterior.noise_variance
+    return replace(whitening, rows=_scales_of_rows(left, len(W), data, estimate))
 
 
 def _all_rows(seen: Whitened, whitening: Whitening, data: NoisyTable, estimate: Estimate) -> Scales:
     """Variances of all rows, from what components of some of them leave over."""
-    weights, equal = seen.weights_of_scores, given(np.ones(data.n_samples))
-    parts = data.projections(whitening, seen.components, seen.location, weights)
-    found = replace(seen, rows=RowForms.of(*parts, equal.precision))
-    return best_rows(found, equal, whitening.columns, data, estimate)
+    solution, W = seen.solution, seen.components
+    gamma = seen.spectrum.singular_values[: len(W)] * seen.spectrum.scale
+    kept = solution.shrunk_singular_values / gamma
+    left = _left_of_rows(data, whitening, W, seen.location, kept) / solution.noise_variance
+    return _scales_of_rows(left, len(W), data, estimate)
+
+
+def _left_of_rows(
+    data: NoisyTable,
+    whitening: Whitening,
+    W: FloatArray,
+    location: FloatArray,
+    kept: FloatArray,
+) -> FloatArray:
+    """What is left of the squares of all rows, with this shrinkage of their scores."""
+    weights = (kept * (2 - kept))[:, None]
+    squares, explained = data.projections(whitening, W, location, weights)
+    return squares - explained[:, 0]
+
+
+def _scales_of_rows(left: FloatArray, k: int, data: NoisyTable, estimate: Estimate) -> Scales:
+    """Variances of rows that components of others have been taken from."""
+    known = np.ones(data.n_samples) if data.known is None else data.known
+    counts = np.full(data.n_samples, float(max(data.p - k, 1)))
+    return estimate(left / known, counts).times_each(known).at_unit_scale()
 
 
 def from_all_noise(

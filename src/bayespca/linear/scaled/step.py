@@ -36,9 +36,13 @@ from .whitening import Whitening
 
 # Relative fall of the free energy that is hardly one: then all ways are tried.
 HARDLY = 1e-9
-# Rounds that refine components, and the relative fall of the free energy that ends them.
+# Rounds that refine components, and what may be left to gain when they end: a share of what may be
+# left in all, and at least so much of the free energy.
 MOST_ROUNDS = 30
-ENOUGH = 1e-9
+SHARE, ENOUGH = 0.5, 1e-9
+# Part of the last fall that the next is expected to be, at least: first rounds make good what has
+# nothing to do with those to come.
+FASTEST = 0.01
 # From Rᵢ and Nᵢ to variances.
 Estimate = Callable[[FloatArray, FloatArray], Scales]
 Ends = tuple[Whitening, Whitening]
@@ -80,16 +84,18 @@ def step(
     noise: NoiseModel,
     solve: Solve,
     estimate: Estimate = learned,
+    tol: float = 0.0,
 ) -> tuple[ScaledState, Info]:
     """Noise given the posterior, then the posterior given the noise.
 
     First to where the rounds are heading, then where many like this one would lead, then where this
     one leads; one of rows, columns and φ alone where that leads hardly lower, and nowhere if
-    nothing does. Few cells are given time: haste may lose components that are to be found.
+    nothing does. Few cells are given time: haste may lose components that are to be found. Rounds
+    that refine components are one step, after which `tol` of the free energy may be left to gain.
     """
     if not state.found.solution.noise_variance or state.settled:
         return state, info_of(state, data)
-    rounds = Rounds(data, noise, solve, estimate)
+    rounds = Rounds(data, noise, solve, estimate, max(SHARE * tol, ENOUGH))
     new = rounds.refined(state) if rounds.can_refine(state) else rounds.next(state, rounds.found)
     return new, info_of(new, data)
 
@@ -102,6 +108,7 @@ class Rounds:
     noise: NoiseModel
     solve: Solve
     estimate: Estimate
+    enough: float = ENOUGH
 
     def found(self, whitening: Whitening) -> ScaledState:
         """What a noise leads to."""
@@ -146,7 +153,7 @@ class Rounds:
             return replace(state, settled=True)
         # Where nothing led lower, what was known of components may have been too rough.
         falls.append(now.energy - end.energy if falls[-1] else np.inf)
-        return replace(end, settled=_ahead(falls) <= ENOUGH * abs(end.energy))
+        return replace(end, settled=_ahead(falls) <= self.enough * abs(end.energy))
 
     def _first(self, state: ScaledState) -> Whitening:
         """The most promising of where to go."""
@@ -162,7 +169,7 @@ class Rounds:
             now = self.next(before, partial(self.near, before))
             falls.append(before.energy - now.energy)
             left = _ahead([falls[-1], _ahead(falls)])
-            if not self.can_refine(now) or left <= ENOUGH * abs(now.energy):
+            if not self.can_refine(now) or left <= self.enough * abs(now.energy):
                 break
         return now, falls
 
@@ -173,9 +180,11 @@ class Rounds:
 
 
 def _ahead(falls: list[float]) -> float:
-    """What the next round would gain if it were to the last as that was to the one before."""
+    """What the next round would gain if it were to the last as that was to the one before, or
+    hardly better where that was a good one.
+    """
     before, last = falls[-2:]
-    return last * min(last / before, 1.0) if 0 < before < np.inf else last
+    return last * float(np.clip(last / before, FASTEST, 1.0)) if 0 < before < np.inf else last
 
 
 def info_of(state: ScaledState, data: NoisyTable) -> Info:

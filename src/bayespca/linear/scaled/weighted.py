@@ -21,11 +21,12 @@ def gram_and_total(
     room, product = np.empty((parts[0].stop if parts else 0, p)), np.empty((p, p))
     for part in parts:
         z = np.subtract(X[part], shift, out=room[: len(X[part])])
-        z *= columns
         z *= rows[part, None]
         total += rows[part] @ z
         gram += np.matmul(z.T, z, out=product)
-    return gram, total
+    gram *= columns
+    gram *= columns[:, None]
+    return gram, total * columns
 
 
 def whitened_by_gram(
