@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import shutil
 import signal
@@ -24,6 +25,7 @@ from bayespca.cli import applying, inputs, options, progress
 from bayespca.cli.app import app
 from bayespca.datasets import low_rank
 from bayespca.engines import ENGINES
+from bayespca.inference import Info
 from bayespca.spectrum import METHODS
 
 COMMAND = [
@@ -503,13 +505,14 @@ def test_one_bar_at_a_time(folder, monkeypatch):
         open_bars.append(what)
         shown.append(what)
         try:
-            yield lambda amount: None
+            yield lambda *seen: None
         finally:
             open_bars.pop()
 
     open_bars = []
     for module in (inputs, applying):
         monkeypatch.setattr(module, "progress", alone)
+    monkeypatch.setattr(inputs, "sweeps", alone)
     frame(simulated(500)).to_csv("x.csv", index=False)
     outputs = ["--report", "r.html", "--scores", "s.csv", "--model", "m.bpca"]
     for way in ("--stream", "--in-memory"):
@@ -537,6 +540,41 @@ def test_progress_is_shown_on_terminals_after_a_while(patience, is_shown):
         env={**os.environ, "TERM": "xterm"},
     )
     assert ("reading" in done.stdout) == is_shown
+
+
+def test_a_bar_is_as_full_as_the_logarithm_of_what_is_left():
+    assert progress.share_done(100.0, 100.0, 1e-2) == 0.0
+    assert progress.share_done(100.0, 1.0, 1e-2) == pytest.approx(0.5)
+    assert progress.share_done(100.0, 1e-3, 1e-2) == 1.0
+    assert progress.share_done(0.0, math.inf, 1e-2) == 0.0
+
+
+def test_a_bar_says_how_much_is_left():
+    info = Info(-1999.0, 8, 0.5, to_gain=3.14)
+    assert progress.words_for(12, info, 0.002) == (
+        "sweep 12, 8 components, 3.1 nats to gain (until 0.002)"
+    )
+    assert progress.words_for(1, Info(-1999.0, 1, 0.5), 0.002) == "sweep 1, 1 component"
+
+
+@pytest.mark.skipif(shutil.which("script") is None, reason="needs the program script")
+def test_sweeps_are_told_on_terminals():
+    code = (
+        "import time; from bayespca.cli import progress as p; p.PATIENCE = 0.1\n"
+        "from bayespca.inference import Info\n"
+        "with p.sweeps('fitting', 1e-8) as seen:\n"
+        "    for n in range(1, 8): seen(n, Info(9.0, 3, 1.0, to_gain=10.0**-n)); time.sleep(0.1)"
+    )
+    done = subprocess.run(
+        ["script", "-qec", f'{sys.executable} -c "{code}"', "/dev/null"],
+        capture_output=True,
+        text=True,
+        check=True,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "200"},
+    )
+    assert "3 components" in done.stdout
+    assert "nats to gain (until 1e-07)" in done.stdout
 
 
 def test_options_name_everything_there_is():

@@ -80,7 +80,7 @@ def denoise(
     """The posterior mean of the low-rank part of a file, in the layout of that file."""
     check_table(out)
     given = open_input(data, how, stream=stream)
-    given.apply("fitting", model.fit)
+    given.fit(model.fit, model.tol)
     parts = given.parts("denoising")
     write_table(out, (_with_values(part, model.denoise(part)) for part in parts))
     _tell(given, model, {"denoised": str(out)}, as_json=as_json)
@@ -101,7 +101,7 @@ def impute(
     given = open_input(data, how, stream=False)
     table = given.table
     assert table is not None
-    given.apply("fitting", model.fit)
+    given.fit(model.fit, model.tol)
     with progress("filling"):
         written = _write_filled(table, model, out, std=std, draws=draws)
     holes, cells = table.n_holes, table.shape[0] * table.shape[1]

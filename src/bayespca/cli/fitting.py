@@ -68,7 +68,7 @@ def fit(
     outputs.check()
     with where.opened(data, how) as given:
         labels = None if outputs.label is None else _labels(given, outputs.label)
-        given.apply("fitting", model.fit)
+        given.fit(model.fit, model.tol)
         found = Found(model, _stability(given, model, outputs.stability))
         written = _write_outputs(given, found, outputs, labels, start)
     _show(found, given, written, seconds=time.perf_counter() - start, as_json=as_json)

@@ -15,7 +15,7 @@ from bayespca.io.records import File, How, Table
 from bayespca.sources.blocks import from_file
 from bayespca.sources.records import Source
 
-from .progress import progress
+from .progress import progress, sweeps
 
 T = TypeVar("T")
 
@@ -88,6 +88,16 @@ class Input:
             return work(_showing_progress(from_file(self.file)))
         with progress(what):
             return work(self.table)
+
+    def fit(self, work: Callable[..., object], tol: float) -> None:
+        """Fit the data by a function of them and of a callback, with a sign of progress that tells
+        sweeps of data in memory, and how far they are from `tol`.
+        """
+        if self.table is None:
+            self.apply("fitting", work)
+            return
+        with sweeps("fitting", tol) as callback:
+            work(self.table, callback=callback)
 
     def parts(self, what: str) -> Iterator[Table]:
         """The table in parts that fit into memory, with ids, and a sign of progress."""

@@ -21,7 +21,7 @@ from bayespca.version import __version__
 
 from . import screen
 from .outputs import RatingOutputs
-from .progress import progress
+from .progress import progress, sweeps
 
 
 def ratings(
@@ -40,8 +40,8 @@ def ratings(
         given = read_ratings(data, how, columns)
     # Before the fit, which takes longer than finding a mistake in a small file.
     pairs = None if wanted.predict is None else _pairs(wanted.predict, columns)
-    with progress("fitting"):
-        model.fit_ratings(given.users, given.items, given.ratings)
+    with sweeps("fitting", model.tol) as callback:
+        model.fit_ratings(given.users, given.items, given.ratings, callback=callback)
     table = _answers(model, pairs, wanted)
     written = _write(model, table, wanted)
     seconds = time.perf_counter() - start

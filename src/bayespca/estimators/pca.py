@@ -237,8 +237,9 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         variance. They are not numbers of copies. Both are for data in memory.
 
         Where there is an iteration, `callback` is called after each step with its number, counting
-        from 1, and an object with `free_energy`, `rank` and `noise_variance`; if it returns True,
-        the iteration ends. It is not called for trial steps that test another rank.
+        from 1, and an object with `free_energy`, `rank`, `noise_variance` and `to_gain`, what the
+        free energy still has to gain by the estimate that ends the fit; if it returns True, the
+        iteration ends. It is not called for trial steps that test another rank.
         """
         start = time.perf_counter()
         form, looping = self._form(), self._looping(callback)
