@@ -13,6 +13,7 @@ from bayespca.arrays.namespaces import array_namespace, to_namespace, to_numpy
 from bayespca.arrays.types import Array, ArrayOrPair, Input, RandomState
 from bayespca.lowrank import holes_posterior
 from bayespca.lowrank.holes_posterior import HolesPosterior
+from bayespca.lowrank.intervals import component_std, variance_left_out
 from bayespca.lowrank.records import PCAPosterior
 from bayespca.sources.cluster import computed
 from bayespca.sources.partitions import is_dask
@@ -58,8 +59,10 @@ class PosteriorReader(Transforming, Iterating[F]):
     )
     components_std_ = Fitted(
         PER_ENTRY,
-        "Posterior standard deviation of each entry.",
-        lambda fit: functions(fit.posterior)[0].loading_std(fit.posterior),
+        "Standard deviation of each entry: of its distance from the principal axis of the "
+        "population that rows come from, which may lean out of the subspace that was found, and "
+        "turn within it.",
+        component_std,
     )
     n_components_ = Fitted("int", "Number of components found.")
     mean_ = Fitted(PER_FEATURE, "Posterior mean of each feature.", lambda fit: fit.posterior.mean)
@@ -173,8 +176,12 @@ class PosteriorReader(Transforming, Iterating[F]):
         if is_dask(X):
             return _lazy.rows(self, X, "impute", return_std=return_std)
         X = _input.read_new(self, X, "impute")
+        fit: Any = self.fit_
         filled, std = holes_posterior.impute(
-            self.general_posterior(), X, noise=return_std != "mean"
+            self.general_posterior(),
+            X,
+            noise=return_std != "mean",
+            left_out=variance_left_out(fit),
         )
         return (filled, std) if return_std else filled
 

@@ -12,6 +12,8 @@ from bayespca.inference.result import Fit, extended
 from bayespca.lowrank.posterior import Posterior, from_solution
 from bayespca.lowrank.records import PCAFit, PCAPosterior
 from bayespca.spectrum.forms import ClosedForm, differing
+from bayespca.spectrum.left_out import left_out
+from bayespca.spectrum.rank_posterior import RankPosterior
 from bayespca.spectrum.records import Solution, Spectrum
 
 from .data import Decomposed
@@ -71,4 +73,11 @@ def counted(fit: PCAFit, form: ClosedForm, noise_variance: float) -> PCAFit:
         return fit
     ranks = form.ranks(fit.spectrum, noise_variance)
     status = fit.status + differing(ranks, fit.n_components, form)
-    return replace(fit, rank_posterior=ranks.probabilities, status=status)
+    # A cap says what is wanted, not what is there.
+    all_ranks = ranks if form.n_components is None else _uncapped(fit, form, noise_variance)
+    missed = left_out(fit.spectrum, all_ranks, fit.n_components, fit.posterior.noise_variance)
+    return replace(fit, rank_posterior=ranks.probabilities, status=status, left_out=missed)
+
+
+def _uncapped(fit: PCAFit, form: ClosedForm, noise_variance: float) -> RankPosterior:
+    return form.ranks(fit.spectrum, noise_variance, capped=False)

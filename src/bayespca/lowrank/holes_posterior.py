@@ -269,7 +269,7 @@ def scores_and_std(posterior: HolesPosterior, X: Array) -> tuple[Array, Array]:
     xp, M = array_namespace(a), at(a, posterior.basis)
     T = xp.matmul(a, M.T)
     v = taken(xp.sum(xp.matmul(M, cov) * M, axis=-1), pattern) * _variance_of_rows(posterior, X)
-    along = _loading_variance(posterior)
+    along = along_components(posterior)
     own = at(a, np.einsum("hj,jh->h", on_host(posterior.components) ** 2, along))
     std = xp.sqrt(v + own * (T * T + v))
     return _typed(posterior, T), _typed(posterior, std)
@@ -284,11 +284,6 @@ def latent_std(posterior: HolesPosterior) -> Array:
 def latent_variance_of_scores(posterior: HolesPosterior) -> FloatArray:
     """Variance of each score before its row is seen."""
     return np.asarray((posterior.basis**2) @ posterior.latent_variance)
-
-
-def loading_std(posterior: HolesPosterior) -> Array:
-    """Posterior standard deviation of the entries of `components`."""
-    return _placed(posterior, np.sqrt(_loading_variance(posterior)).T)
 
 
 def project(posterior: HolesPosterior, X: Array) -> Array:
@@ -328,7 +323,7 @@ def reconstruct(posterior: HolesPosterior, T: Array) -> Array:
     return _typed(posterior, array_namespace(T).matmul(at(T, T), W) * scale + mean)
 
 
-def _loading_variance(posterior: HolesPosterior) -> FloatArray:
+def along_components(posterior: HolesPosterior) -> FloatArray:
     """Posterior variance of the entries of the directions: (p, k)."""
     k = posterior.components.shape[0]
     # A component that maximum likelihood was told of may be zero.
@@ -421,11 +416,14 @@ def _unit_of_rows(posterior: HolesPosterior) -> FloatArray:
 
 
 @on_host_for_cells
-def impute(posterior: HolesPosterior, X: Array, *, noise: bool = True) -> tuple[Array, Array]:
+def impute(
+    posterior: HolesPosterior, X: Array, *, noise: bool = True, left_out: float = 0.0
+) -> tuple[Array, Array]:
     """X with its holes filled by their posterior mean, and the standard deviation of each cell.
 
-    Var(ãᵀb̃) = ãᵀCⱼã + bⱼᵀΣᵢbⱼ + tr ΣᵢCⱼ; with `noise` that of a measurement, σ² more. Σᵢ and σ² are
-    in units of the row's noise, where rows have their own. Cells that are there have standard
+    Var(ãᵀb̃) = ãᵀCⱼã + bⱼᵀΣᵢbⱼ + tr ΣᵢCⱼ; with `noise` that of a measurement, σ² more; without, the
+    variance that was left out of scaled data, which counts as noise otherwise. Σᵢ and either are in
+    units of the row's noise, where rows have their own. Cells that are there have standard
     deviation 0.
     """
     xp, columns, data = array_namespace(X), posterior.columns, _weighed(posterior, X)
@@ -437,7 +435,9 @@ def impute(posterior: HolesPosterior, X: Array, *, noise: bool = True) -> tuple[
     loadings, spread, second, unit, mean = (
         at(X, values) for values in (columns.b.T, spread.T, second.T, data.unit, data.location)
     )
-    more = columns.noise_variance * posterior.cell_tails.spread if noise else 0.0
+    more = left_out / posterior.unit**2
+    if noise:
+        more = columns.noise_variance * posterior.cell_tails.spread
     a, cov = latent(data, columns)
     own = _variance_of_rows(posterior, X)
     filled, std = xp.empty_like(X), xp.empty_like(X)

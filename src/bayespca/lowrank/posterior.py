@@ -167,13 +167,6 @@ def latent_std(posterior: Posterior) -> Array:
     return xp.sqrt(xp.where(d > 0, d, xp.ones_like(d)))
 
 
-def loading_std(posterior: Posterior) -> Array:
-    """Posterior standard deviation of the entries of `components`, the same along each row."""
-    xp = array_namespace(posterior.components)
-    std = xp.sqrt(posterior.loading_variance)
-    return std[:, None] * xp.ones_like(posterior.components)
-
-
 def reconstruct(posterior: Posterior, T: Array) -> Array:
     """Rows that have the scores T: mean + scale·TW."""
     low_rank = unfiltered(array_namespace(T).matmul(T, posterior.components), posterior.correlation)

@@ -96,6 +96,8 @@ class PCAFit(Fit[PCAPosterior], OfComponents):
     free_energy_by_rank
         The lowest free energy with each number of components, above the lowest of all, in nats;
         infinite where there is none. Empty where ranks cannot be compared.
+    left_out
+        Strength over σ² of components that were not kept, and how probable each is: (m, 2).
     """
 
     spectrum: Spectrum
@@ -107,6 +109,7 @@ class PCAFit(Fit[PCAPosterior], OfComponents):
     miss_probability: float = 0.0
     noise: NoiseFound = field(default_factory=NoiseFound)
     free_energy_by_rank: Vector = field(default_factory=lambda: np.empty(0))
+    left_out: Matrix = field(default_factory=lambda: np.empty((0, 2)))
 
     @property
     def singular_values(self) -> FloatArray:
@@ -149,6 +152,7 @@ class PCAFit(Fit[PCAPosterior], OfComponents):
         if not self.rank_posterior.size > k:
             raise ValueError("its components have no place among its ranks")
         _check_spectrum(self)
+        _check_left_out(self)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -169,6 +173,8 @@ class VariationalFit(Fit[HolesPosterior], OfComponents):
         Rows of the data.
     engine
         The one that found the singular values; "holes" for data with holes.
+    left_out
+        Strength over σ² of components that were not kept, and how probable each is: (m, 2).
     """
 
     spectrum: Spectrum
@@ -177,6 +183,7 @@ class VariationalFit(Fit[HolesPosterior], OfComponents):
     noise_variance: float
     n_samples: int
     engine: str = "holes"
+    left_out: Matrix = field(default_factory=lambda: np.empty((0, 2)))
 
     @property
     def threshold(self) -> float:
@@ -215,6 +222,7 @@ class VariationalFit(Fit[HolesPosterior], OfComponents):
         if self.weights.shape != (self.n_features, q) or k > q:
             raise ValueError("its weights are not of the size that its components have")
         _check_spectrum(self)
+        _check_left_out(self)
 
 
 def _check_spectrum(fit: PCAFit | VariationalFit) -> None:
@@ -222,6 +230,12 @@ def _check_spectrum(fit: PCAFit | VariationalFit) -> None:
     size, (features, samples) = spectrum.singular_values.size, spectrum.shape
     if k > size or features > fit.n_features or samples > fit.n_samples:
         raise ValueError("its spectrum does not belong to its components")
+
+
+def _check_left_out(fit: PCAFit | VariationalFit) -> None:
+    pairs = fit.left_out
+    if pairs.shape[1] != 2 or not ((pairs >= 0).all() and np.isfinite(pairs).all()):
+        raise ValueError("what it left out is not pairs of a strength and a probability")
 
 
 def spectrum_as_if_complete(

@@ -65,15 +65,18 @@ class ClosedForm:
 
         return solved
 
-    def ranks(self, spectrum: Spectrum, noise_variance: float) -> RankPosterior:
+    def ranks(
+        self, spectrum: Spectrum, noise_variance: float, *, capped: bool = True
+    ) -> RankPosterior:
         """How probable each number of components is; at this noise variance if one was given.
 
         Noise at 0 dB is no knowledge of the noise.
         """
+        cap = None if self.method.needs_rank or not capped else self.n_components
         return posterior_of_rank(
             spectrum,
             noise_variance=None if isinstance(self.noise_variance, str) else noise_variance,
-            max_rank=None if self.method.needs_rank else self.n_components,
+            max_rank=cap,
         )
 
     def _noise(self, spectrum: Spectrum) -> float | str:

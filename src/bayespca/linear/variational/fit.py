@@ -14,6 +14,8 @@ from bayespca.inference.result import Fit, extended
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.records import VariationalFit
 from bayespca.lowrank.variational import BishopModel, Hyper
+from bayespca.spectrum.left_out import left_out
+from bayespca.spectrum.rank_posterior import posterior_of_rank
 
 from .chart import VariationalChart
 from .data import VariationalData, variational_data
@@ -61,13 +63,16 @@ class VariationalModel(BishopModel[VariationalData, VariationalState]):
         self, found: Fit[HolesPosterior], run: Run[VariationalState], data: VariationalData
     ) -> VariationalFit:
         state, order = run.state, strongest(run.state, data)
+        spectrum, noise = data.found.spectrum, noise_variance(state, data, self.hyper)
+        k = found.posterior.columns.rank
         return extended(
             found,
             VariationalFit,
-            spectrum=data.found.spectrum,
+            spectrum=spectrum,
             weights=weights(state, data, order),
             alpha=relevance(state, data, self.hyper)[order] / data.unit**2,
-            noise_variance=noise_variance(state, data, self.hyper),
+            noise_variance=noise,
             n_samples=data.found.n_samples,
             engine=data.found.engine,
+            left_out=left_out(spectrum, posterior_of_rank(spectrum), k, noise),
         )

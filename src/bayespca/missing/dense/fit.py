@@ -22,13 +22,16 @@ from bayespca.lowrank.filling import fill
 from bayespca.lowrank.holes import Holes, IncompleteRows
 from bayespca.lowrank.holes_posterior import HolesPosterior, latent_variance_of_scores
 from bayespca.lowrank.noise_models import ISOTROPIC, NoiseModel
+from bayespca.lowrank.observed_spectrum import ObservedSpectrum, spectrum_of_observed
 from bayespca.lowrank.records import PCAFit, spectrum_as_if_complete
 from bayespca.sources.cluster import watched
 from bayespca.sources.data import Where, where_of
 from bayespca.sources.errors import UnusableData
 from bayespca.spectrum.families import MAP, PB_A, PB_B, VB
 from bayespca.spectrum.forms import ClosedForm, differing
+from bayespca.spectrum.left_out import left_out
 from bayespca.spectrum.priors import GivenPrior, Prior
+from bayespca.spectrum.rank_posterior import RankPosterior, posterior_of_rank
 from bayespca.spectrum.records import Status, samples
 from bayespca.spectrum.solving import borrowed_noise
 from bayespca.spectrum.tolerances import (
@@ -45,7 +48,6 @@ from .data import HolesTable, table_in_memory
 from .idle import with_more
 from .partitioned import table_on_workers
 from .posterior import for_all_columns, mean_noise, noise_found
-from .ranks import ranks_with_holes
 from .scales import Beginning
 from .start import clipped, random_start, start, start_with_all, with_equal_cells, with_one_more
 from .state import DenseProblem, DenseState
@@ -270,11 +272,12 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         M = samples(data.n_samples, data.rows.centred)
         variances = latent_variance_of_scores(posterior)
         gamma = np.sqrt(M * (variances + posterior.noise_variance))
-        ranks = ranks_with_holes(
-            *(posterior, run.state, data),
-            given=self._given_noise is not None and not self.borrows_noise,
-            max_rank=None if self.keeps_all else self.form.n_components,
+        shown = spectrum_of_observed(
+            posterior, run.state.scales.applied(data.rows), data.live, data.n_samples
         )
+        all_ranks = self._ranks(shown, posterior, None)
+        cap = None if self.keeps_all else self.form.n_components
+        ranks = all_ranks if cap is None else self._ranks(shown, posterior, cap)
         return extended(
             found,
             PCAFit,
@@ -287,7 +290,16 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
             noise_variance=mean_noise(run.state, data),
             n_samples=data.n_samples,
             noise=noise_found(run.state, data, self),
+            left_out=left_out(shown.spectrum, all_ranks, gamma.size, posterior.noise_variance),
         )
+
+    def _ranks(
+        self, shown: ObservedSpectrum, posterior: HolesPosterior, max_rank: int | None
+    ) -> RankPosterior:
+        """How probable each number is, at the noise of the posterior if that was given."""
+        given = self._given_noise is not None and not self.borrows_noise
+        noise = posterior.noise_variance / shown.share if given else None
+        return posterior_of_rank(shown.spectrum, noise_variance=noise, max_rank=max_rank)
 
 
 def dense_model(

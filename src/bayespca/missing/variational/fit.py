@@ -12,8 +12,11 @@ from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.result import Fit, extended
 from bayespca.lowrank.holes_posterior import HolesPosterior
+from bayespca.lowrank.observed_spectrum import spectrum_of_observed
 from bayespca.lowrank.records import VariationalFit, spectrum_as_if_complete
 from bayespca.lowrank.variational import BishopModel, Hyper
+from bayespca.spectrum.left_out import left_out
+from bayespca.spectrum.rank_posterior import posterior_of_rank
 from bayespca.spectrum.records import Spectrum, Status
 
 from .data import VariationalTable, variational_table
@@ -69,6 +72,7 @@ class VariationalHolesModel(BishopModel[VariationalTable, VariationalHolesState]
         state, n = run.state, len(data.X)
         W, noise = weights(state, data), noise_variance(state, data, self.hyper)
         k, shape = found.posterior.columns.rank, (data.rows.shape[1], n - self.hyper.has_mean)
+        shown = spectrum_of_observed(found.posterior, data.rows, data.live, n).spectrum
         return extended(
             found,
             VariationalFit,
@@ -77,6 +81,7 @@ class VariationalHolesModel(BishopModel[VariationalTable, VariationalHolesState]
             alpha=alphas(state, data, self.hyper),
             noise_variance=noise,
             n_samples=n,
+            left_out=left_out(shown, posterior_of_rank(shown), k, noise),
         )
 
 

@@ -1,4 +1,4 @@
-"""How probable each number of components is where cells are missing: an approximation.
+"""Singular values where cells are missing, for rules that know complete data: an approximation.
 
 A matrix without holes that tells about as much as the cells that are there: what was fitted, and
 what is left over in a cell, divided by the share f of cells that are there, in the place of noise,
@@ -13,44 +13,46 @@ differently, P is what they count, and f its mean; rows and columns are divided 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.namespaces import to_namespace, to_numpy
 from bayespca.arrays.types import FloatArray
-from bayespca.lowrank import holes_posterior as read
-from bayespca.lowrank.holes import Holes
-from bayespca.lowrank.holes_posterior import HolesPosterior
-from bayespca.spectrum.rank_posterior import RankPosterior, posterior_of_rank
 from bayespca.spectrum.records import Spectrum, samples
 
-from .data import HolesTable
-from .state import DenseState
+from . import holes_posterior as read
+from .holes import Holes, IncompleteRows
+from .holes_posterior import HolesPosterior
 
 # Eigenvalues of products have rounding errors that singular values do not have.
 RESOLUTION = 1e-8
 
 
-def ranks_with_holes(
-    posterior: HolesPosterior,
-    state: DenseState,
-    table: HolesTable,
-    *,
-    given: bool,
-    max_rank: int | None,
-) -> RankPosterior:
-    """The posterior, at the noise of the state if that was given."""
-    rows = state.scales.applied(table.rows)
-    counts = rows.total(_counts) / table.rows.shape[0]
-    p, centred = int(table.live.sum()), rows.centred
-    product = rows.total(_products, posterior, table.live, counts)
+class ObservedSpectrum(NamedTuple):
+    """Singular values of Y, and the share f of cells that are there."""
+
+    spectrum: Spectrum
+    share: float
+
+
+def spectrum_of_observed(
+    posterior: HolesPosterior, rows: IncompleteRows, live: NDArray[np.bool_], n_samples: int
+) -> ObservedSpectrum:
+    """The spectrum of Y.
+
+    `rows` are those of the data that have cells, in the columns that are `live`, as they count.
+    """
+    counts = rows.total(_counts) / rows.shape[0]
+    p, centred = int(live.sum()), rows.centred
+    product = rows.total(_products, posterior, live, counts)
     gram, sums, n = product[:p, :p], product[p, :p], product[p, p]
     gram = gram - np.outer(sums, sums) / n if centred else gram
-    M = samples(table.n_samples, centred)
+    M = samples(n_samples, centred)
     values = np.sqrt(np.maximum(np.linalg.eigvalsh(gram)[::-1], 0.0))[: min(p, M)]
     spectrum = Spectrum(values, (p, M), resolution=RESOLUTION)
-    noise = posterior.noise_variance / float(counts.mean()) if given else None
-    return posterior_of_rank(spectrum, noise_variance=noise, max_rank=max_rank)
+    return ObservedSpectrum(spectrum, float(counts.mean()))
 
 
 def _counts(rows: Holes) -> FloatArray:

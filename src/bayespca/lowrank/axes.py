@@ -1,0 +1,107 @@
+"""How far the components that were found may be from the principal axes of the population.
+
+A factorised posterior knows how far a direction may lean out of the subspace of all components, and
+little of how far components may turn within it, which is far where two have similar variances. Both
+follow from the asymptotic covariance of the eigenvectors of n rows (Anderson, "Asymptotic theory
+for principal component analysis", Annals of Mathematical Statistics 34, 1963),
+
+    cov(wₕ) = Σ_{l≠h} λₕλₗ/(n(λₕ − λₗ)²)·wₗwₗᵀ,
+
+λ = σ²(1 + ℓ) for components of strength ℓ and σ² for all other directions. Four things are added:
+
+* Holes: a row whose scores are known to the share R = fℓ/(1 + fℓ), f the share of its cells that
+  are there, tells (ℓₕ − ℓₗ)²/(ℓₕℓₗ)·RₕRₗ of the angle of two axes, the Fisher information of its
+  normal likelihood; a column with nⱼ cells tells nⱼℓₕRₕ of an entry of wₕ.
+* Angles that are not small have the density of a Bingham distribution, exp(−κ sin²θ), κ half of
+  that information: ⟨sin²θ⟩ = ½(1 − I₁(κ/2)/I₀(κ/2)) is never more than ½.
+* Directions that are not few: together they take n/(n + p/ℓ) of what the formula gives them, the
+  limit for large matrices (Paul, "Asymptotics of sample eigenstructure for a large dimensional
+  spiked covariance model", Statistica Sinica 17, 2007, Theorem 4).
+* Components that were left out turn an axis like others, in a direction that is not known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ive
+
+from bayespca.arrays.types import FloatArray
+
+# Strengths are kept between these, and what is told of an angle has its limit beyond this: data may
+# have no noise.
+WEAKEST, STRONGEST, SURE = 1e-50, 1e50, 1e6
+
+
+@dataclass(frozen=True, eq=False)
+class Axes:
+    """What the spread of k components in p features depends on.
+
+    Attributes
+    ----------
+    components
+        Orthonormal directions: (k, p).
+    strengths
+        ℓ: variance along each, without the noise and in units of it; (k,).
+    left_out
+        The same of components that were left out, and how probable each is: (m, 2).
+    counts
+        How many cells of each column were seen: (p,).
+    n
+        Rows.
+    """
+
+    components: FloatArray
+    strengths: FloatArray
+    left_out: FloatArray
+    counts: FloatArray
+    n: float
+
+    @property
+    def share(self) -> float:
+        """f, of cells that are there."""
+        return float(self.counts.mean() / self.n)
+
+
+def standard_deviations(axes: Axes) -> FloatArray:
+    """Root mean square distance of the entries of the population's axes from those found: (k, p).
+
+    An axis is cos·wₕ + Σₗ sin θₕₗ·wₗ and a direction outside; what cos is less than 1 counts too.
+    """
+    squares = axes.components**2
+    within = turns(axes.strengths, axes.strengths, axes)
+    np.fill_diagonal(within, 0.0)
+    outside = leaning_out(axes) * np.maximum(1 - squares.sum(axis=0), 0.0)
+    cosines = np.sqrt(np.maximum(1 - within.sum(axis=1) - outside.sum(axis=1), 0.0))
+    return np.sqrt((1 - cosines)[:, None] ** 2 * squares + within @ squares + outside)
+
+
+def turns(some: FloatArray, others: FloatArray, axes: Axes) -> FloatArray:
+    """⟨sin²θ⟩ of the angle in the plane of each two components of these strengths."""
+    v, w = _bounded(some)[:, None], _bounded(others)[None, :]
+    known = _known(v, axes) * _known(w, axes)
+    kappa = 0.5 * axes.n * (np.sqrt(v / w) - np.sqrt(w / v)) ** 2 * known
+    x = np.minimum(kappa, SURE) / 2
+    return np.asarray(
+        0.5 * (1 - ive(1, x) / ive(0, x)) * np.minimum(1.0, SURE / np.maximum(kappa, 1.0))
+    )
+
+
+def leaning_out(axes: Axes) -> FloatArray:
+    """Variance of each entry in the directions outside: 1/(Rₕ(nⱼℓₕ + p)), and what components that
+    were left out add; (k, p).
+    """
+    v, p = _bounded(axes.strengths)[:, None], axes.components.shape[1]
+    of_noise = 1 / (_known(v, axes) * (axes.counts * v + p))
+    strengths, probabilities = axes.left_out.T
+    return np.asarray(of_noise + (turns(v[:, 0], strengths, axes) @ probabilities)[:, None] / p)
+
+
+def _bounded(strengths: FloatArray) -> FloatArray:
+    return np.clip(strengths, WEAKEST, STRONGEST)
+
+
+def _known(v: FloatArray, axes: Axes) -> FloatArray:
+    """R = fℓ/(1 + fℓ)"""
+    return np.asarray(axes.share * v / (1 + axes.share * v))

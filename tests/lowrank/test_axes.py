@@ -1,0 +1,89 @@
+"""How far components may be from the axes of the population: against many data sets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.oracles.axes import information_of_angle, squared_distances
+
+from bayespca import BayesianPCA, VariationalPCA
+from bayespca.lowrank.axes import Axes, standard_deviations, turns
+from bayespca.lowrank.intervals import _counts
+
+
+def axes(strengths, n, p, *, counts=None, left_out=()):
+    counts = np.full(p, float(n)) if counts is None else counts
+    pairs = np.reshape(np.array(left_out, dtype=float), (-1, 2))
+    return Axes(np.eye(len(strengths), p), np.array(strengths), pairs, counts, float(n))
+
+
+@pytest.mark.parametrize(
+    ("strengths", "n", "p"),
+    [((8.0, 3.0, 1.0), 300, 20), ((20.0, 8.0), 40, 60), ((2.0, 1.2), 500, 10)],
+)
+def test_axes_of_simulated_data_are_as_far_off_as_they_say(strengths, n, p):
+    """Out of the subspace, and within it, where the second pair of strengths is close."""
+    k = len(strengths)
+    variance = standard_deviations(axes(strengths, n, p)) ** 2
+    truth = squared_distances(strengths, n, p, sets=600)
+    within = ~np.eye(k, dtype=bool)
+    np.testing.assert_allclose(variance[:, k:].sum(1), truth[:, k:].sum(1), rtol=0.08)
+    np.testing.assert_allclose(variance[:, :k][within], truth[:, :k][within], rtol=0.25)
+
+
+def test_equal_strengths_tell_nothing_of_the_angle():
+    found = turns(np.array([3.0]), np.array([3.0, 3.0001]), axes((3.0,), 100, 5))
+    np.testing.assert_allclose(found, 0.5, atol=1e-3)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.6, 0.3])
+def test_rows_with_holes_tell_the_information_of_their_likelihood(share):
+    rng = np.random.default_rng(0)
+    n, p, strengths = 200, 150, np.array([30.0, 12.0, 6.0])
+    W = np.linalg.qr(rng.normal(size=(p, 3)))[0].T
+    seen = rng.random((n, p)) < share
+    told = information_of_angle(strengths, (0, 1), seen, W)
+    given = axes(strengths, n, p, counts=np.full(p, n * share))
+    # ⟨sin²θ⟩ is 1/information, where that is large.
+    found = 1 / turns(strengths[:1], strengths[1:2], given)[0, 0]
+    assert found == pytest.approx(told, rel=0.06)
+
+
+def test_what_was_left_out_turns_an_axis():
+    alone, beside = axes((5.0,), 100, 10), axes((5.0,), 100, 10, left_out=[(3.0, 0.5)])
+    more = standard_deviations(beside)[0, 1:] ** 2 - standard_deviations(alone)[0, 1:] ** 2
+    turn = turns(np.array([5.0]), np.array([3.0]), alone)[0, 0]
+    np.testing.assert_allclose(more, 0.5 * turn / 10, rtol=1e-10)
+
+
+@pytest.mark.parametrize("estimator", [BayesianPCA(noise="isotropic"), VariationalPCA()])
+def test_the_precision_of_a_mean_counts_the_cells_of_its_column(estimator):
+    rng = np.random.default_rng(1)
+    X = 3 * rng.normal(size=(80, 2)) @ rng.normal(size=(2, 8)) + rng.normal(size=(80, 8))
+    X[rng.random(X.shape) < np.linspace(0.05, 0.6, 8)] = np.nan
+    model = estimator.fit(X)
+    counts = (~np.isnan(X)).sum(axis=0)
+    np.testing.assert_allclose(_counts(model.posterior_, 80.0), counts, rtol=0.03)
+
+
+def test_intervals_hold_the_axes_where_two_are_close():
+    """Without the turning within the subspace they hold fewer than 70 %."""
+    inside = []
+    for seed in range(80):
+        rng = np.random.default_rng(seed)
+        W = np.linalg.qr(rng.normal(size=(12, 2)))[0].T
+        X = rng.normal(size=(120, 2)) * [3.0, 2.3] @ W + rng.normal(size=(120, 12))
+        model = BayesianPCA(noise="isotropic").fit(X)
+        signs = np.sign(np.sum(model.components_ * W, axis=1))[:, None]
+        error = np.abs(model.components_ - signs * W)
+        inside.append(np.mean(error < 1.959964 * model.components_std_))
+    assert 0.92 <= np.mean(inside) <= 0.98
+
+
+def test_data_without_noise_and_constant_columns_have_standard_deviations():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(30, 2)) @ rng.normal(size=(2, 6))
+    X[:, 3] = 7.0
+    std = BayesianPCA(noise="isotropic").fit(X).components_std_
+    assert np.isfinite(std).all()
+    assert (std[:, 3] == 0).all()
