@@ -17,6 +17,9 @@ from .records import FloatArray, Spectrum
 LEAST = 1e-3
 # Standard deviation of the noise, beside a singular value, that is as good as none.
 NOISELESS = 1e-50
+# Beside the noise of a fit: less is left beyond the most probable rank only where columns depend on
+# each other, and ranks are counted to the last.
+EXACT = 1e-4
 
 
 def strengths(gamma: FloatArray, noise_variance: float, shape: tuple[float, float]) -> FloatArray:
@@ -45,8 +48,9 @@ def left_out(
     if not noise_variance > 0 or k >= min(L, M):
         return np.empty((0, 2))
     s2 = float(tail_sums(unit)[min(k, unit.singular_values.size)] / ((L - k) * (M - k)))
-    # Where there is next to no noise, next to nothing is left out.
-    unseen = min(unit.scale * np.sqrt(s2) / np.sqrt(noise_variance), 1 / NOISELESS)
+    unseen = unit.scale * np.sqrt(s2) / np.sqrt(noise_variance)
+    if not EXACT < unseen < 1 / NOISELESS:
+        return np.empty((0, 2))
     probable = np.cumsum(ranks.probabilities[::-1])[::-1][kept + 1 :]
     m = min(int(np.count_nonzero(probable > LEAST)), unit.singular_values.size - kept)
     found = strengths(unit.singular_values[kept : kept + max(m, 0)], s2, (L, M))
