@@ -11,6 +11,7 @@ from bayespca.checks.columns import dependent_columns
 from bayespca.checks.rows import dominating_row, ordered_rows
 from bayespca.checks.values import of_values
 from bayespca.datasets import noisy
+from bayespca.lowrank.posterior import left_of_some, reconstruct, scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayespca.estimators.pca.RankWarning")
 
@@ -84,6 +85,21 @@ def test_nearly_equal_is_not_equal(rng):
 @pytest.mark.parametrize("shape", [(300, 30), (60, 200), (100, 10)])
 def test_random_walks_are_a_series(shape, rng):
     assert "seem to be a series" in said(np.cumsum(rng.normal(size=shape), axis=0))["ordered-rows"]
+
+
+def test_some_of_many_columns_tell_a_series(rng):
+    walk = np.cumsum(rng.normal(size=(60, 8000)), axis=0)
+    assert "seem to be a series" in said(walk)["ordered-rows"]
+    assert "ordered-rows" not in said(noisy("white", 60, 8000, 3, random_state=0).X)
+
+
+def test_some_columns_leave_what_all_leave(rng):
+    X = noisy("white", 50, 3000, 3, strength=2.0, random_state=0).X + 4
+    posterior = BayesianPCA(noise="isotropic").fit(X).posterior_
+    columns = np.arange(0, 3000, 4)
+    left = left_of_some(posterior, X, columns)
+    whole = (X - reconstruct(posterior, scores(posterior, X)))[:, columns]
+    assert np.sqrt(np.mean((left - whole) ** 2)) < 0.1
 
 
 def test_sorted_groups_are_no_series(rng):

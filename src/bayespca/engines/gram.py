@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 from scipy.linalg import lapack
@@ -225,10 +225,13 @@ def from_sample_gram(
     n = gram.shape[0]
     spectrum = _spectrum(eigen.values, gram, n_features, n, center=center, dtype=dtype)
 
-    def top(k: int) -> Array:
-        return right(eigen.top(k) / spectrum.singular_values[:k])
+    # Asked for twice: for components, and for scores.
+    left = lru_cache(maxsize=1)(eigen.top)
 
-    return Decomposition(spectrum, top, mean, n, engine, left=eigen.top)
+    def top(k: int) -> Array:
+        return right(left(k) / spectrum.singular_values[:k])
+
+    return Decomposition(spectrum, top, mean, n, engine, left=left)
 
 
 def _spectrum(

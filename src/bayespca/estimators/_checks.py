@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayespca.arrays.namespaces import on_host
 from bayespca.arrays.types import Array, FloatArray
@@ -18,6 +19,7 @@ from bayespca.checks.values import COUNTS, of_values
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.noise_models import BOTH
 from bayespca.lowrank.others import by_others
+from bayespca.lowrank.posterior import Posterior, left_of_some
 from bayespca.lowrank.records import PCAFit
 from bayespca.sources.data import Data, Where
 from bayespca.spectrum.records import Advice
@@ -27,6 +29,9 @@ from .wording import names_of
 
 # Cells of the first rows that are looked at, the fewest rows, and what columns need to be compared.
 CELLS, FEWEST, FOR_COLUMNS = 100_000, 40, 50
+# Columns next to each other that are looked at where there are very many, and how many times as
+# many as components there must be.
+STRETCH, FEW = 50, 10
 # Up to so many cells scores of all rows are looked at.
 MANY_CELLS = 500_000
 # Smallest singular value over the largest if a column may follow from others.
@@ -77,10 +82,26 @@ def _of_holes(rows: FloatArray, data: Data, fit: PCAFit) -> Advice | None:
 
 
 def _of_order(rows: Array, fit: PCAFit) -> Advice | None:
+    some, plain = _some_columns(*rows.shape), fit.posterior
+    if some.size < rows.shape[1] and isinstance(plain, Posterior) and _tell(some, plain):
+        return ordered_rows(left_of_some(plain, on_host(rows), some))
     read, posterior = functions(fit.posterior)
     fitted = on_host(read.reconstruct(posterior, read.scores(posterior, rows)))
     left = (on_host(rows) - fitted) / on_host(posterior.scale)
     return ordered_rows(np.where(np.isnan(left), 0.0, left))
+
+
+def _some_columns(n: int, p: int) -> NDArray[np.intp]:
+    """All columns, and of very many some stretches."""
+    step = p // max(CELLS // n, STRETCH)
+    if step < 2:
+        return np.arange(p)
+    return np.add.outer(np.arange(0, p - STRETCH, step * STRETCH), np.arange(STRETCH)).ravel()
+
+
+def _tell(columns: NDArray[np.intp], posterior: Posterior) -> bool:
+    """Whether so few columns tell what is left of a row."""
+    return not posterior.correlation and FEW * len(posterior.components) <= columns.size
 
 
 def _of_one_row(data: Data, fit: PCAFit) -> Advice | None:

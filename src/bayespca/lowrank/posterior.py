@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from array_api_compat import array_namespace
+from numpy.typing import NDArray
 
 from bayespca.arrays.checks import check_sizes
-from bayespca.arrays.namespaces import to_namespace
-from bayespca.arrays.types import Array, ArrayMatrix, ArrayVector, Counts
+from bayespca.arrays.namespaces import on_host, to_namespace
+from bayespca.arrays.types import Array, ArrayMatrix, ArrayVector, Counts, FloatArray
 from bayespca.spectrum.records import Solution
 
 from . import filtering
@@ -171,6 +172,16 @@ def reconstruct(posterior: Posterior, T: Array) -> Array:
     """Rows that have the scores T: mean + scale·TW."""
     low_rank = unfiltered(array_namespace(T).matmul(T, posterior.components), posterior.correlation)
     return low_rank * posterior.scale + posterior.mean
+
+
+def left_of_some(posterior: Posterior, X: FloatArray, columns: NDArray[np.intp]) -> FloatArray:
+    """What components leave over of some columns, over their scale; with the scores that least
+    squares find from these columns alone, shrunk, and without regard to neighbours.
+    """
+    mean, scale = (on_host(part)[columns] for part in (posterior.mean, posterior.scale))
+    Z, W = (X[:, columns] - mean) / scale, on_host(posterior.components)[:, columns]
+    T = Z @ (W.T @ np.linalg.pinv(W @ W.T, hermitian=True))
+    return np.asarray(Z - (T * on_host(posterior.shrinkage)) @ W)
 
 
 def _whitened(posterior: Posterior, X: Array) -> Array:

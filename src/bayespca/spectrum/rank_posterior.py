@@ -39,6 +39,8 @@ SURE = 46.0
 BESIDE = 12
 # Contested components below and above the first guess; log-probability at which ranks end.
 BEHIND, AHEAD, ENOUGH = 24, 5, 7.0
+# Log-probability from which on no more ranks are looked at.
+IMPOSSIBLE = 14.0
 # Largest number of contested components, and of windows that are looked through.
 MOST, WINDOWS = 48, 12
 # Values of log σ² at which evidences are computed, how many more where they range over 1, and
@@ -189,7 +191,8 @@ def _found(problem: _Problem, start: int, cap: int, size: int) -> RankPosterior:
     for _ in range(WINDOWS):
         first = _n_sure(problem, centre, cap)
         last = min(max(centre, first) + ahead, cap, first + MOST)
-        evidence = _log_evidence(problem, first, last)
+        evidence = _log_evidence(problem, first, last, centre)
+        last = first + evidence.size - 1
         weight = _with_prior(problem, evidence, first, start)
         best = first + int(np.argmax(weight))
         if best == first == centre - BEHIND:
@@ -211,12 +214,16 @@ def _with_prior(problem: _Problem, evidence: FloatArray, first: int, start: int)
     Where more than half of all directions would be components, and those do not stand out, the
     approximation rises although the evidence does not: there it may only fall.
     """
-    ranks = first + np.arange(evidence.size)
-    weight = evidence + ranks * np.log(MEAN) - gammaln(ranks + 1)
+    weight = evidence + _log_prior(first + np.arange(evidence.size))
     beyond = max(problem.squares.full_rank // 2, start) - first
     if 0 <= beyond < weight.size:
         weight[beyond:] = np.minimum.accumulate(weight[beyond:])
     return weight
+
+
+def _log_prior(ranks: Ranks) -> FloatArray:
+    """Poisson, but for a constant."""
+    return np.asarray(ranks * np.log(MEAN) - gammaln(ranks + 1))
 
 
 def _n_sure(problem: _Problem, centre: int, cap: int) -> int:
@@ -280,8 +287,10 @@ def _nodes(problem: _Problem, ranks: Ranks) -> FloatArray:
     return np.asarray(0.5 * (low + high) + 0.5 * (high - low) * np.cos(angles))
 
 
-def _log_evidence(problem: _Problem, first: int, last: int) -> FloatArray:
-    """Log evidence of the ranks from `first`, up to which all are sure, to `last`."""
+def _log_evidence(problem: _Problem, first: int, last: int, centre: int) -> FloatArray:
+    """Log evidence of the ranks from `first`, up to which all are sure, to `last`, or to the first
+    beyond `centre` that is next to impossible.
+    """
     ranks = np.arange(first, last + 1, dtype=np.int64)
     nodes = _nodes(problem, ranks)
     noise = np.exp(nodes)
@@ -291,20 +300,19 @@ def _log_evidence(problem: _Problem, first: int, last: int) -> FloatArray:
     bounds = (0.5 * float(grid.s.min()) / noise.max(), 0.5 / noise.min())
     table = spheres.sphere_table(bulk, n, problem.L - ranks[:-1].astype(float), bounds)
     log_t = np.log(0.5 * grid.s / noise[:, None])
-    fits = [
-        table(i, log_t) + bulk.values[i] * np.exp(log_t) - 0.5 * problem.M * np.log1p(grid.v)
-        for i in range(n)
-    ]
-    rooms = _Rooms(problem, ranks)
-    chain = _Chain(grid, nodes)
-    found = [rooms.gain(0, nodes)]
-    for i, fit in enumerate(fits):
+    t, spread = np.exp(log_t), 0.5 * problem.M * np.log1p(grid.v)
+    rooms, chain = _Rooms(problem, ranks), _Chain(grid, nodes)
+    orders, prior = gammaln(ranks + 1) - gammaln(first + 1), _log_prior(ranks)
+    of_noise, found = _of_noise(problem, first, nodes), np.full(n + 1, -np.inf)
+    for i in range(n + 1):
+        at_nodes = chain.log_sum + rooms.gain(i, nodes) + orders[i] + of_noise
+        found[i] = _over_noise(problem, ranks[i : i + 1], nodes, at_nodes[None, :])[0]
+        weight = found + prior
+        if i == n or (ranks[i] > centre and weight[i] < weight.max() - IMPOSSIBLE):
+            break
+        fit = table(i, log_t) + bulk.values[i] * t - spread
         chain.add(fit + rooms.worth(i, grid, chain.larger), float(rooms.log_noise[i + 1]))
-        found.append(
-            chain.log_sum + rooms.gain(i + 1, nodes) + gammaln(first + i + 2) - gammaln(first + 1)
-        )
-    at_nodes = np.array(found) + _of_noise(problem, first, nodes)
-    return _over_noise(problem, ranks, nodes, at_nodes)
+    return found[: i + 1]
 
 
 def _of_noise(problem: _Problem, first: int, nodes: FloatArray) -> FloatArray:
@@ -398,18 +406,19 @@ class _Rooms:
         self.slopes = np.zeros(ranks.size)
         start = self.first - self.beside
         self.bulk = spheres.lumped(problem.squares, start, int(ranks[-1]))
-        self.frames = [self._frame(i) for i in range(ranks.size)]
+        self.frames: list[spheres.Frame] = []
 
     def _frame(self, i: int) -> spheres.Frame:
         """The frame with i contested components, and how its gain changes with log σ²."""
         k, y = self.beside + i, float(self.log_noise[i])
         shares = self._shares(i)
-        found = spheres.frame(self.bulk, shares, float(np.exp(y)))
+        near = self.frames[i - 1].near if i else None
+        found = spheres.frame(self.bulk, shares, float(np.exp(y)), near)
         rank = np.array([self.first + i])
         if k > 1 and self.problem.given is None and self.problem.cells(rank)[0] < MANY_CELLS:
             step = float(self.problem.width(rank)[0])
             moved = np.clip(1 - np.exp(step) * (1 - shares), 0.01, 1.0)
-            other = spheres.frame(self.bulk, moved, float(np.exp(y + step)))
+            other = spheres.frame(self.bulk, moved, float(np.exp(y + step)), found.near)
             self.slopes[i] = (other.gain - found.gain) / step
         return found
 
@@ -418,6 +427,9 @@ class _Rooms:
         return self.problem.shares(self.bulk.values[: self.beside + i], noise)
 
     def gain(self, i: int, nodes: FloatArray) -> FloatArray:
+        """Of ranks in their order, each of which begins where the one before ended."""
+        if i == len(self.frames):
+            self.frames.append(self._frame(i))
         return np.asarray(self.frames[i].gain + self.slopes[i] * (nodes - self.log_noise[i]))
 
     def worth(
@@ -437,9 +449,8 @@ class _Rooms:
         x = own[:-1, None] * gaps
         less = np.clip((others - grid.s) * gaps, 0.0, x)
         at_own = (own[:-1, None] - own[-1]) * gaps
-        frame = self.frames[i]
-        room = spheres.log_room(frame, x, less) - spheres.log_room(frame, x, at_own)
-        return np.asarray(worth + room.sum(axis=0))
+        room = spheres.log_room(self.frames[i], x, np.append(less, at_own, axis=1)).sum(axis=0)
+        return np.asarray(worth + room[:-1] - room[-1])
 
     def _of_far_ones(self, s: FloatArray, log_noise: float) -> FloatArray:
         """Sure components far above, whose gaps are so large that only shares count."""

@@ -23,8 +23,8 @@ LUMPS = 12
 UNKNOWN = 24
 # Points of a table of sphere averages.
 POINTS = 48
-# Steps of Newton's method for a saddlepoint, of which four are the rule.
-STEPS = 30
+# Steps of Newton's method for a saddlepoint, of which four are the rule, and the least there is.
+STEPS, LEAST = 30, 1e-3
 LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -93,22 +93,30 @@ def _of_the_law(squares: Squares, n_unknown: int) -> tuple[FloatArray, FloatArra
     return np.minimum(scaled, most), np.full(UNKNOWN, n_unknown / UNKNOWN)
 
 
-def saddlepoints(x: FloatArray, weights: FloatArray) -> FloatArray:
-    """θ with Σ ½w/(θ + x) = 1 over the last axis, from below, where 1/Σ is nearly linear in θ."""
-    theta = np.full(x.shape[:-1], 0.5)
+def saddlepoints(x: FloatArray, weights: FloatArray, near: FloatArray | None = None) -> FloatArray:
+    """θ with Σ ½w/(θ + x) = 1 over the last axis, from below, where 1/Σ is nearly linear in θ; or
+    from `near` it.
+    """
+    theta = np.full(x.shape[:-1], 0.5) if near is None else near
     for _ in range(STEPS):
         inverse = 1 / (theta[..., None] + x)
-        one = 0.5 * (weights * inverse).sum(-1)
-        step = one * (one - 1) / (0.5 * (weights * inverse**2).sum(-1))
-        theta = theta + step
-        if np.all(np.abs(step) < 1e-7 * theta):
+        weighted = weights * inverse
+        one = 0.5 * weighted.sum(-1)
+        weighted *= inverse
+        step = one * (one - 1) / (0.5 * weighted.sum(-1))
+        theta = np.maximum(theta + step, LEAST)
+        if (np.abs(step) < 1e-7 * theta).all():
             break
     return theta
 
 
-def log_averages(x: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """log E exp(−Σ xⱼuⱼ²) up to a constant of the dimension, θ, and the curvature at θ."""
-    theta = saddlepoints(x, weights)
+def log_averages(
+    x: FloatArray, weights: FloatArray, near: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """log E exp(−Σ xⱼuⱼ²) up to a constant of the dimension, θ, and the curvature at θ; to begin
+    with a θ that is `near`.
+    """
+    theta = saddlepoints(x, weights, near)
     return _at(theta, x, weights) + theta, theta, _curvature(theta, x, weights)
 
 
@@ -192,25 +200,32 @@ class Frame:
     it, which is worth sⱼ: its exponents are (sᵢ − sⱼ)(aᵢ − aⱼ) where there is a j-th direction, and
     sᵢ(aᵢ − aⱼ) elsewhere. That is right in two dimensions, for directions that are certain, and for
     any number of equal ones. `gain` is by how much the average over frames exceeds the product of
-    averages over spheres that do not make room.
+    averages over spheres that do not make room; `near` are the saddlepoints of both.
     """
 
     gain: float
     theta: FloatArray
     curvature: FloatArray
+    near: FloatArray
 
 
-def frame(bulk: Values, shares: FloatArray, noise_variance: float) -> Frame:
+def frame(
+    bulk: Values, shares: FloatArray, noise_variance: float, near: FloatArray | None = None
+) -> Frame:
+    """The frame of so many directions, to begin with the saddlepoints of one with fewer."""
     k, n = shares.size, bulk.values.size
     gaps, weights = from_each_on(bulk, k)
     a = gaps / (2 * noise_variance)
     later = (np.arange(n) < k) & (np.arange(n) > np.arange(k)[:, None])
     taken = np.where(later, np.append(shares, np.zeros(n - k)), 0.0)
     both = np.stack([np.maximum(shares[:, None] - taken, 0.0) * a, shares[:, None] * a])
-    values, theta, curvature = log_averages(both, weights)
+    begin = np.full((2, k), 0.5)
+    if near is not None and near.size:
+        begin[:] = near[:, np.minimum(np.arange(k), near.shape[1] - 1)]
+    values, theta, curvature = log_averages(both, weights, begin)
     wide = weights.sum(-1) > 1
     gain = float(((values[0] - values[1]) * wide).sum())
-    return Frame(gain, theta[0], curvature[0])
+    return Frame(gain, theta[0], curvature[0], theta)
 
 
 def log_room(found: Frame, x: FloatArray, less: FloatArray) -> FloatArray:
