@@ -13,6 +13,7 @@ from bayespca import BayesianPCA
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.datasets import low_rank, noisy
 from bayespca.estimators import RankWarning
+from bayespca.inference import checkpoint
 
 NOISES = ("auto", "isotropic", "per-feature", "per-sample", "both", "autoregressive")
 QUIET = pytest.mark.filterwarnings("ignore::bayespca.estimators.pca.RankWarning")
@@ -260,3 +261,52 @@ def test_outlying_rows_with_holes_are_named():
     model = BayesianPCA().fit(X)
     assert model.n_components_ == 2
     assert "2 of 200 rows are outlying (3, 8, counting from 0)" in str(model.status_)
+
+
+# --- broken off while the evidence chooses -------------------------------------------------------
+
+
+class BrokenOffError(Exception):
+    pass
+
+
+def test_a_fit_is_taken_up_that_was_broken_off_while_another_noise_was_tried(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(200, 20)) * np.exp(rng.normal(size=20))
+    X = 2 * rng.normal(size=(200, 3)) @ rng.normal(size=(3, 20)) + noise
+    X[rng.random(X.shape) < 0.1] = np.nan
+    numbers = []
+    whole = BayesianPCA().fit(X, callback=lambda number, info: numbers.append(number))
+    assert numbers.count(1) == 2, "a second noise model is tried"
+    late = len(numbers) - 1
+    seen = []
+
+    def breaking_off(number, info):
+        seen.append(number)
+        if len(seen) > late:
+            raise BrokenOffError
+
+    path = tmp_path / "fit.ckpt"
+    with pytest.raises(BrokenOffError):
+        BayesianPCA(checkpoint=path).fit(X, callback=breaking_off)
+    assert list(tmp_path.iterdir())
+    again = []
+    found = BayesianPCA(checkpoint=path).fit(X, callback=lambda number, info: again.append(number))
+    assert found.free_energy_ == whole.free_energy_
+    assert len(again) < len(numbers)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_feature_that_does_not_vary_is_named_where_neighbours_are_alike():
+    rng = np.random.default_rng(0)
+    E = rng.normal(size=(300, 40))
+    for j in range(1, 40):
+        E[:, j] = 0.7 * E[:, j - 1] + np.sqrt(1 - 0.49) * E[:, j]
+    X = rng.normal(size=(300, 3)) @ rng.normal(size=(3, 40)) + E
+    assert BayesianPCA().fit(X).noise_ == "autoregressive"
+    X[:, 5] = 3.0
+    found = BayesianPCA().fit(X)
+    assert "Neighbouring features have noise in common" in str(found.status_)
+    assert "feature number 5 (counting from 0) does not vary" in str(found.status_)
+    assert BayesianPCA().fit(np.delete(X, 5, axis=1)).noise_ == "autoregressive"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -33,6 +33,15 @@ class Looping:
     callback: Callback | None = None
     checkpoint: str | os.PathLike[str] | None = None
     mark: str = ""
+
+    def for_part(self, name: str) -> Looping:
+        """The same for one of several iterations of a fit, with a checkpoint of its own: a fit that
+        is taken up again comes by the others first.
+        """
+        if self.checkpoint is None:
+            return self
+        path = Path(self.checkpoint)
+        return replace(self, checkpoint=path.with_name(f"{path.name}.{name}"))
 
     def run(
         self,

@@ -6,14 +6,22 @@ from collections.abc import Set
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bayespca.lowrank.noise_models import NOISES, OUTLYING_ROWS, STUDENT_CELLS, NoiseModel
+from bayespca.lowrank.noise_models import (
+    AUTOREGRESSIVE,
+    NOISES,
+    OUTLYING_ROWS,
+    STUDENT_CELLS,
+    NoiseModel,
+)
 from bayespca.lowrank.records import PCAFit
+from bayespca.spectrum.records import Status
 
 from .choosing import CHOICES, sides
 from .signs import Signs
 
-CODE = "other-noise"
+CODE, CONSTANT = "other-noise", "constant-neighbour"
 # So many outlying rows are named.
 NAMED_ROWS = 5
 
@@ -61,6 +69,23 @@ def _but(fit: PCAFit, noise: NoiseModel, gain: float, why: str) -> PCAFit:
 def richest(seen: Set[str]) -> NoiseModel:
     """The noise model with most of what was seen, and nothing else."""
     return max((model for model in CHOICES if sides(model) <= seen), key=lambda m: len(sides(m)))
+
+
+def with_constant(fit: PCAFit, constant: NDArray[np.intp]) -> PCAFit:
+    """A fit of features whose neighbours have noise in common, some of which do not vary."""
+    if not constant.size:
+        return fit
+    text = (
+        f"{AUTOREGRESSIVE.reason}, but noise={AUTOREGRESSIVE.name!r} was not tried because feature "
+        f"number {constant[0]} (counting from 0) does not vary: leave such features out."
+    )
+    return replace(fit, status=fit.status.but(CONSTANT, text))
+
+
+def told_of(fit: PCAFit, some: PCAFit) -> PCAFit:
+    """A fit with what was said of some of its rows about features that do not vary."""
+    said = tuple(one for one in some.status.advice if one.code == CONSTANT)
+    return replace(fit, status=fit.status + Status(advice=said))
 
 
 def naming_outliers(fit: PCAFit) -> PCAFit:

@@ -20,7 +20,7 @@ from bayespca.linear.scaled import fit as scaled
 from bayespca.linear.scaled.cells import GRAM
 from bayespca.linear.scaled.data import NoisyTable
 from bayespca.linear.scaled.reading import gram_of, noisy_table
-from bayespca.lowrank.noise_models import ISOTROPIC, NOISES, NoiseModel
+from bayespca.lowrank.noise_models import AUTOREGRESSIVE, ISOTROPIC, NOISES, NoiseModel
 from bayespca.lowrank.recognising import digests
 from bayespca.lowrank.records import NoiseFound, PCAFit
 from bayespca.missing.dense import fit as dense
@@ -76,12 +76,13 @@ class Complete:
         errors = self.asked.errors
         if noise == ISOTROPIC and errors is None:
             return self._closed()
+        looping = looping_for(noise, self.looping, self.asked)
         if noise.cells or (errors is not None and errors.cells is not None):
-            return swept(self.X, self.form, self.looping, self.asked, noise)
+            return swept(self.X, self.form, looping, self.asked, noise)
         table = self.table(rows=noise.rows)
         if not table.squares.any():
             return replace(self._constant(table)._closed(), noise=silence(noise, table))
-        fit = scaled.fit(table, self.form, self.looping, noise, other)
+        fit = scaled.fit(table, self.form, looping, noise, other)
         return with_rows_known(fit, self.X) if noise.rows else fit
 
     def _constant(self, table: NoisyTable) -> Complete:
@@ -143,7 +144,10 @@ class Complete:
         """With the noise that has the most evidence, from a fit and what its residuals show."""
         shape = (fit.n_samples, self.p)
         allowed = frozenset(self.allowed() if seen.seen else ())
-        return choose((fit, seen), self.fit, self.look, shape, allowed, self._baseline)
+        best = choose((fit, seen), self.fit, self.look, shape, allowed, self._baseline)
+        if "neighbours" in seen.seen and AUTOREGRESSIVE.name not in allowed and self.ordered:
+            return advice.with_constant(best, self._constant_columns())
+        return best
 
     def better(self, fit: PCAFit, signs: Signs) -> PCAFit:
         """A fit with more evidence than another, or that; without sweeps, which take long."""
@@ -201,7 +205,7 @@ class Complete:
         noise = NOISES[found.noise.name]
         if plain is None or noise != ISOTROPIC:
             plain = self.fit(noise, found)
-        return with_evidence(plain, found.noise)
+        return with_evidence(advice.told_of(plain, found), found.noise)
 
     @property
     def sample(self) -> Complete | None:
@@ -267,10 +271,16 @@ class Complete:
         """Whether features have an order, and all of them vary."""
         if not self.ordered or self.p < 3:
             return False
-        if not where_of(self.X).in_memory:
-            gram = gram_of(self.found)
-            return gram is not None and bool((gram.diagonal() > 0).all())
-        return not constant_columns(self.X, center=self.asked.center).size
+        if not where_of(self.X).in_memory and gram_of(self.found) is None:
+            return False
+        return not self._constant_columns().size
+
+    def _constant_columns(self) -> NDArray[np.intp]:
+        """Features that do not vary, as far as that is known."""
+        if where_of(self.X).in_memory:
+            return constant_columns(self.X, center=self.asked.center)
+        gram = gram_of(self.found)
+        return np.flatnonzero([] if gram is None else gram.diagonal() <= 0)
 
     @property
     def p(self) -> int:
@@ -293,6 +303,11 @@ class Complete:
         if where.in_memory or self.few is not None:
             return True
         return gram_of(self.found) is not None and self.p <= GRAM
+
+
+def looping_for(noise: NoiseModel, looping: inference.Looping, asked: Asked) -> inference.Looping:
+    """How a fit is run that is one of those among which the evidence chooses, or the only one."""
+    return looping if noise.name == asked.noise else looping.for_part(noise.name)
 
 
 def swept(

@@ -82,7 +82,7 @@ def fit_with_holes(X: Input, form: ClosedForm, looping: inference.Looping, asked
 def _fitted_with_holes(data: Incomplete) -> PCAFit:
     form, asked = data.form, data.asked
     noise = first_noise(asked)
-    fit = advice.naming_outliers(data.fit(noise))
+    fit = advice.naming_outliers(data.first())
     if asked.errors is not None or not compares(form):
         return fit
     few = data.rows_here(fit.n_samples)

@@ -14,7 +14,7 @@ from bayespca.sources.rounding import is_coarse
 from bayespca.spectrum.forms import ClosedForm
 
 from . import advice
-from .asked import AUTO, Asked
+from .asked import AUTO, Asked, first_noise
 from .complete import Complete, rows_here, swept, with_evidence
 from .holes import choose_with_holes, filled
 from .signs import Signs
@@ -32,8 +32,14 @@ class Incomplete:
     looping: Looping
     asked: Asked
 
+    def first(self) -> PCAFit:
+        """With the noise that was asked for, or with equal noise."""
+        return swept(self.X, self.form, self.looping, self.asked, first_noise(self.asked))
+
     def fit(self, noise: NoiseModel, *, rounded: bool = False) -> PCAFit:
-        return swept(self.X, self.form, self.looping, self.asked, noise, rounded=rounded)
+        """With one of the models among which the evidence chooses."""
+        looping = self.looping.for_part(noise.name)
+        return swept(self.X, self.form, looping, self.asked, noise, rounded=rounded)
 
     def with_rank(self, fit: PCAFit, rank: int) -> PCAFit:
         """The same noise model with so many components, or as many of them as do not vanish."""
