@@ -19,7 +19,7 @@ from ..comparing import NOTHING, Comparison, claim
 from ..records import Outcome, Run, Table
 from .simulated import PARTS, Errors, Study, studies
 
-SETS, QUICK_SETS = 100, 2
+SETS, QUICK_SETS = 20, 2
 NORMAL = 1.959964
 # A share is outside the range if that would come about by chance in fewer than 1 of 100 cases.
 CHANCE = 0.01

@@ -159,11 +159,7 @@ def of_tensors(
         hidden = np.random.default_rng((seed, 1)).random(sizes) < holes
         fit = BayesianTucker().fit(np.where(hidden, np.nan, made.T))
         filled, std = fit.impute(return_std=True)
-        _, of_mean = fit.impute(return_std="mean")
-        return {
-            MEASURED: (filled - made.T)[hidden] / std[hidden],
-            NOISELESS: (filled - made.signal)[hidden] / of_mean[hidden],
-        }
+        return {MEASURED: (filled - made.T)[hidden] / std[hidden]}
 
     return errors
 
@@ -221,7 +217,7 @@ def _of_factors(fit: MatrixFactorization, signal: np.ndarray) -> np.ndarray:
 
 
 def of_bits(n: int, p: int, size: float, holes: float) -> Callable[[int], Errors]:
-    """Components and scores in the space of logits."""
+    """Scores in the space of logits."""
 
     def errors(seed: int) -> Errors:
         rng = np.random.default_rng(seed)
@@ -233,7 +229,7 @@ def of_bits(n: int, p: int, size: float, holes: float) -> Callable[[int], Errors
         fit = BinaryPCA().fit(X)
         found, std = fit.transform(X, return_std=True)
         truth = (logits - fit.mean_) @ fit.components_.T
-        return {COMPONENTS: of_components(fit, W), SCORES: np.ravel((found - truth) / std)}
+        return {SCORES: np.ravel((found - truth) / std)}
 
     return errors
 

@@ -84,14 +84,6 @@ def score_variance(posterior: BinaryPosterior) -> FloatArray:
     return np.asarray((posterior.basis**2) @ posterior.latent_variance)
 
 
-def loading_std(posterior: BinaryPosterior) -> FloatArray:
-    """Posterior standard deviation of the entries of `components`: of B·(S Qᵀ)⁻¹."""
-    k = posterior.prior.size
-    back = np.linalg.inv(posterior.basis)
-    inner = np.einsum("hk,jhl,lk->jk", back, posterior.b_cov[:, :k, :k], back)
-    return np.sqrt(np.maximum(inner, 0.0)).T
-
-
 # --- rows --------------------------------------------------------------------------------------
 
 

@@ -67,7 +67,7 @@ def scores(posterior: PCAPosterior, X: Array, core: FloatArray, right: FloatArra
     return out
 
 
-def imputed(posterior: PCAPosterior, X: Array, *, noise: bool) -> tuple[Array, Array]:
+def imputed(posterior: PCAPosterior, X: Array) -> tuple[Array, Array]:
     """Holes filled, and the standard deviation of what is in them."""
     found = posterior if isinstance(posterior, HolesPosterior) else general(posterior)
-    return holes_posterior.impute(found, X, noise=noise)
+    return holes_posterior.impute(found, X)

@@ -60,11 +60,6 @@ class BinaryPCA(Transforming, _binary.BinaryReader[BinaryFit]):
         "Orthonormal directions in the space of logits.",
         typed(lambda fit: fit.posterior.components),
     )
-    components_std_ = Fitted(
-        PER_ENTRY,
-        "Posterior standard deviation of their entries.",
-        typed(lambda fit: read.loading_std(fit.posterior)),
-    )
     n_components_ = Fitted("int", "Number of components found; 0 is a legal answer.")
     mean_ = Fitted(PER_FEATURE, "Logits at scores of 0.", typed(lambda fit: fit.posterior.b[:, -1]))
     explained_variance_ = Fitted(

@@ -311,25 +311,24 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
         rows = _input.read_scores(X, self.ranks_[0], self.core_)
         return times(self.core_, [rows, *self.factors_[1:]]) + self.mean_
 
-    def impute(self, X: Input = None, return_std: bool | str = False) -> ArrayOrPair:
+    def impute(self, X: Input = None, return_std: bool = False) -> ArrayOrPair:
         """Slices with their holes (NaN) filled by the posterior mean; other cells stay.
 
         Without X, the tensor that was fitted. With ``return_std=True`` also the standard deviation
-        of what would be measured in each hole, noise included; with ``"mean"`` that of the filled
-        value itself. Cells that are there have standard deviation 0.
+        of what would be measured in each hole, noise included. Cells that are there have standard
+        deviation 0.
         """
         check_is_fitted(self)
-        _validation.choose("return_std", return_std, (False, True, "mean"))
+        _validation.choose("return_std", return_std, (False, True))
         fitted = X is None
         T = self._read_slices(_tensors.fitted_tensor(self) if fitted else X, "impute")
-        noise = return_std != "mean"
-        filled, std = self._imputed(T, noise=noise, spread=bool(return_std), fitted=fitted)
+        filled, std = self._imputed(T, spread=return_std, fitted=fitted)
         return (filled, std) if return_std else filled
 
-    def _imputed(self, T: Array, *, noise: bool, spread: bool, fitted: bool) -> tuple[Array, Array]:
+    def _imputed(self, T: Array, *, spread: bool, fitted: bool) -> tuple[Array, Array]:
         xp, small = array_namespace(T), self._squeezed(T)
         if not isinstance(self.posterior_, TuckerPosterior):
-            pair = _matrices.imputed(self.posterior_, small, noise=noise)
+            pair = _matrices.imputed(self.posterior_, small)
             filled, std = (xp.reshape(a, T.shape) for a in pair)
             return filled, std
         holes = xp.isnan(small)
@@ -339,7 +338,7 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
         if not spread:
             return filled, None
         of_cells = read.noise_of_cells(self.posterior_, fitted=fitted)
-        variance = read.variances(self.posterior_, first) + noise * of_cells
+        variance = read.variances(self.posterior_, first) + of_cells
         std = xp.where(holes, to_namespace(np.sqrt(variance), T), xp.zeros_like(small))
         return filled, xp.reshape(std, T.shape)
 

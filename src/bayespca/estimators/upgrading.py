@@ -44,7 +44,8 @@ def from_version_1(meta: dict[str, Json], arrays: Arrays, cls: type[AnyEstimator
     """
     meta = meta | {"parameters": _options_of_today(meta.get("parameters"), cls)}
     found = meta.get("attributes")
-    fitted = {name: tree for name, tree in _pairs(found) if _is_fitted(cls, name)}
+    gone = GONE.get(cls.__name__, ())
+    fitted = {name: tree for name, tree in _pairs(found) if _is_fitted(cls, name) or name in gone}
     if not isinstance(found, dict) or not fitted:
         return meta, dict(arrays)
     encoder = Encoder(records_of(cls._record))
@@ -173,6 +174,9 @@ def _references(tree: Json) -> Iterator[str]:
         for item in tree:
             yield from _references(item)
 
+
+# Attributes of version 1 that there are no more.
+GONE = {"BinaryPCA": ("components_std_",)}
 
 # Fields that no attribute had under this name, or in this form.
 NEW: dict[str, Callable[[Trees, Arrays], Json]] = {

@@ -17,7 +17,12 @@ Arrays = dict[str, np.ndarray]
 
 
 def attributes(model: Any, names: Iterable[str]) -> Arrays:
-    return _flat({name: getattr(model, _now(model, name)) for name in names})
+    there = [name for name in names if name not in GONE.get(type(model).__name__, ())]
+    return _flat({name: getattr(model, _now(model, name)) for name in there})
+
+
+# Attributes that were given up, because they did not hold.
+GONE = {"BinaryPCA": ("components_std_",)}
 
 
 def _now(model: Any, name: str) -> str:
