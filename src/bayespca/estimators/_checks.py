@@ -29,9 +29,9 @@ from .wording import names_of
 
 # Cells of the first rows that are looked at, the fewest rows, and what columns need to be compared.
 CELLS, FEWEST, FOR_COLUMNS = 100_000, 40, 50
-# Columns next to each other that are looked at where there are very many, and how many times as
-# many as components there must be.
-STRETCH, FEW = 50, 10
+# Columns that are looked at where there are very many, in stretches of so many, and how many times
+# as many as components there must be.
+OF_MANY, STRETCH, FEW = 500, 50, 10
 # Up to so many cells scores of all rows are looked at.
 MANY_CELLS = 500_000
 # Smallest singular value over the largest if a column may follow from others.
@@ -93,9 +93,9 @@ def _of_order(rows: Array, fit: PCAFit) -> Advice | None:
 
 def _some_columns(n: int, p: int) -> NDArray[np.intp]:
     """All columns, and of very many some stretches."""
-    step = p // max(CELLS // n, STRETCH)
-    if step < 2:
+    if p < 2 * max(CELLS // n, OF_MANY):
         return np.arange(p)
+    step = p // OF_MANY
     return np.add.outer(np.arange(0, p - STRETCH, step * STRETCH), np.arange(STRETCH)).ravel()
 
 
