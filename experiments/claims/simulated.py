@@ -261,7 +261,7 @@ def studies() -> list[Study]:
     return [
         *_of_populations("BayesianPCA", BayesianPCA, HOLES),
         *_of_populations("VariationalPCA", VariationalPCA, (0.0, 0.5)),
-        *_of_populations("GibbsPCA", _sampled, (0.0,), share=0.1)[3:9],
+        *_of_populations("GibbsPCA", _sampled, (0.0,), share=0.4)[3:9],
         *_of_tensors(),
         *_of_other_data(),
     ]
