@@ -27,10 +27,7 @@ FEW_CELLS = 100_000
 def fit_complete(X: Input, form: ClosedForm, looping: inference.Looping, asked: Asked) -> PCAFit:
     """Fit complete data."""
     data = Complete(X, form, looping, asked)
-    fit = _fitted(data)
-    if not asked.probable:
-        return fit
-    return closed.with_most_probable(fit, partial(data.with_rank, fit))
+    return _with_rank_asked(_fitted(data), data)
 
 
 def _fitted(given: Complete) -> PCAFit:
@@ -73,8 +70,12 @@ def _as_asked(data: Complete) -> PCAFit:
 def fit_with_holes(X: Input, form: ClosedForm, looping: inference.Looping, asked: Asked) -> PCAFit:
     """Fit data with holes."""
     data = Incomplete(X, form, looping, asked)
-    fit = _fitted_with_holes(data)
-    if not asked.probable:
+    return _with_rank_asked(_fitted_with_holes(data), data)
+
+
+def _with_rank_asked(fit: PCAFit, data: Complete | Incomplete) -> PCAFit:
+    """With the most probable number of components, where that was asked for."""
+    if not data.asked.probable:
         return fit
     return closed.with_most_probable(fit, partial(data.with_rank, fit))
 
