@@ -92,7 +92,7 @@ class Memory:
             return None
         changes = (self.ends - self.starts) / self.errors
         move = _past_saddle(np.diff(self.starts, axis=0) / self.errors, changes)
-        move = _mixed(changes, self.ends) if move is None else move * self.errors
+        move = mixed(changes, self.ends) if move is None else move * self.errors
         goal = self.ends[-1] + move
         return goal if np.isfinite(goal).all() and move.any() else None
 
@@ -119,7 +119,7 @@ def _past_saddle(moves: FloatArray, changes: FloatArray) -> FloatArray | None:
     return np.asarray(V @ (u @ (times * along)))
 
 
-def _mixed(changes: FloatArray, ends: FloatArray) -> FloatArray:
+def mixed(changes: FloatArray, ends: FloatArray) -> FloatArray:
     """From the last end to the combination of ends whose change is shortest."""
     between = np.diff(changes, axis=0)
     sizes = np.linalg.norm(between, axis=1)

@@ -1,8 +1,6 @@
 """Where rounds are heading: Anderson's mixing of the last few, in logarithms of the precisions.
 
-A round takes precisions x to g(x), and the fixed point is wanted. The combination of the last
-rounds, with weights that add up to 1, whose change g(x) − x is shortest has the same combination of
-g(x) for its goal. Whether that leads lower is for the caller to find out.
+Whether that leads lower is for the caller to find out.
 """
 
 from __future__ import annotations
@@ -12,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayespca.arrays.types import FloatArray, Vector
+from bayespca.inference.accelerating import mixed
 from bayespca.lowrank.scales import Scales
 
 from .whitening import Whitening
@@ -55,9 +54,7 @@ def extrapolated(rounds: tuple[Round, ...], last: Whitening) -> Whitening | None
         return None
     changes = np.array([one.end - one.start for one in rounds])
     ends = np.array([one.end for one in rounds])
-    between = np.diff(changes, axis=0)
-    weights, *_ = np.linalg.lstsq(between.T, changes[-1], rcond=1e-10)
-    goal = ends[-1] - np.clip(weights @ np.diff(ends, axis=0), -FURTHEST, FURTHEST)
+    goal = ends[-1] + np.clip(mixed(changes, ends), -FURTHEST, FURTHEST)
     p = last.columns.precision.size
     columns, phi = _at(last.columns, goal[:p]), float(np.tanh(goal[p]))
     rows = None if last.rows is None else _at(last.rows, goal[p + 1 :])
