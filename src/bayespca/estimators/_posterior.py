@@ -168,8 +168,9 @@ class PosteriorReader(Transforming, Iterating[F]):
         """Rows with their holes (NaN) filled by the posterior mean; other cells stay as they are.
 
         With ``return_std=True`` also the standard deviation of what would be measured in each hole,
-        noise included; with ``return_std="mean"`` that of the filled value itself, without noise.
-        Cells that are there have standard deviation 0.
+        noise included; with ``return_std="mean"`` that of the filled value itself, without noise,
+        to which components count that may be there but were not kept. Cells that are there have
+        standard deviation 0.
         """
         check_is_fitted(self)
         _validation.choose("return_std", return_std, (False, True, "mean"))
