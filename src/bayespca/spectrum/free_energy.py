@@ -22,7 +22,12 @@ def evb_cost(z: FloatArray, L: float, M: float) -> FloatArray:
     2Fₕ = M·log(1 + z/M) + L·log(1 + z/L) − z: icml2011's Δₕ (Theorem 4), aistats2014 Eq. 17.
     A component switched off has 2Fₕ = 0.
     """
-    return M * np.log1p(z / M) + L * np.log1p(z / L) + evb_residual(z, L, M)
+    return evb_volume(z, L, M) + evb_residual(z, L, M)
+
+
+def evb_volume(z: FloatArray, L: float, M: float) -> FloatArray:
+    """M·log(1 + z/M) + L·log(1 + z/L): what a kept component of strength z costs besides."""
+    return np.asarray(M * np.log1p(z / M) + L * np.log1p(z / L))
 
 
 def evb_residual(z: FloatArray, L: float, M: float) -> FloatArray:

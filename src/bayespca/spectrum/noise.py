@@ -99,14 +99,18 @@ class Objective:
 
     def terms(self, k: int, s: float) -> tuple[float, float]:
         """2F without its constants, and R, with exactly k components kept at noise s."""
-        cost = self.prior.kept_cost(self.g2[:k], s) + self.max_rank * self.prior.dropped(s)
-        tail = float(self.tails[k])
-        return self.cells * np.log(s) + tail / s + cost, self.residual(k, s)
+        cost, left = self.prior.kept_terms(self.g2[:k], s)
+        cost += self.max_rank * self.prior.dropped(s)
+        energy = self.cells * np.log(s) + float(self.tails[k]) / s + cost
+        return float(energy), self._residual(k, s, left)
 
     def residual(self, k: int, s: float) -> float:
         """R with exactly k components kept at noise s."""
+        return self._residual(k, s, self.prior.kept_residual(self.g2[:k], s))
+
+    def _residual(self, k: int, s: float, of_kept: float) -> float:
         of_dropped = (self.max_rank - k) * self.prior.dropped_residual(s)
-        return float(self.tails[k]) + s * (self.prior.kept_residual(self.g2[:k], s) + of_dropped)
+        return float(self.tails[k]) + s * (of_kept + of_dropped)
 
     def slope(self, k: int, y: float) -> float:
         """d(2F)/dy per cell with k components kept."""
@@ -176,7 +180,8 @@ class NoiseEstimate:
 
 def minimise(objective: Objective, *, other_ranks: bool = True) -> NoiseEstimate:
     """The noise variance with the lowest free energy of all; the energies of `other_ranks` too."""
-    pieces = _promising_pieces(objective)
+    reach = 2 * NEGLIGIBLE_NATS if other_ranks else _margin(objective)
+    pieces = _promising_pieces(objective, reach=reach)
     best = _polished(objective, pieces)
     energies = np.full(objective.g2.size + 1, np.inf)
     energies[best.k] = best.energy
@@ -203,8 +208,8 @@ def with_rank(objective: Objective, best: NoiseEstimate, rank: int) -> NoiseEsti
     return NoiseEstimate(float(np.exp(y)), rank, best.rank_energies, cut_off)
 
 
-def _promising_pieces(objective: Objective) -> list[tuple[Point, Point]]:
-    """Intervals of log-noise that may come within `NEGLIGIBLE_NATS` of the global minimum.
+def _promising_pieces(objective: Objective, *, reach: float) -> list[tuple[Point, Point]]:
+    """Intervals of log-noise in which 2F may come within `reach` of the global minimum.
 
     In those that may hold the minimum itself, F is known well enough or has one minimum; in the
     others the rank is constant.
@@ -215,7 +220,7 @@ def _promising_pieces(objective: Objective) -> list[tuple[Point, Point]]:
     best = min(lo.energy, hi.energy)
     queue = [(_lower_bound(objective.cells, lo, hi), lo.y, lo, hi)]
     found: list[tuple[Point, Point]] = []
-    while queue and queue[0][0] <= best + 2 * NEGLIGIBLE_NATS:
+    while queue and queue[0][0] <= best + reach:
         bound, _, lo, hi = heapq.heappop(queue)
         if _is_settled(objective, lo, hi, bound, best):
             found.append((lo, hi))
@@ -225,6 +230,11 @@ def _promising_pieces(objective: Objective) -> list[tuple[Point, Point]]:
         for a, b in ((lo, middle), (middle, hi)):
             heapq.heappush(queue, (_lower_bound(objective.cells, a, b), a.y, a, b))
     return found
+
+
+def _margin(objective: Objective) -> float:
+    """Differences of 2F that polishing may turn round."""
+    return 4 * objective.resolution
 
 
 def _lower_bound(cells: float, lo: Point, hi: Point) -> float:
@@ -257,7 +267,7 @@ def _polished(objective: Objective, pieces: list[tuple[Point, Point]]) -> Point:
     F is flat there, so it cannot tell the noise to better than half the digits: its slope can.
     """
     lowest = min(point.energy for piece in pieces for point in piece)
-    within = lowest + 4 * objective.resolution
+    within = lowest + _margin(objective)
     starts: dict[int, Point] = {}
     for lo, hi in pieces:
         if _lower_bound(objective.cells, lo, hi) <= within:

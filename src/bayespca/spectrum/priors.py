@@ -62,11 +62,11 @@ class NoisePrior(Prior, Protocol):
     def exist_noise(self, g2: FloatArray) -> FloatArray:
         """The noise above which there is no solution that keeps a component."""
 
-    def kept_cost(self, g2: FloatArray, s: float) -> float:
-        """Σ costs over kept components."""
+    def kept_terms(self, g2: FloatArray, s: float) -> tuple[float, float]:
+        """Σ costs and Σ expected residuals over kept components, the latter in units of s."""
 
     def kept_residual(self, g2: FloatArray, s: float) -> float:
-        """Σ expected residuals over kept components, in units of s."""
+        """The second of these alone."""
 
     def dropped_residual(self, s: float) -> float:
         """What a dropped component's posterior adds to its γ², in units of s."""
@@ -146,8 +146,8 @@ class GivenPrior(_OfFamily):
 
     drop_noise = exist_noise
 
-    def kept_cost(self, g2: FloatArray, s: float) -> float:
-        return float(self.costs(g2 / s, s).sum())
+    def kept_terms(self, g2: FloatArray, s: float) -> tuple[float, float]:
+        return float(self.costs(g2 / s, s).sum()), self.kept_residual(g2, s)
 
     def kept_residual(self, g2: FloatArray, s: float) -> float:
         l, m = self.sizes
@@ -217,8 +217,11 @@ class EmpiricalVB(LearnedPrior):
     def exist_noise(self, g2: FloatArray) -> FloatArray:
         return g2 / closed_form.learned_edge(self.L, self.M, *self.sizes)
 
-    def kept_cost(self, g2: FloatArray, s: float) -> float:
-        return float(free_energy.evb_cost(self._kept_strength(g2, s), self.L, self.M).sum())
+    def kept_terms(self, g2: FloatArray, s: float) -> tuple[float, float]:
+        z = self._kept_strength(g2, s)
+        left = free_energy.evb_residual(z, self.L, self.M)
+        cost = free_energy.evb_volume(z, self.L, self.M) + left
+        return float(cost.sum()), float(left.sum())
 
     def kept_residual(self, g2: FloatArray, s: float) -> float:
         return float(free_energy.evb_residual(self._kept_strength(g2, s), self.L, self.M).sum())

@@ -7,15 +7,29 @@ one that holds several of them, and to several that share one: no sweep leads ou
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from bayespca.arrays.types import FloatArray
 
+from .cluster import Update
 from .data import MixtureData
-from .step import MixtureProblem, MixtureState, given, log_others, responsibilities, row_costs
+from .step import (
+    MixtureProblem,
+    MixtureState,
+    given,
+    log_others,
+    responsibilities,
+    row_costs,
+    with_rows,
+)
 
 # Clusters looked at in full, of those whose rows would be best off elsewhere as these are.
 CANDIDATES = 5
+# Responsibilities that differ by less are the same: most clusters get no rows of the one that goes,
+# and need not be found anew for each of the candidates.
+SAME = 1e-9
 
 
 def with_one_less(
@@ -25,10 +39,22 @@ def with_one_less(
     if len(state.clusters) == 1:
         return None
     costs = row_costs(state, data.rows, problem)
+    r = responsibilities(costs)
+    # Clusters with next to no rows are left alone, at a price that depends on how many there are.
+    has_rows = data.rows.weights @ r >= [problem.plan(rank).fewest for rank in state.max_ranks]
+
+    @cache
+    def as_before(j: int) -> Update:
+        return with_rows(state, j, data, problem, r[:, j], costs[:, j])
+
     found = []
     for k in np.argsort(_losses(state, data, costs), kind="stable")[:CANDIDATES]:
         others = np.delete(costs, k, axis=1)
-        found.append(given(state.without(int(k)), data, problem, responsibilities(others), others))
+        r_others = responsibilities(others)
+        changes = np.abs(r_others - np.delete(r, k, axis=1)).max(axis=0)
+        same = np.flatnonzero((changes <= SAME) & np.delete(has_rows, k))
+        known = {int(j): as_before(int(j + (j >= k))) for j in same}
+        found.append(given(state.without(int(k)), data, problem, r_others, others, known))
     return min(found, key=lambda pair: pair[1].free_energy)[0]
 
 

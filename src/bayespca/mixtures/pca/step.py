@@ -18,6 +18,7 @@ it goes as soon as F is lower without it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -145,23 +146,39 @@ def given(
     problem: MixtureProblem,
     r: FloatArray,
     costs: FloatArray,
+    known: Mapping[int, Update] | None = None,
 ) -> tuple[MixtureState, Info]:
-    """Clusters given the responsibilities, and the free energy of both."""
-    rows = data.rows
-    r = r * rows.weights[:, None]
-    logs = problem.weights.expected_logs(state.counts)
-    found: list[Update] = []
-    for k, cluster in enumerate(state.clusters):
-        count = float(r[:, k].sum())
-        plan = problem.plan(state.max_ranks[k])
-        if count < plan.fewest:
-            of_all = 0.5 * rows.shape[1] / (cluster.count + 1) - logs[k]
-            found.append(_left_alone(cluster, count, float(r[:, k] @ (costs[:, k] - of_all))))
-        else:
-            inside = rows.taken(r[:, k] > 0, r[:, k])
-            found.append(updated(inside, cluster, plan))
+    """Clusters given the responsibilities, and the free energy of both.
+
+    `known` are clusters that have been found for these responsibilities already.
+    """
+    known = known or {}
+    found = [
+        known[k] if k in known else with_rows(state, k, data, problem, r[:, k], costs[:, k])
+        for k in range(len(state.clusters))
+    ]
     new = MixtureState(tuple(update.cluster for update in found), state.max_ranks)
-    return new, _info(new, found, data, problem, _entropy(r, rows.weights))
+    weights = data.rows.weights
+    return new, _info(new, found, data, problem, _entropy(r * weights[:, None], weights))
+
+
+def with_rows(
+    state: MixtureState,
+    k: int,
+    data: MixtureData,
+    problem: MixtureProblem,
+    r: FloatArray,
+    costs: FloatArray,
+) -> Update:
+    """A cluster given its responsibilities, which rows cost so much."""
+    rows, cluster, plan = data.rows, state.clusters[k], problem.plan(state.max_ranks[k])
+    r = r * rows.weights
+    count = float(r.sum())
+    if count >= plan.fewest:
+        return updated(rows.taken(r > 0, r), cluster, plan)
+    logs = problem.weights.expected_logs(state.counts)
+    of_all = 0.5 * rows.shape[1] / (cluster.count + 1) - logs[k]
+    return _left_alone(cluster, count, float(r @ (costs - of_all)))
 
 
 def _left_alone(cluster: Cluster, count: float, of_rows: float) -> Update:
