@@ -21,8 +21,11 @@ from ..records import Outcome, Run, Table
 from .kinds import KINDS, SHAPES, Made, made
 
 WAYS = ("auto", "probable")
-SETS, QUICK_SETS = 40, 5
-TABLES, QUICK_TABLES = ("tobamovirus", "wine", "glass", "metabolite"), ("tobamovirus",)
+# Complete data whose cells have noise of their own keep EVB's number in both ways.
+USED = tuple(kind for kind in KINDS if kind not in ("t3", "gross"))
+SETS, QUICK_SETS = 20, 5
+QUICK_KINDS = ("white", "columns")
+TABLES, QUICK_TABLES = ("tobamovirus", "wine", "glass", "metabolite"), ()
 SHARE = 0.1
 
 
@@ -70,8 +73,8 @@ def halves_agree(X: np.ndarray, seed: int, way: str) -> bool:
 
 
 def reproduce(run: Run) -> Outcome:
-    n = QUICK_SETS if run.quick else SETS
-    found = {kind: {way: tried(list(made(kind, n)), way) for way in WAYS} for kind in KINDS}
+    n, kinds = (QUICK_SETS, QUICK_KINDS) if run.quick else (SETS, USED)
+    found = {kind: {way: tried(list(made(kind, n)), way) for way in WAYS} for kind in kinds}
     reasons: set[str] = set()
     tables = dict(_tables(run.data, QUICK_TABLES if run.quick else TABLES, reasons))
     return Outcome(
