@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, NotRequired, Protocol, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,16 @@ class Solve(Protocol):
     """A closed form."""
 
     def __call__(self, spectrum: Spectrum, *, other_ranks: bool = True) -> Solution: ...
+
+
+class _Sums(TypedDict):
+    """Fields of `Whitened` that do not follow from its components."""
+
+    squares: FloatArray
+    cross: FloatArray
+    location: FloatArray
+    engine: str
+    basis: NotRequired[FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +83,14 @@ class Whitened:
     location: FloatArray
     engine: str
     basis: FloatArray | None = None
+
+    @classmethod
+    def unfiltered(
+        cls, spectrum: Spectrum, solution: Solution, W: FloatArray, **sums: Unpack[_Sums]
+    ) -> Whitened:
+        """Of data whose neighbours are not alike: Z is V."""
+        apart = np.zeros(W.shape[1] - 1)
+        return cls(spectrum, solution, components=W, loadings=W, beside=apart, rows=None, **sums)
 
     @property
     def weights_of_scores(self) -> FloatArray:

@@ -39,15 +39,12 @@ def whitened_by_products(
     spectrum, solution = answer.of(found.spectrum)
     W = np.ascontiguousarray(found.right(solution.rank), dtype=np.float64)
     gamma = spectrum.singular_values[: len(W)] * spectrum.scale
-    return Whitened(
+    return Whitened.unfiltered(
         spectrum,
         solution,
-        components=W,
-        loadings=W,
+        W,
         squares=squares,
-        beside=np.zeros(data.p - 1),
         cross=W.T * gamma**2,
-        rows=None,
         location=location,
         engine=found.engine,
     )

@@ -99,15 +99,12 @@ def refined(
     solution = solve(spectrum, other_ranks=False)
     k = solution.rank
     W = np.ascontiguousarray(components[:, :k].T)
-    found = Whitened(
+    found = Whitened.unfiltered(
         spectrum,
         solution,
-        components=W,
-        loadings=W,
+        W,
         squares=squares,
-        beside=np.zeros(data.p - 1),
         cross=W.T * gamma[:k] ** 2,
-        rows=None,
         location=location + shift,
         engine="gram",
         basis=np.ascontiguousarray(components.T),

@@ -49,15 +49,12 @@ def whitened_by_gram(
     spectrum = spectrum_of_squares(values, (table.p, table.M), float(np.trace(product)))
     solution = solve(spectrum, other_ranks=False)
     W = top(solution.rank)
-    return Whitened(
+    return Whitened.unfiltered(
         spectrum,
         solution,
-        components=W,
-        loadings=W,
+        W,
         squares=np.diag(product).copy(),
-        beside=np.zeros(table.p - 1),
         cross=product @ W.T,
-        rows=None,
         location=location,
         engine=engine,
     )
