@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayespca.arrays.namespaces import to_namespace, to_numpy
+from bayespca.arrays.namespaces import on_host, to_namespace
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.spectrum.left_out import strengths
 
@@ -28,7 +28,7 @@ def component_std(fit: PCAFit | VariationalFit) -> Array:
 
 
 def _of_complete(fit: PCAFit | VariationalFit) -> Axes:
-    W = _host(fit.posterior.components)
+    W = on_host(fit.posterior.components)
     n = float(fit.spectrum.shape[1])
     found = strengths(fit.kept_singular_values, fit.posterior.noise_variance, fit.spectrum.shape)
     return Axes(W, found, fit.left_out, np.full(W.shape[1], n), n)
@@ -38,7 +38,7 @@ def _of_holes(fit: PCAFit | VariationalFit, posterior: HolesPosterior) -> Axes:
     """Strengths are second moments: what is not known of the directions is part of them."""
     n, variances = float(fit.spectrum.shape[1]), latent_variance_of_scores(posterior)
     found = variances / posterior.noise_variance * (1 + along_components(posterior).sum(axis=0))
-    W = _host(posterior.components)
+    W = on_host(posterior.components)
     return Axes(W, found, fit.left_out, _counts(posterior, n), n)
 
 
@@ -64,7 +64,3 @@ def variance_left_out(fit: PCAFit | VariationalFit) -> float:
     if isinstance(fit.posterior, Posterior) and fit.n_samples > M:
         of_mean = s2 / fit.n_samples
     return float(WIDER * s2 * (sizes @ probabilities) / p) + of_mean
-
-
-def _host(values: Array) -> FloatArray:
-    return np.asarray(to_numpy(values), dtype=np.float64)

@@ -33,7 +33,7 @@ def _predicted(B: FloatArray, psi: FloatArray, Z: FloatArray) -> FloatArray:
     x = np.where(seen, Z, 0.0)
     weights = seen / psi
     G = np.eye(B.shape[1]) + (weights[:, None, :] * B.T) @ B
-    H = B @ np.linalg.inv(G)
+    H = np.linalg.solve(G, np.broadcast_to(B.T, (len(G), *B.T.shape))).swapaxes(1, 2)
     means = np.einsum("ijk,ik->ij", H, (weights * x) @ B)
     leverage = np.where(seen, np.einsum("ijk,jk->ij", H, B) / psi, 0.0)
     return np.asarray((means - leverage * x) / (1 - leverage))
