@@ -11,6 +11,7 @@ from bayespca import BayesianPCA, VariationalPCA
 from bayespca.linear.sweeps.fit import SweepModel
 from bayespca.linear.variational.fit import VariationalModel
 from bayespca.missing.dense.fit import DenseModel
+from bayespca.missing.variational.fit import VariationalHolesModel
 
 TOL = 1e-8
 # Plain steps are asked for more digits: they stop where they are slow.
@@ -56,6 +57,11 @@ MODELS = {
     "EMAP by sweeps": (SweepModel, partial(by_sweeps, "emap"), False),
     "maximum likelihood by sweeps": (SweepModel, partial(by_sweeps, "ml", n_components=3), False),
     "Bishop's": (VariationalModel, partial(VariationalPCA, random_state=0), False),
+    "Bishop's, with holes": (
+        VariationalHolesModel,
+        partial(VariationalPCA, random_state=0),
+        True,
+    ),
     "holes": (DenseModel, partial(of_noise, "isotropic"), True),
     "holes, noise of features": (DenseModel, partial(of_noise, "per-feature"), True),
 }

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayespca import inference
+from bayespca import VariationalPCA, inference
 from bayespca.linear.variational import fit as complete
 from bayespca.lowrank import variational as shared
 from bayespca.lowrank.observing import observed
@@ -19,6 +19,7 @@ from bayespca.lowrank.variational import Hyper
 from bayespca.missing.variational import fit as variational
 from bayespca.missing.variational import settling, switching
 from bayespca.missing.variational import step as with_holes
+from bayespca.missing.variational.chart import VariationalHolesChart
 from bayespca.missing.variational.data import counts_of
 from bayespca.missing.variational.idle import IdleColumns
 from bayespca.missing.variational.start import random_start, start
@@ -305,7 +306,8 @@ def mean_variance(found):
 def test_without_holes_the_answer_is_that_of_complete_data(name, n, p, rank, monkeypatch):
     # Accelerated steps end where the free energy has no digit left to fall by, which is half of the
     # digits of the weights; plain ones go on.
-    monkeypatch.setattr(complete.VariationalModel, "chart", lambda self, data: None)
+    for model in (complete.VariationalModel, variational.VariationalHolesModel):
+        monkeypatch.setattr(model, "chart", lambda self, data: None)
     hyper = HYPERS[name]
     X, _ = simulated(n, p, rank, 0.0)
     X = X if hyper.has_mean else X - X.mean(axis=0)
@@ -428,3 +430,26 @@ def test_states_are_frozen_records():
     np.testing.assert_array_equal(state.W, before.W)
     assert isinstance(state, VariationalHolesState)
     assert isinstance(state.idle, IdleColumns)
+
+
+def test_a_state_is_where_its_vector_is():
+    """The step from a state and from what its vector is turned into are the same."""
+    hyper = Hyper()
+    data, state = prepared(hyper, sweeps=4)
+    chart = VariationalHolesChart(data, hyper)
+    vector = chart.point(state, None).vector
+    again = chart.at(state, vector)
+    np.testing.assert_allclose(chart.point(again, vector).vector, vector, rtol=1e-9, atol=1e-9)
+    expected = with_holes.step(state, data, hyper)[1].free_energy
+    assert with_holes.step(again, data, hyper)[1].free_energy == pytest.approx(expected, rel=1e-12)
+
+
+def test_accelerated_sweeps_end_as_high_in_half_of_the_sweeps(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 12)) * np.exp(-np.arange(12) / 4) @ rng.normal(size=(12, 12))
+    X[rng.random(X.shape) < 0.1] = np.nan
+    quick = VariationalPCA(random_state=0).fit(X)
+    monkeypatch.setattr(variational.VariationalHolesModel, "chart", lambda model, data: None)
+    plain = VariationalPCA(random_state=0, tol=1e-11, max_iter=5000).fit(X)
+    assert quick.fit_.free_energy <= plain.fit_.free_energy + 1e-7 * abs(plain.fit_.free_energy)
+    assert 2 * quick.n_iter_ <= plain.n_iter_

@@ -173,8 +173,9 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
 
         NaN are holes, and so are cells in which `mask`, of the same shape, is 0 (as in TensorLy;
         what stands there does not matter). `callback` is called after each sweep with its number,
-        counting from 1, and an object with `free_energy`, `rank` (size of the core) and
-        `noise_variance`; if it returns True, the iteration ends.
+        counting from 1, and an object with `free_energy`, `rank` (size of the core),
+        `noise_variance` and `to_gain` (see `BayesianPCA.fit`); if it returns True, the iteration
+        ends.
         """
         begin = time.perf_counter()
         self._check_options()

@@ -19,6 +19,7 @@ from bayespca.spectrum.left_out import left_out
 from bayespca.spectrum.rank_posterior import posterior_of_rank
 from bayespca.spectrum.records import Spectrum, Status
 
+from .chart import VariationalHolesChart
 from .data import VariationalTable, variational_table
 from .posterior import alphas, noise_variance, posterior, weights
 from .start import random_start, start
@@ -56,6 +57,9 @@ class VariationalHolesModel(BishopModel[VariationalTable, VariationalHolesState]
         self, state: VariationalHolesState, data: VariationalTable
     ) -> tuple[VariationalHolesState, Info]:
         return step(state, data.rows, self.hyper.in_units(data.unit))
+
+    def chart(self, data: VariationalTable) -> VariationalHolesChart:
+        return VariationalHolesChart(data.rows, self.hyper.in_units(data.unit))
 
     def digests(self, data: VariationalTable) -> Sequence[object]:
         return [data.X]

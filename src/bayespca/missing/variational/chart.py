@@ -1,0 +1,63 @@
+"""States of Bishop's model with holes as vectors: weights, mean, and logarithms of variances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bayespca.arrays.packing import turned
+from bayespca.arrays.types import FloatArray, Vector
+from bayespca.inference.accelerating import StatePoint
+from bayespca.lowrank.aligning import FURTHEST, Loadings, change_of_root, logarithm
+from bayespca.lowrank.holes import Holes
+from bayespca.lowrank.variational import Hyper, precision
+
+from .data import counts_of
+from .state import VariationalHolesState
+
+
+@dataclass(frozen=True, eq=False)
+class VariationalHolesChart:
+    """W with a latent space of unit variance, turned to be like another one; the logarithm of the
+    covariance of its rows, summed; μ and log b_τ. Idle columns and Q(α) follow.
+
+    The bound stays that of the step before: by how much it rises tells when one more column may be
+    tried.
+    """
+
+    data: Holes
+    hyper: Hyper
+
+    def point(self, state: VariationalHolesState, like: Vector | None) -> StatePoint | None:
+        if not np.einsum("jhh->h", state.W_cov).all():  # the iteration has just begun
+            return None
+        return StatePoint(_loadings(state).aligned(like).vector, self._errors(state))
+
+    def at(self, state: VariationalHolesState, vector: Vector) -> VariationalHolesState:
+        here = _loadings(state)
+        goal = here.at(vector).turned_to(here.W)
+        mean, log_b = goal.rest[:-1], float(here.rest[-1])
+        log_b = float(np.clip(goal.rest[-1], log_b - FURTHEST, log_b + FURTHEST))
+        new = replace(
+            state,
+            W=goal.W,
+            W_cov=turned(state.W_cov, change_of_root(here.spread, goal.spread)),
+            mu=mean if self.hyper.has_mean else state.mu,
+            b_tau=float(np.exp(log_b)),
+        )
+        before, after = (np.diag(one.second_weights) for one in (state, new))
+        return replace(new, b_alpha=state.b_alpha * after / before)
+
+    def _errors(self, state: VariationalHolesState) -> FloatArray:
+        counts = counts_of(self.data)
+        d, H = state.W.shape
+        error = 1 / np.sqrt(counts.N * precision(state.b_tau, counts, self.hyper))
+        spread = np.full(H * H, np.sqrt(2 / d))
+        noise = np.sqrt(2 / max(counts.cells, 1))
+        return np.concatenate([np.full(d * H, error), spread, np.full(d, error), [noise]])
+
+
+def _loadings(state: VariationalHolesState) -> Loadings:
+    rest = np.append(state.mu, np.log(state.b_tau))
+    return Loadings(state.W, logarithm(state.W_cov.sum(axis=0)), rest)
