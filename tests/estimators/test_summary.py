@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -179,3 +180,14 @@ def test_a_share_that_is_none(share, rng):
     assert model.components_for(0.95) == 0
     with pytest.raises(ValueError, match="share must be above 0"):
         model.components_for(share)
+
+
+def test_the_headline_says_where_the_most_probable_number_is_another(rng):
+    found = summarize(BayesianPCA(noise_variance=1.0).fit(matrix_with([100.0, 90.0], 80, 9, rng)))
+    for probabilities, words in (
+        ({2: 0.9, 3: 0.1}, "There are two dimensions in these data."),
+        ({2: 0.3, 3: 0.7}, "There are at least two dimensions in these data."),
+        ({1: 0.7, 2: 0.3}, "There are up to two dimensions in these data."),
+        ({}, "There are two dimensions in these data."),
+    ):
+        assert headline(replace(found, rank_probabilities=probabilities)) == words

@@ -30,12 +30,21 @@ def headline(summary: Summary) -> str:
     noun = "dimension" if k == 1 else "dimensions"
     if summary.told:
         return f"{counted(k).capitalize()} {noun}, as asked for."
-    found = f"There {'is' if k == 1 else 'are'} {counted(k)} {noun} in these data"
+    found = f"There {'is' if k == 1 else 'are'} {_bound(summary)}{counted(k)} {noun} in these data"
     needed = summary.components_for[ENOUGH]
     if needed == k:
         return f"{found}."
     verb = "holds" if needed == 1 else "hold"
     return f"{found}; {counted(needed)} {verb} {percent(ENOUGH)} of the signal."
+
+
+def _bound(summary: Summary) -> str:
+    """On which side of the number kept the most probable one is."""
+    ranks = summary.rank_probabilities
+    probable = max(ranks, key=ranks.__getitem__, default=summary.rank)
+    if probable == summary.rank:
+        return ""
+    return "at least " if probable > summary.rank else "up to "
 
 
 def noise_sentence(summary: Summary) -> str:
