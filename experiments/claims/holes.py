@@ -49,21 +49,21 @@ def block(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def by_another_column(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Of two columns where two others, which are there, are high."""
+    """Holes in two columns where two others, which are there, are high."""
     found = np.zeros(X.shape, dtype=bool)
     found[:, :2] = X[:, 2:4] > 0.5 * X[:, 2:4].std(axis=0)
     return found
 
 
 def above_a_limit(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Of three columns."""
+    """Holes in three columns."""
     found = np.zeros(X.shape, dtype=bool)
     found[:, :3] = X[:, :3] > 0.5 * X[:, :3].std(axis=0)
     return found
 
 
 def below_a_limit(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Of all columns."""
+    """Holes in all columns."""
     return X < -X.std(axis=0)
 
 

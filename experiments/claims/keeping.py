@@ -15,8 +15,8 @@ import numpy as np
 from bayespca import BayesianPCA
 
 from ..comparing import Comparison, claim
-from ..data import Data, Missing
-from ..noise.heldout import Cells, Scores, held_out, scored
+from ..data import Data
+from ..noise.heldout import Cells, Scores, all_held_out, scored
 from ..records import Outcome, Run, Table
 from .kinds import KINDS, SHAPES, Made, made
 
@@ -43,7 +43,7 @@ class Way:
 
     @property
     def rmse(self) -> float:
-        """Of held-out cells, in units of what predicting the mean would give."""
+        """RMSE of held-out cells, in units of what predicting the mean would give."""
         return float(np.sqrt((self.errors**2).mean()))
 
 
@@ -90,12 +90,7 @@ def reproduce(run: Run) -> Outcome:
 def _tables(
     data: Data, names: tuple[str, ...], reasons: set[str]
 ) -> Iterator[tuple[str, dict[str, Scores]]]:
-    for name in names:
-        try:
-            splits = list(held_out(name, data))
-        except Missing as reason:
-            reasons.add(str(reason))
-            continue
+    for name, splits in all_held_out(names, data, reasons):
         yield name, {way: Scores.joined([_scored(cells, way) for cells in splits]) for way in WAYS}
 
 

@@ -175,12 +175,7 @@ def results(
     data: Data, names: Iterable[str], reasons: set[str]
 ) -> Iterator[tuple[str, dict[str, Scores]]]:
     """For each table the scores of each noise model, and of bi-cross-validation."""
-    for name in names:
-        try:
-            splits = list(held_out(name, data))
-        except Missing as reason:
-            reasons.add(str(reason))
-            continue
+    for name, splits in all_held_out(names, data, reasons):
         scores: dict[str, Scores] = {}
         for noise in MODELS:
             parts = [_of_model(cells, noise) for cells in splits]
@@ -190,6 +185,17 @@ def results(
         if not np.isnan(splits[0].Y).any():
             scores[BICROSS] = Scores.joined([_of_known_rank(cells) for cells in splits])
         yield name, scores
+
+
+def all_held_out(
+    names: Iterable[str], data: Data, reasons: set[str]
+) -> Iterator[tuple[str, list[Cells]]]:
+    """The splits of each table that is there; reasons why others are not are added."""
+    for name in names:
+        try:
+            yield name, list(held_out(name, data))
+        except Missing as reason:
+            reasons.add(str(reason))
 
 
 def held_out(name: str, data: Data) -> Iterator[Cells]:

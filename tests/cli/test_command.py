@@ -524,6 +524,18 @@ def test_one_bar_at_a_time(folder, monkeypatch):
     assert {"reading", "fitting", "scores", "denoising", "decomposing", "filling"} <= set(shown)
 
 
+def on_terminal(code):
+    """What Python shows of a program on a wide terminal."""
+    return subprocess.run(
+        ["script", "-qec", f'{sys.executable} -c "{code}"', "/dev/null"],
+        capture_output=True,
+        text=True,
+        check=True,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "200"},
+    ).stdout
+
+
 @pytest.mark.skipif(shutil.which("script") is None, reason="needs the program script")
 @pytest.mark.parametrize(("patience", "is_shown"), [(0.1, True), (60.0, False)])
 def test_progress_is_shown_on_terminals_after_a_while(patience, is_shown):
@@ -531,15 +543,7 @@ def test_progress_is_shown_on_terminals_after_a_while(patience, is_shown):
         f"import time; from bayespca.cli import progress as p; p.PATIENCE = {patience}\n"
         "with p.progress('reading', 10) as advance: advance(5); time.sleep(0.6)"
     )
-    done = subprocess.run(
-        ["script", "-qec", f'{sys.executable} -c "{code}"', "/dev/null"],
-        capture_output=True,
-        text=True,
-        check=True,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "TERM": "xterm"},
-    )
-    assert ("reading" in done.stdout) == is_shown
+    assert ("reading" in on_terminal(code)) == is_shown
 
 
 def test_a_bar_is_as_full_as_the_logarithm_of_what_is_left():
@@ -558,23 +562,16 @@ def test_a_bar_says_how_much_is_left():
 
 
 @pytest.mark.skipif(shutil.which("script") is None, reason="needs the program script")
-def test_sweeps_are_told_on_terminals():
+def test_sweeps_are_shown_on_terminals():
     code = (
         "import time; from bayespca.cli import progress as p; p.PATIENCE = 0.1\n"
         "from bayespca.inference import Info\n"
         "with p.sweeps('fitting', 1e-8) as seen:\n"
         "    for n in range(1, 8): seen(n, Info(9.0, 3, 1.0, to_gain=10.0**-n)); time.sleep(0.1)"
     )
-    done = subprocess.run(
-        ["script", "-qec", f'{sys.executable} -c "{code}"', "/dev/null"],
-        capture_output=True,
-        text=True,
-        check=True,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "200"},
-    )
-    assert "3 components" in done.stdout
-    assert "nats to gain (until 1e-07)" in done.stdout
+    shown = on_terminal(code)
+    assert "3 components" in shown
+    assert "nats to gain (until 1e-07)" in shown
 
 
 def test_options_name_everything_there_is():

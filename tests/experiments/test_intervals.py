@@ -41,7 +41,7 @@ def test_axes_are_matched_whatever_their_order_and_signs():
 
 
 def test_every_standard_deviation_is_among_the_studies():
-    """Of each estimator that has one, by what it is called."""
+    """The methods of each estimator that has one, by name."""
     first = {study.model: study.errors for study in reversed(simulated.studies())}
     parts = {name: set(errors(0)) for name, errors in first.items() if name != "GibbsPCA"}
     pca = {*simulated.PARTS}

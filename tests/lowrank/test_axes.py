@@ -42,11 +42,11 @@ def test_rows_with_holes_tell_the_information_of_their_likelihood(share):
     n, p, strengths = 200, 150, np.array([30.0, 12.0, 6.0])
     W = np.linalg.qr(rng.normal(size=(p, 3)))[0].T
     seen = rng.random((n, p)) < share
-    told = information_of_angle(strengths, (0, 1), seen, W)
+    known = information_of_angle(strengths, (0, 1), seen, W)
     given = axes(strengths, n, p, counts=np.full(p, n * share))
     # ⟨sin²θ⟩ is 1/information, where that is large.
     found = 1 / turns(strengths[:1], strengths[1:2], given)[0, 0]
-    assert found == pytest.approx(told, rel=0.06)
+    assert found == pytest.approx(known, rel=0.06)
 
 
 def test_what_was_left_out_turns_an_axis():

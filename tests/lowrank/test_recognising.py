@@ -33,7 +33,7 @@ def test_no_rows_have_no_digests():
 
 
 def test_scores_of_complete_rows_have_the_errors_of_the_noise_that_was_found():
-    """Of 50 rows with 12 components; new rows are told by how far they are from the mean."""
+    """50 rows with 12 components; new rows are judged by how far they are from the mean."""
     rng = np.random.default_rng(0)
     low = (rng.normal(size=(100, 12)) * np.geomspace(4, 0.5, 12)) @ rng.normal(size=(12, 200))
     X = (low + rng.normal(size=(100, 200))) * np.sqrt(3 / rng.gamma(3.0, size=(100, 1)))

@@ -19,7 +19,7 @@ def test_strengths_invert_what_large_matrices_show(shape):
     true = np.sqrt(p / n) * np.array([30.0, 5.0, 1.5])
     gamma = np.sqrt(4.0 * n * (1 + true) * (1 + p / (n * true)))
     np.testing.assert_allclose(strengths(gamma, 4.0, shape), true, rtol=1e-10)
-    # Below the limit nothing is told.
+    # Below the limit nothing is known.
     np.testing.assert_allclose(strengths(gamma[-1:] / 3, 4.0, shape), np.sqrt(p / n), rtol=1e-7)
 
 

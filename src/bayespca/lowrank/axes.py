@@ -29,7 +29,7 @@ from scipy.special import ive
 
 from bayespca.arrays.types import FloatArray
 
-# Strengths are kept between these, and what is told of an angle has its limit beyond this: data may
+# Strengths are kept between these, and what is known of an angle is limited beyond this: data may
 # have no noise.
 WEAKEST, STRONGEST, SURE = 1e-50, 1e50, 1e6
 

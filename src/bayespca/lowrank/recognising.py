@@ -1,4 +1,4 @@
-"""Rows that a fit has learned from, told from new ones by a digest of their cells.
+"""Rows that a fit has learned from, recognised by a digest of their cells.
 
 A new row lies at some distance from the mean, of which the uncertainty of B is a part. A row that B
 was learned from lies nearer. If its distance is taken for that of a new row, its noise variance

@@ -427,7 +427,7 @@ class _Rooms:
         return self.problem.shares(self.bulk.values[: self.beside + i], noise)
 
     def gain(self, i: int, nodes: FloatArray) -> FloatArray:
-        """Of ranks in their order, each of which begins where the one before ended."""
+        """The gain at some noises; in the order of ranks: each begins where the last ended."""
         if i == len(self.frames):
             self.frames.append(self._frame(i))
         return np.asarray(self.frames[i].gain + self.slopes[i] * (nodes - self.log_noise[i]))

@@ -60,7 +60,7 @@ class Whitened:
     cross
         VᵀZw of each component; (p, k).
     rows
-        What is known of them; None where rows are equal, and until it is asked for
+        What is known of them; None where rows are equal, and until it is needed
         (`NoisyTable.scored`).
     location
         μ less the plain mean of the columns.
@@ -88,7 +88,7 @@ class Whitened:
     def unfiltered(
         cls, spectrum: Spectrum, solution: Solution, W: FloatArray, **sums: Unpack[_Sums]
     ) -> Whitened:
-        """Of data whose neighbours are not alike: Z is V."""
+        """Without a filter, where neighbours are not alike: Z is V."""
         apart = np.zeros(W.shape[1] - 1)
         return cls(spectrum, solution, components=W, loadings=W, beside=apart, rows=None, **sums)
 

@@ -63,46 +63,56 @@ def noisy_table(
     if errors is not None:
         units, X, found = units * errors, rescaled_columns(X, to_namespace(errors, X)), None
     like = X[:0, :] if where is Where.DENSE else np.empty(0, X.dtype)
+    nothing = np.zeros(width)
+    read = _Read(nothing, 0, center, like, units, known, nothing if rounding is None else rounding)
     product = gram_of(found)
     rows = rows or known is not None
     if not rows and found is not None and product is not None and len(units) <= GRAM:
-        nothing = np.zeros(width) if rounding is None else rounding
-        read = _Read(on_host(found.mean), found.n_samples, center, like, units, known, nothing)
+        read = read._replace(mean=on_host(found.mean), n_samples=found.n_samples)
         return _gram_table(product, read, found.engine)
     if not where.in_memory:
-        state = _moments(X, rows=rows)
-        if state.scatter is not None:
-            read = _Read(state.mean, state.n_samples, center, like, units, known, np.zeros(width))
-            if rows:
-                return _on_workers(X, state, read)
-            if where is Where.PARTITIONS and rounding is None:
-                rounding = _rounding_on_workers(given, state.n_samples)
-            if rounding is not None:
-                read = read._replace(rounding=rounding)
-            product, mean, _ = scatter_of(state, center=center)
-            return _gram_table(product, read._replace(mean=mean), ENGINES[where])
-        X, engine = np.concatenate(state.rows), "auto"
-        rounding = rounding_variances(X) * units**2
-    dense = X.toarray() if where is Where.SPARSE else X
-    rounding = np.zeros(width) if rounding is None else rounding
-    n, p = dense.shape
+        looks = where is Where.PARTITIONS and rounding is None
+        return _from_afar(X, read, rows=rows, rounded=given if looks else None)
+    return _in_memory(X.toarray() if where is Where.SPARSE else X, read, rows=rows, engine=engine)
+
+
+def _from_afar(X: Any, read: _Read, *, rows: bool, rounded: Partitions | None) -> NoisyTable:
+    """Data that sums are made of elsewhere, or that are brought here if they have few rows.
+
+    `rounded` are the data in which rounding is to be looked for.
+    """
+    state = _moments(X, rows=rows)
+    if state.scatter is None:
+        dense = np.concatenate(state.rows)
+        read = read._replace(rounding=rounding_variances(dense) * read.units**2)
+        return _in_memory(dense, read, rows=rows, engine="auto")
+    read = read._replace(mean=state.mean, n_samples=state.n_samples)
+    if rows:
+        return _on_workers(X, state, read._replace(rounding=np.zeros_like(read.units)))
+    if rounded is not None:
+        read = read._replace(rounding=_rounding_on_workers(rounded, state.n_samples))
+    product, mean, _ = scatter_of(state, center=read.centred)
+    return _gram_table(product, read._replace(mean=mean), ENGINES[where_of(X)])
+
+
+def _in_memory(dense: Array, read: _Read, *, rows: bool, engine: str) -> NoisyTable:
+    """By the Gram matrix where it says all, else cell by cell."""
+    (n, p), center = dense.shape, read.centred
     by_gram = n > p and p <= GRAM and not rows and engine in ("auto", "gram")
     seen = centred_sums(dense) if center and is_float64(dense) and not by_gram else None
     unit = 1.0 if seen is not None and seen.are_in(LIMITS[np.dtype(np.float64)]) else _unit(dense)
     if unit != 1.0:
-        dense, units, seen = dense / unit, units * unit, None
+        dense, seen = dense / unit, None
+    read = read._replace(n_samples=n, units=read.units * unit, unit=unit)
     if by_gram:
         xp = array_namespace(dense)
         product, mean = gram.feature_gram(dense, center=center, dtype=xp.float64)
-        read = _Read(on_host(mean), n, center, like, units, known, rounding, unit)
-        return _gram_table(on_host(product), read, "gram")
-    mean = np.zeros(p)
+        return _gram_table(on_host(product), read._replace(mean=on_host(mean)), "gram")
     if center:
-        mean = mean_of(dense) if seen is None else seen.mean
+        read = read._replace(mean=mean_of(dense) if seen is None else seen.mean)
     live = np.setdiff1d(np.arange(p), constant_columns(dense, center=center))
     live = live if live.size else np.arange(p)
     values = dense if live.size == p else taken(dense, live, axis=1)
-    read = _Read(mean, n, center, like, units, known, rounding, unit)
     squares = None if seen is None else seen.squares[live]
     return CellTable(**read.of(live), values=values, engine=engine, known_squares=squares)
 

@@ -185,7 +185,7 @@ def _kept(X: NDArray[Any], live: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
 
 
 def _digests_of_all(X: Partitions) -> Counts:
-    """Of the rows in their order."""
+    """The digests of all rows, in their order."""
     return np.concatenate(computed(reduced(mapped(X, _digests), added))[0])
 
 
