@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import traceback
 import warnings
@@ -47,6 +48,15 @@ def in_one_sentence(*, as_json: bool = False) -> Iterator[None]:
             traceback.print_exc()
         _say(_sentence(error))
         sys.exit(FAILED)
+
+
+def end_when_told() -> None:
+    """Let SIGTERM end the command as an interruption does: files that are half written go."""
+    signal.signal(signal.SIGTERM, _end)
+
+
+def _end(number: int, frame: object) -> None:
+    sys.exit(128 + number)
 
 
 def _say(sentence: str) -> None:
