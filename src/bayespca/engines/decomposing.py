@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from bayespca.arrays.namespaces import array_namespace, numpy_dtype, to_numpy
 from bayespca.arrays.places import taken
-from bayespca.arrays.types import Array
+from bayespca.arrays.types import AnyDType, Array
 from bayespca.sources.blocks import open_source
 from bayespca.sources.constant import constant_columns
 from bayespca.sources.data import Where, where_of
 from bayespca.sources.partitions import as_partitions
+from bayespca.spectrum.noise import rounding_floor
 from bayespca.spectrum.records import Spectrum
 
 from . import dense, gram, map_reduce, sparse, streaming
@@ -29,6 +32,8 @@ SHORT = 1000
 LARGE = 10_000
 # Sums of squares beyond these may have lost digits to the limits of floating-point numbers.
 SAFE = (1e-200, 1e200)
+# How many times the noise that rounding errors could be must be exceeded by what float32 shows.
+RESOLVED = 10.0
 
 
 def decompose(
@@ -39,6 +44,7 @@ def decompose(
     engine: str = "auto",
     n_needed: int = 0,
     random_state: int | np.random.Generator | None = None,
+    dead_rows: bool = False,
 ) -> Decomposition:
     """Singular values and bases of a matrix whose rows are samples.
 
@@ -55,8 +61,21 @@ def decompose(
         cannot see far enough, hands on to the next; the result names the one that ran.
     n_needed
         How many singular values the plan is sure to need; all of them for some methods.
+    dead_rows
+        Whether rows of zeros are set aside, as columns are, where nothing is centred: samples
+        without noise would tell the same.
     """
     task = Task(plan, center, np.random.default_rng(random_state), where_of(X), n_needed)
+    if dead_rows and not center and task.where.in_memory:
+        dead = constant_columns(X.T, center=False)
+        if 0 < dead.size < X.shape[0]:
+            return _without_rows(X, dead, task, engine)
+    return _live(X, task, engine)
+
+
+def _live(X: Array, task: Task, engine: str) -> Decomposition:
+    """The decomposition of all rows."""
+    center, n_needed = task.center, task.n_needed
     if task.where.in_memory:
         constant = constant_columns(X, center=center)
         if 0 < constant.size < X.shape[1]:
@@ -95,6 +114,17 @@ def _without(
         row, varying = X[0, :], taken(X, live, axis=1)
     found = _decompose(varying, task, engine, n_needed)
     return embedded(found, live, row if task.center else row * 0)
+
+
+def _without_rows(X: Array, dead: np.ndarray, task: Task, engine: str) -> Decomposition:
+    """The decomposition of the rows that are not zero throughout; no more is known of the others.
+
+    Their vectors are not put back: nobody asks for left ones where nothing is centred.
+    """
+    n = int(X.shape[0])
+    live = np.setdiff1d(np.arange(n), dead)
+    rows = X[live, :] if task.where is Where.SPARSE else taken(X, live)
+    return replace(_live(rows, task, engine), n_samples=n, left=None)
 
 
 def _decompose(X: Array, task: Task, engine: str, n_needed: int) -> Decomposition:
@@ -144,8 +174,33 @@ def available_memory() -> float:
 
 
 def _run_dense(X: Array, task: Task) -> Decomposition:
+    """In the precision of the data, and in float64 where float32 has too few digits."""
     X = X.toarray() if task.where is Where.SPARSE else X
-    return dense.decompose(X, center=task.center)
+    found, xp = dense.decompose(X, center=task.center), array_namespace(X)
+    if X.dtype != xp.float32 or _is_resolved(found, task):
+        return found
+    long = xp.astype(X, xp.float64)
+    found = dense.decompose(long, center=task.center)
+    size = float(xp.mean(long * long)) ** 0.5
+    return replace(
+        found,
+        spectrum=found.spectrum.of_rounded(float(np.finfo(np.float32).eps) * size),
+        right=_in_type(found.right, xp.float32),
+        left=_in_type(found.left, xp.float32),
+    )
+
+
+def _is_resolved(found: Decomposition, task: Task) -> bool:
+    """Whether the noise is well above what rounding errors could be."""
+    unit, noise = found.spectrum.scale, task.plan(found.spectrum).noise_variance
+    return bool(noise > RESOLVED * rounding_floor(found.spectrum) * unit * unit)
+
+
+def _in_type(vectors: Callable[[int], Array] | None, dtype: AnyDType) -> Any:
+    """The same vectors in another type."""
+    if vectors is None:
+        return None
+    return lambda k: array_namespace(found := vectors(k)).astype(found, dtype)
 
 
 def _run_gram(X: Array, task: Task) -> Decomposition:
@@ -171,7 +226,7 @@ def _or_dense(found: Decomposition, X: Array, task: Task) -> Decomposition:
         "errors reach them, and there is no memory for a more precise way.",
         exact=False,
     )
-    return replace(found, status=advice)
+    return replace(gram.as_rough(found, np.dtype(np.float64)), status=advice)
 
 
 def _precise(found: Decomposition, task: Task, dtype: type) -> bool:

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 import numpy as np
@@ -77,6 +77,12 @@ def is_precise(spectrum: Spectrum, solution: Solution, dtype: DType) -> bool:
     noise = np.sqrt(solution.noise_variance) * np.sqrt(max(spectrum.shape))
     smallest = min(noise, solution.threshold) if solution.threshold else noise
     return bool(smallest >= np.sqrt(MARGIN[dtype] * np.finfo(dtype).eps) * largest)
+
+
+def as_rough(found: Decomposition, dtype: DType) -> Decomposition:
+    """With the rounding errors of a Gram matrix of this type told: small values may be nothing."""
+    resolution = float(np.sqrt(np.finfo(dtype).eps))
+    return replace(found, spectrum=found.spectrum.with_resolution(resolution))
 
 
 def feature_gram(X: Array, *, center: bool, dtype: AnyDType) -> tuple[Array, Array]:

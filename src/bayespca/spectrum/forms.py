@@ -86,6 +86,11 @@ class ClosedForm:
         return zero_db(spectrum) * share * spectrum.scale * spectrum.scale
 
     @property
+    def sets_rows_aside(self) -> bool:
+        """Whether rows of zeros may be left out: noise at 0 dB is half the mean square of all."""
+        return self.noise_variance != "0db"
+
+    @property
     def n_needed(self) -> int:
         """How many singular values are sure to be needed.
 
