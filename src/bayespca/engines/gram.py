@@ -41,6 +41,8 @@ SHIFT_ROWS = 256
 # Up to this short side the tridiagonal form is had sooner on one thread than on several, which
 # would compete for cores with those of the product before (see `one_blas_thread`).
 ONE_THREAD = 1000
+# Up to this side all eigenvectors are had sooner than the largest few by themselves.
+SMALL = 150
 
 
 def decompose(X: Array, *, center: bool, dtype: AnyDType = None) -> Decomposition:
@@ -71,11 +73,16 @@ def _rows(X: Array, mean: Array, left: np.ndarray) -> Array:
 
 def is_precise(spectrum: Spectrum, solution: Solution, dtype: DType) -> bool:
     """Whether rounding errors of a Gram matrix leave the threshold and the noise alone."""
+    return has_digits(spectrum, solution.noise_variance, solution.threshold, dtype)
+
+
+def has_digits(spectrum: Spectrum, noise: float, threshold: float, dtype: DType) -> bool:
+    """The same for a noise variance, and the singular value above which components are kept."""
     if not spectrum.singular_values.size or not spectrum.singular_values[0]:
         return True
     largest = spectrum.singular_values[0] * spectrum.scale
-    noise = np.sqrt(solution.noise_variance) * np.sqrt(max(spectrum.shape))
-    smallest = min(noise, solution.threshold) if solution.threshold else noise
+    sigma = np.sqrt(noise) * np.sqrt(max(spectrum.shape))
+    smallest = min(sigma, threshold) if threshold else sigma
     return bool(smallest >= np.sqrt(MARGIN[dtype] * np.finfo(dtype).eps) * largest)
 
 
@@ -252,51 +259,46 @@ def _spectrum(
 
 
 @dataclass(frozen=True)
-class Solved:
-    """What a plan makes of a matrix: spectrum, solution, and right vectors as rows on demand."""
+class SquaredSpectrum:
+    """SquaredSpectrum of singular values, largest first, and right vectors as rows on demand."""
 
-    spectrum: Spectrum
-    solution: Solution
+    squares: FloatArray
     right: Callable[[int], FloatArray]
 
 
-def solved(
-    gram: FloatArray | None,
-    rows: FloatArray | None,
-    scale: FloatArray,
-    *,
-    spectrum: Callable[[FloatArray], Spectrum],
-    plan: Callable[[Spectrum], Solution],
-) -> Solved:
-    """The plan's solution for a matrix with its columns divided by `scale`.
+def squares_of(
+    gram: FloatArray | None, rows: FloatArray | None, scale: FloatArray
+) -> SquaredSpectrum:
+    """Those of a matrix V with its columns divided by `scale`, of which VᵀV is known, or the rows.
 
-    Known are VᵀV, or the rows of V, or both. Through the Gram matrix, that of the samples where the
-    features' is not given; where rounding errors of that reach the noise, by the singular values of
-    the rows, if there are any. `spectrum` takes the squares of singular values, largest first.
+    Through the Gram matrix, that of the samples where the features' is not given. Where rounding
+    errors of that reach the noise (`is_precise`), `squares_of_rows` has more digits.
     """
-    if gram is None:
-        assert rows is not None
-        squares, right = _of_samples(rows / scale)
-    else:
-        squares, right = _of_features(gram / scale[:, None] / scale)
-    found = spectrum(squares)
-    solution = plan(found)
-    if rows is None or is_precise(found, solution, np.dtype(np.float64)):
-        return Solved(found, solution, right)
+    if gram is not None:
+        return _of_features(gram / scale[:, None] / scale)
+    assert rows is not None
+    return _of_samples(rows / scale)
+
+
+def squares_of_rows(rows: FloatArray, scale: FloatArray) -> SquaredSpectrum:
+    """The same by singular values, for which nothing is squared before."""
     _, gamma, vectors = np.linalg.svd(rows / scale, full_matrices=False)
-    found = spectrum(gamma**2)
-    return Solved(found, plan(found), lambda k: vectors[:k])
+    return SquaredSpectrum(gamma**2, lambda k: vectors[:k])
 
 
-def _of_features(gram: FloatArray) -> tuple[FloatArray, Callable[[int], FloatArray]]:
-    eigen = Eigen.of(gram)
-    return eigen.values[::-1], lambda k: eigen.top(k).T
+def _of_features(gram: FloatArray) -> SquaredSpectrum:
+    if len(gram) > SMALL:
+        eigen = Eigen.of(gram)
+        return SquaredSpectrum(eigen.values[::-1], lambda k: eigen.top(k).T)
+    with one_blas_thread():
+        values, vectors = np.linalg.eigh(gram)
+    return SquaredSpectrum(values[::-1], lambda k: vectors[:, ::-1][:, :k].T)
 
 
-def _of_samples(rows: FloatArray) -> tuple[FloatArray, Callable[[int], FloatArray]]:
+def _of_samples(rows: FloatArray) -> SquaredSpectrum:
     eigen = Eigen.of(rows @ rows.T)
     squares = eigen.values[::-1]
-    return squares, lambda k: (eigen.top(k) / np.sqrt(squares[:k])).T @ rows
+    return SquaredSpectrum(squares, lambda k: (eigen.top(k) / np.sqrt(squares[:k])).T @ rows)
 
 
 @dataclass(frozen=True)
