@@ -128,6 +128,15 @@ def _without_rows(X: Array, dead: np.ndarray, task: Task, engine: str) -> Decomp
 
 
 def _decompose(X: Array, task: Task, engine: str, n_needed: int) -> Decomposition:
+    """Run the engine; on sparse data without the means that would cost it digits."""
+    if task.where is not Where.SPARSE or not task.center:
+        return _run(X, task, engine, n_needed)
+    X, shift = sparse.without_offsets(X)
+    found = _run(X, task, engine, n_needed)
+    return replace(found, mean=found.mean + shift) if shift.any() else found
+
+
+def _run(X: Array, task: Task, engine: str, n_needed: int) -> Decomposition:
     """Run the engine, once more at another scale where squares have left the range of numbers."""
     name = select(_job(X, task.where, n_needed)) if engine == "auto" else engine
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):

@@ -101,6 +101,7 @@ def in_place(values: Array, names: Names | None = None, *, dense: bool = False) 
     found = not_finite(values.data if where is Where.SPARSE else values)
     if found.infinite or (found.nan and where is Where.SPARSE):
         raise ValueError(_not_finite_sentence(values, found))
+    check_range(found)
     return Data(values, where, Features(int(values.shape[1]), names), found.nan)
 
 
@@ -122,6 +123,7 @@ def read_block(estimator: BaseEstimator, X: Input, *, first: bool) -> Data:
     """A block of rows for `partial_fit`: dense, finite, with the features of the blocks before."""
     refuse_dask(X)
     values, features = checked(estimator, X, reset=first, dtype=FLOATS, ensure_min_samples=1)
+    check_range(not_finite(values))
     return Data(values, Where.DENSE, features, holes=0)
 
 
@@ -221,6 +223,15 @@ def check_every_column(data: Data) -> None:
         raise ValueError(
             f"Input X has no value in column {int(empty[0])} (counting from 0): leave the column "
             "out."
+        )
+
+
+def check_range(found: NotFinite) -> None:
+    """Raise where variances of numbers of this size would not be numbers."""
+    if found.largest:
+        raise ValueError(
+            f"the largest number in X is of the size {found.largest:.1g}, and squares of such "
+            "numbers leave the range of floating-point numbers: divide the data by their scale."
         )
 
 
@@ -328,7 +339,9 @@ def read_matrix(Y: Input) -> Array:
         data = in_place(_checked_foreign(Y))
         check_complete(data)
         return data.values
-    return check_array(Y, dtype=FLOATS, input_name="Y")
+    values = check_array(Y, dtype=FLOATS, input_name="Y")
+    check_range(not_finite(values))
+    return values
 
 
 def unmasked(X: Input) -> Input:
