@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayespca.engines.gram import Eigen, has_digits, squares_of, squares_of_rows
+from bayespca.engines.gram import Eigen, decompose, has_digits, squares_of, squares_of_rows
 from bayespca.spectrum import Spectrum
 
 
@@ -50,3 +50,19 @@ def test_top_eigenvectors_of_any_number():
         top = eigen.top(k)
         assert top.shape == (7, k)
         assert np.abs(np.sum(top * vectors[:, ::-1][:, :k], axis=0)) == pytest.approx(np.ones(k))
+
+
+# Columns of a block are as many as fit into cache: the second half of these has another.
+@pytest.mark.parametrize("offset", [0.0, 0.5, 1e7], ids=["none", "small", "large"])
+@pytest.mark.parametrize("everywhere", [True, False], ids=["everywhere", "in later blocks"])
+def test_means_of_wide_data_are_taken_out(offset, everywhere):
+    V = matrix(20, 60_000, strongest=3.0)
+    V -= V.mean(axis=0)
+    shift = np.where((np.arange(60_000) > 40_000) | everywhere, offset, 0.0)
+    found = decompose(V + shift, center=True)
+    _, gamma, right = np.linalg.svd(V, full_matrices=False)
+    assert found.spectrum.singular_values == pytest.approx(gamma[:-1], rel=1e-7)
+    assert found.mean == pytest.approx(shift, abs=1e-9 * max(offset, 1.0))
+    top = found.right(1)
+    assert abs(float(top[0] @ right[0])) == pytest.approx(1.0, abs=1e-10)
+    assert float(np.abs(top).max()) == pytest.approx(float(np.abs(right[0]).max()), rel=1e-6)

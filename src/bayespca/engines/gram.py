@@ -55,7 +55,7 @@ def decompose(X: Array, *, center: bool, dtype: AnyDType = None) -> Decompositio
     gram, mean = sample_gram(X, center=center, dtype=work)
     return from_sample_gram(
         gram,
-        right=lambda left: _rows(X, mean, left),
+        right=lambda left: _rows(X, mean if _matters(mean, gram) else None, left),
         mean=mean,
         n_features=p,
         center=center,
@@ -63,12 +63,23 @@ def decompose(X: Array, *, center: bool, dtype: AnyDType = None) -> Decompositio
     )
 
 
-def _rows(X: Array, mean: Array, left: np.ndarray) -> Array:
-    """(X − mean)ᵀ·left as rows, centred a block of columns at a time."""
-    xp = array_namespace(X)
-    left, mean = to_namespace(left, X).T, xp.astype(mean, X.dtype)
+def _rows(X: Array, mean: Array | None, left: np.ndarray) -> Array:
+    """(X − mean)ᵀ·left as rows, centred a block of columns at a time.
+
+    Columns of `left` add up to zero for centred data, so that a mean which is small does nothing.
+    """
+    xp, left = array_namespace(X), to_namespace(left, X).T
+    if mean is None:
+        return xp.matmul(left, X)
+    mean = xp.astype(mean, X.dtype)
     blocks = row_blocks(X, axis=1)
     return xp.concat([xp.matmul(left, X[:, cols] - mean[cols]) for cols in blocks], axis=1)
+
+
+def _matters(mean: Array, gram: Array) -> bool:
+    """Whether means exceed deviations, with these products, so that they would cancel."""
+    xp = array_namespace(mean)
+    return gram.shape[0] * float(xp.sum(mean * mean)) > float(xp.linalg.trace(gram))
 
 
 def is_precise(spectrum: Spectrum, solution: Solution, dtype: DType) -> bool:
@@ -167,17 +178,36 @@ def _scatter_in_buffers(X: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, n
 
 
 def sample_gram(X: Array, *, center: bool, dtype: AnyDType) -> tuple[Array, Array]:
-    """(X − mean)(X − mean)ᵀ and the mean in float64, from one pass over blocks of columns."""
+    """(X − mean)(X − mean)ᵀ and the mean in float64, from one pass over blocks of columns.
+
+    Means that are smaller than the deviations from them are taken out of the products, at the cost
+    of a bit; others out of the data, which costs a copy of them.
+    """
     xp = array_namespace(X)
     n, p = X.shape
     place = {"dtype": xp.float64, "device": device(X)}
     gram, mean = xp.zeros((n, n), **place), xp.zeros(p, **place)
+    small = center
     for columns in row_blocks(X, axis=1):
         block = xp.astype(X[:, columns], dtype, copy=False)
-        if center:
+        product = None
+        if small:
+            mean[columns] = _block_mean(block, xp.float64)
+            product = _centred_product(block)
+            small = not _matters(mean[columns], product)
+        if center and not small:
             block, mean[columns] = centred(block)
-        gram += xp.matmul(block, block.T)
+            product = None
+        gram += xp.matmul(block, block.T) if product is None else product
     return gram, mean
+
+
+def _centred_product(block: Array) -> Array:
+    """(B − mean)(B − mean)ᵀ in float64, from BBᵀ."""
+    xp = array_namespace(block)
+    product = xp.astype(xp.matmul(block, block.T), xp.float64, copy=False)
+    means = xp.mean(product, axis=0)
+    return product - means[:, None] - means[None, :] + xp.mean(means)
 
 
 def centred(block: Array) -> tuple[Array, Array]:
