@@ -117,7 +117,8 @@ def test_data_in_memory(kind, values):
 @pytest.mark.parametrize("kind", LATER)
 def test_data_that_are_read_later(kind, tmp_path):
     made, where, is_named = LATER[kind]
-    data = _input.read(BayesianPCA(), made(X, tmp_path), dask=True)
+    engine = "streaming" if where is Where.BLOCKS else "auto"
+    data = _input.read(BayesianPCA(engine=engine), made(X, tmp_path), dask=True)
     check(data, where, is_named)
     assert data.holes is None
     assert data.shape == (None, 4)

@@ -120,7 +120,7 @@ def test_frames_float32_and_rank_zero():
 
 def test_files_are_read_in_blocks(tmp_path, model):
     np.save(tmp_path / "x.npy", X)
-    streamed = VariationalPCA(random_state=0).fit(tmp_path / "x.npy")
+    streamed = VariationalPCA(engine="streaming", random_state=0).fit(tmp_path / "x.npy")
     assert streamed.engine_ == "streaming"
     assert streamed.lower_bound_ == pytest.approx(model.lower_bound_, rel=1e-9)
 

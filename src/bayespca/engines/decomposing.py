@@ -32,6 +32,8 @@ SHORT = 1000
 LARGE = 10_000
 # Sums of squares beyond these may have lost digits to the limits of floating-point numbers.
 SAFE = (1e-200, 1e200)
+# Larger shares of the free memory than this are read in blocks.
+IN_MEMORY = 0.25
 # How many times the noise that rounding errors could be must be exceeded by what float32 shows.
 RESOLVED = 10.0
 
@@ -172,11 +174,32 @@ def _job(X: Array, where: Where, n_needed: int) -> Job:
 
 
 def available_memory() -> float:
-    """Bytes of memory that are free, or 4 GiB where the system does not tell."""
+    """Bytes of memory that are free and allowed, or 4 GiB where the system does not tell."""
     try:
-        return float(os.sysconf("SC_AVPHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+        free = float(os.sysconf("SC_AVPHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
-        return float(4 << 30)
+        free = float(4 << 30)
+    return min(free, _allowed_memory())
+
+
+def _allowed_memory() -> float:
+    """Bytes that a limit on addresses (ulimit -v) still leaves to this process."""
+    try:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit == resource.RLIM_INFINITY:
+            return np.inf
+        with open("/proc/self/statm", encoding="ascii") as file:
+            used = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except (ImportError, OSError, ValueError):
+        return np.inf
+    return max(float(limit - used), 0.0)
+
+
+def fits_in_memory(n_bytes: float) -> bool:
+    """Whether data of this size can be read whole: a fit takes a copy or two."""
+    return n_bytes <= IN_MEMORY * available_memory()
 
 
 # --- engines, and what follows when they fall short --------------------------------------------

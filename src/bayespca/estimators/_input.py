@@ -17,6 +17,7 @@ from sklearn.utils.validation import _get_feature_names, check_array, validate_d
 from bayespca import io
 from bayespca.arrays.namespaces import is_sparse, to_numpy
 from bayespca.arrays.types import Array, Input
+from bayespca.engines.decomposing import fits_in_memory
 from bayespca.sources.blocks import columns_told, open_source
 from bayespca.sources.data import Data, Features, Names, Where, where_of
 from bayespca.sources.file_pieces import of_files
@@ -75,7 +76,7 @@ def _read(
         return _read_dask(estimator, X)
     X = unmasked(X)
     if _is_path(X) and not Path(X).is_dir():
-        X = _read_whole(X, always=in_memory)
+        X = _read_whole(X, always=in_memory, streamed=_is_streamed(estimator))
     if isinstance(X, io.Table):
         return _of_table(estimator, X, dense=dense)
     if _is_blocks(X) and not (in_memory and isinstance(X, np.memmap)):
@@ -166,13 +167,20 @@ def _read_blocks(X: Input, *, in_memory: bool, twice: bool) -> Data:
     return Data(source, Where.BLOCKS, Features(source.n_features, _as_names(source.names)), None)
 
 
-def _read_whole(path: str | os.PathLike[str], *, always: bool) -> Input:
+def _is_streamed(estimator: BaseEstimator) -> bool:
+    """Whether an estimator was asked to read files in blocks."""
+    return getattr(estimator, "engine", None) == "streaming"
+
+
+def _read_whole(path: str | os.PathLike[str], *, always: bool, streamed: bool) -> Input:
     """The table in a file that cannot be read in blocks, or need not; else the path."""
     file = io.open_file(path)
-    if file.blocks is not None and not always:
+    if file.blocks is not None and not always and (streamed or not fits_in_memory(file.memory)):
         return path
     table = file.read()
-    _warn_about_columns([f"{name!r} was set aside ({why})" for name, why in table.aside.items()])
+    notes = columns_told(file.layout)
+    empty = [name for name, why in table.aside.items() if why == "empty"]
+    _warn_about_columns([*notes, *(f"column {name!r} was set aside (empty)" for name in empty)])
     return table
 
 
