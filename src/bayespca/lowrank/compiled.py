@@ -2,8 +2,9 @@
 
 Patterns are worked on side by side, one in each lane of vector instructions: every inner loop runs
 over lanes. How many there are is not known to the compiler, because it would unroll short loops of
-known length and no longer vectorise them. Patterns do not see each other, so that it does not
-matter to the results how they are grouped.
+known length and no longer vectorise them; how far entries are apart is, so that it need not look
+whether they overlap. Patterns do not see each other, so that it does not matter to the results how
+they are grouped.
 """
 
 from __future__ import annotations
@@ -18,9 +19,13 @@ from bayespca.arrays.types import FloatArray
 
 from .kernels import OwnRows, Starts, UpdatedRows
 
-# Lanes at most, and the numbers in all of them that stay in a core's cache.
-LANES = 128
-CACHED = 1 << 16
+# Entries of a matrix are so many numbers apart, one for each lane. Fewer lanes are used, this many
+# at least, where the triangles of all of them would have more numbers than a core's cache.
+WIDTH = 32
+LEAST = 8
+CACHED = 1 << 18
+# Pivots that are swept out together: each number is then loaded and stored a quarter as often.
+TOGETHER = 4
 
 _compiled = numba.njit(nogil=True, fastmath={"contract", "nsz"}, error_model="numpy")
 
@@ -41,11 +46,16 @@ def by_loops(
     m, H = starts.size - 1, ridge.size
     second = np.empty(((H + 1) * (H + 2) // 2, m))
     log_dets = np.empty(m)
-    lanes = max(min(LANES, CACHED // (H * H + 1)), 8)
     shares = share * np.diff(starts) if own is None else own.shares
     known = np.empty(0) if own is None else own.last
-    _update(gram, pull, starts, shares, known, ridge, s2, second, log_dets, lanes)
+    _update(gram, pull, starts, shares, known, ridge, s2, second, log_dets, _lanes(H))
     return UpdatedRows(pull, gram, second, log_dets)
+
+
+def _lanes(H: int) -> int:
+    """How many patterns are worked on side by side: a multiple of the least, of WIDTH at most."""
+    fitting = 2 * CACHED // (H * (H + 1) + 1)
+    return min(max(fitting // LEAST * LEAST, LEAST), WIDTH)
 
 
 @_compiled
@@ -63,89 +73,291 @@ def _update(
 ) -> None:
     """One group of patterns after another, in scratch arrays that have lanes as their last axis."""
     m, H = log_dets.size, ridge.size
-    C = np.empty((H, H, lanes))
-    S = np.empty((second.shape[0], lanes))
-    x, y = np.empty((H, lanes)), np.empty((H, lanes))
-    t = np.empty(lanes)
+    C = np.zeros((H * (H + 1) // 2) * WIDTH)
+    x, y = np.zeros(TOGETHER * (H + 1) * WIDTH), np.zeros(TOGETHER * (H + 1) * WIDTH)
+    root = np.zeros(16 * WIDTH)
+    weights = np.zeros(WIDTH)
     for first in range(0, m, lanes):
-        last = min(first + lanes, m)
-        begins = starts[first : last + 1]
-        log_dets[first:last] = H * np.log(s2)
-        _load(gram[:, first:last], ridge, C)
-        _invert(C, x, y, t, log_dets[first:last])
-        for l in range(last - first):
-            t[l] = s2 * shares[first + l]
-        _store(C, s2, t, gram[:, first:last], S)
-        for l in range(last - first):
-            S[-1, l] = 0.0 if known.size else begins[l + 1] - begins[l]
-        _update_rows(C, begins, pull, known, x, y, t, S)
-        second[:, first:last] = S[:, : last - first]
+        count = min(lanes, m - first)
+        begins = starts[first : first + count + 1]
+        logs, cov = log_dets[first : first + count], gram[:, first : first + count]
+        found = second[:, first : first + count]
+        logs[:] = H * np.log(s2)
+        _load(cov, ridge, C)
+        _invert(C, x, y, root, logs)
+        for l in range(count):
+            weights[l] = s2 * shares[first + l]
+        _store(C, s2, weights, cov, found)
+        if begins[count] - begins[0] == count:
+            _update_single_rows(C, begins[0], pull, known, x, y, found)
+        else:
+            _update_rows(C, begins, pull, known, x, y, found)
 
 
 @_compiled
 def _load(gram: FloatArray, ridge: FloatArray, C: FloatArray) -> None:
-    """Lower triangles of the precisions times σ²."""
+    """Lower triangles of the precisions times σ², row by row."""
     H, count = ridge.size, gram.shape[1]
     at = 0
     for h in range(H):
         for k in range(h, H):
+            entry, given = _lane(C, k * (k + 1) // 2 + h), gram[at]
             for l in range(count):
-                C[k, h, l] = gram[at, l]
+                entry[l] = given[l]
             at += 1
+        entry = _lane(C, h * (h + 3) // 2)
         for l in range(count):
-            C[h, h, l] += ridge[h]
+            entry[l] += ridge[h]
+
+
+@_compiled
+def _lane(C: FloatArray, entry: int) -> FloatArray:
+    return C[entry * WIDTH : (entry + 1) * WIDTH]
+
+
+@_compiled
+def _entry(g: int, h: int) -> int:
+    """Where the lower triangle has an entry of the symmetric matrix."""
+    return g * (g + 1) // 2 + h if g > h else h * (h + 1) // 2 + g
 
 
 @_compiled
 def _invert(
-    C: FloatArray, x: FloatArray, y: FloatArray, t: FloatArray, log_dets: FloatArray
+    C: FloatArray, x: FloatArray, y: FloatArray, root: FloatArray, log_dets: FloatArray
 ) -> None:
     """Lower triangles of minus the inverses; the logarithms of their determinants are added up.
 
-    One pivot after another is swept out. Pivots are the squares of the diagonal of Cholesky's
-    factor, and the inverse is summed up from the columns of the inverse factor, so that this is as
-    accurate as Cholesky's way; but it is a single loop over the triangle.
+    Some pivots after others are swept out. Roots of pivots are the blocks on the diagonal of
+    Cholesky's factor, and the inverse is summed up from the columns of the inverse factor, so that
+    this is as accurate as Cholesky's way; but it is a single loop over the triangle.
     """
-    H, count = C.shape[0], log_dets.size
-    for k in range(H):
-        for l in range(count):
-            t[l] = 1 / C[k, k, l]
-        for l in range(count):
-            log_dets[l] += np.log(t[l])
-        for g in range(H):
-            for l in range(count):
-                x[g, l] = C[max(g, k), min(g, k), l]
-        for g in range(H):
-            if g != k:
-                for l in range(count):
-                    y[g, l] = x[g, l] * t[l]
-                for h in range(g + 1):
-                    if h != k:
-                        for l in range(count):
-                            C[g, h, l] -= y[g, l] * x[h, l]
-                for l in range(count):
-                    C[max(g, k), min(g, k), l] = y[g, l]
-        for l in range(count):
-            C[k, k, l] = -t[l]
+    H = x.size // (TOGETHER * WIDTH) - 1
+    whole = H - H % TOGETHER
+    for k in range(0, whole, TOGETHER):
+        _sweep_four(C, k, H, x, y, root, log_dets)
+    for k in range(whole, H):
+        _sweep_one(C, k, H, x, y, log_dets)
 
 
 @_compiled
-def _store(C: FloatArray, s2: float, weights: FloatArray, cov: FloatArray, S: FloatArray) -> None:
-    """Covariances, and what they are in Σ⟨ããᵀ⟩ with their weights."""
-    H, count = C.shape[0], cov.shape[1]
+def _sweep_one(
+    C: FloatArray, k: int, H: int, x: FloatArray, y: FloatArray, log_dets: FloatArray
+) -> None:
+    """C − ccᵀ/pivot, c/pivot in the place of its column c, −1/pivot in that of the pivot."""
+    count, pivot = log_dets.size, _lane(C, k * (k + 3) // 2)
+    for l in range(count):
+        pivot[l] = 1 / pivot[l]
+    for l in range(count):
+        log_dets[l] += np.log(pivot[l])
+    for g in range(H):
+        column, c, d = _lane(C, _entry(g, k)), _lane(x, g), _lane(y, g)
+        if g != k:
+            for l in range(count):
+                c[l] = column[l]
+            for l in range(count):
+                d[l] = c[l] * pivot[l]
+            for l in range(count):
+                column[l] = d[l]
+    for g in range(H):
+        if g != k:
+            d = _lane(y, g)
+            for h in range(g + 1):
+                if h != k:
+                    entry, c = _lane(C, g * (g + 1) // 2 + h), _lane(x, h)
+                    for l in range(count):
+                        entry[l] -= d[l] * c[l]
+    for l in range(count):
+        pivot[l] = -pivot[l]
+
+
+@_compiled
+def _sweep_four(
+    C: FloatArray,
+    k: int,
+    H: int,
+    x: FloatArray,
+    y: FloatArray,
+    root: FloatArray,
+    log_dets: FloatArray,
+) -> None:
+    """C − XP⁻¹Xᵀ, XP⁻¹ in the place of its columns X, and −P⁻¹ in that of the pivots P.
+
+    With P⁻¹ = RᵀR and Z = XRᵀ these are C − ZZᵀ and ZR.
+    """
+    count = log_dets.size
+    _inverse_root(C, k, root, log_dets)
+    for g in range(H):
+        if g < k or g >= k + TOGETHER:
+            _turn_columns(C, g, k, x, y, root, count)
+    for g in range(k):
+        _subtract(C, g, 0, g + 1, x, count)
+    for g in range(k + TOGETHER, H):
+        _subtract(C, g, 0, k, x, count)
+        _subtract(C, g, k + TOGETHER, g + 1, x, count)
+    _put_pivots(C, k, root, count)
+
+
+@_compiled
+def _subtract(C: FloatArray, g: int, first: int, last: int, x: FloatArray, count: int) -> None:
+    """ZZᵀ from a part of a row."""
+    W = WIDTH
+    a = x[4 * g * W : 4 * (g + 1) * W]
+    at = g * (g + 1) // 2
+    for h in range(first, last):
+        b = x[4 * h * W : 4 * (h + 1) * W]
+        entry = C[(at + h) * W : (at + h + 1) * W]
+        for l in range(count):
+            entry[l] -= (
+                a[l] * b[l]
+                + a[W + l] * b[W + l]
+                + a[2 * W + l] * b[2 * W + l]
+                + a[3 * W + l] * b[3 * W + l]
+            )
+
+
+@_compiled
+def _inverse_root(C: FloatArray, k: int, root: FloatArray, log_dets: FloatArray) -> None:
+    """The lower triangles R with RᵀR = P⁻¹ of the pivots P at k, row by row."""
+    W, count = WIDTH, log_dets.size
+    at = 0
+    for g in range(k, k + TOGETHER):
+        for h in range(k, g + 1):
+            entry, to = _lane(C, g * (g + 1) // 2 + h), _lane(root, at)
+            for l in range(count):
+                to[l] = entry[l]
+            at += 1
+    for l in range(count):
+        i00 = 1 / np.sqrt(root[l])
+        l10, l20, l30 = root[W + l] * i00, root[3 * W + l] * i00, root[6 * W + l] * i00
+        i11 = 1 / np.sqrt(root[2 * W + l] - l10 * l10)
+        l21 = (root[4 * W + l] - l20 * l10) * i11
+        l31 = (root[7 * W + l] - l30 * l10) * i11
+        i22 = 1 / np.sqrt(root[5 * W + l] - l20 * l20 - l21 * l21)
+        l32 = (root[8 * W + l] - l30 * l20 - l31 * l21) * i22
+        i33 = 1 / np.sqrt(root[9 * W + l] - l30 * l30 - l31 * l31 - l32 * l32)
+        i10 = -l10 * i00 * i11
+        i21 = -l21 * i11 * i22
+        i32 = -l32 * i22 * i33
+        i20 = -(l20 * i00 + l21 * i10) * i22
+        i31 = -(l31 * i11 + l32 * i21) * i33
+        root[l], root[W + l], root[2 * W + l] = i00, i10, i11
+        root[3 * W + l], root[4 * W + l], root[5 * W + l] = i20, i21, i22
+        root[6 * W + l] = -(l30 * i00 + l31 * i10 + l32 * i20) * i33
+        root[7 * W + l], root[8 * W + l], root[9 * W + l] = i31, i32, i33
+    for l in range(count):
+        product = root[l] * root[2 * W + l] * root[5 * W + l] * root[9 * W + l]
+        log_dets[l] += 2 * np.log(product)
+
+
+@_compiled
+def _turn_columns(
+    C: FloatArray, g: int, k: int, x: FloatArray, y: FloatArray, root: FloatArray, count: int
+) -> None:
+    """A row of Z = XRᵀ, kept in x, and of ZR, which takes the place of the row of X."""
+    W = WIDTH
+    z, to = x[4 * g * W : 4 * (g + 1) * W], y[: 4 * W]
+    for q in range(TOGETHER):
+        column, of_x = _lane(C, _entry(g, k + q)), _lane(z, q)
+        for l in range(count):
+            of_x[l] = column[l]
+    for l in range(count):
+        a, b, c, d = z[l], z[W + l], z[2 * W + l], z[3 * W + l]
+        r10, r20, r21 = root[W + l], root[3 * W + l], root[4 * W + l]
+        r30, r31, r32 = root[6 * W + l], root[7 * W + l], root[8 * W + l]
+        r11, r22, r33 = root[2 * W + l], root[5 * W + l], root[9 * W + l]
+        d = r30 * a + r31 * b + r32 * c + r33 * d
+        c = r20 * a + r21 * b + r22 * c
+        b = r10 * a + r11 * b
+        a = root[l] * a
+        z[l], z[W + l], z[2 * W + l], z[3 * W + l] = a, b, c, d
+        to[l] = root[l] * a + r10 * b + r20 * c + r30 * d
+        to[W + l] = r11 * b + r21 * c + r31 * d
+        to[2 * W + l] = r22 * c + r32 * d
+        to[3 * W + l] = r33 * d
+    for q in range(TOGETHER):
+        column, of_y = _lane(C, _entry(g, k + q)), _lane(to, q)
+        for l in range(count):
+            column[l] = of_y[l]
+
+
+@_compiled
+def _put_pivots(C: FloatArray, k: int, root: FloatArray, count: int) -> None:
+    """−RᵀR"""
+    for g in range(TOGETHER):
+        for h in range(g + 1):
+            entry = _lane(C, _entry(k + g, k + h))
+            for l in range(count):
+                entry[l] = 0.0
+            for q in range(g, TOGETHER):
+                a, b = _lane(root, q * (q + 1) // 2 + g), _lane(root, q * (q + 1) // 2 + h)
+                for l in range(count):
+                    entry[l] -= a[l] * b[l]
+
+
+@_compiled
+def _store(
+    C: FloatArray, s2: float, weights: FloatArray, cov: FloatArray, second: FloatArray
+) -> None:
+    """Covariances, and what they are in Σ⟨ããᵀ⟩ with their weights, 0 elsewhere."""
+    count = cov.shape[1]
+    H = int(np.sqrt(2.0 * cov.shape[0]))
     at = to = 0
     for h in range(H):
         for k in range(h, H):
+            entry, of_cov, of_second = _lane(C, k * (k + 1) // 2 + h), cov[at], second[to]
             for l in range(count):
-                C[k, h, l] = -C[k, h, l]
+                entry[l] = -entry[l]
             for l in range(count):
-                cov[at, l] = s2 * C[k, h, l]
+                of_cov[l] = s2 * entry[l]
             for l in range(count):
-                S[to, l] = weights[l] * C[k, h, l]
+                of_second[l] = weights[l] * entry[l]
             at, to = at + 1, to + 1
-        for l in range(count):
-            S[to, l] = 0.0
+        second[to] = 0.0
         to += 1
+    second[to] = 0.0
+
+
+@_compiled
+def _update_single_rows(
+    C: FloatArray,
+    first: int,
+    pull: FloatArray,
+    known: FloatArray,
+    x: FloatArray,
+    y: FloatArray,
+    second: FloatArray,
+) -> None:
+    """As `_update_rows` where each pattern has one row: lanes of rows are those of patterns."""
+    H, count = pull.shape[1], second.shape[1]
+    for h in range(H):
+        _lane(y, h)[:] = 0.0
+        for l in range(count):
+            x[h * WIDTH + l] = pull[first + l, h]
+    last = _lane(x, H)
+    for l in range(count):
+        last[l] = known[first + l] if known.size else 1.0
+    for h in range(H):
+        xh, yh = _lane(x, h), _lane(y, h)
+        for k in range(h):
+            entry, xk, yk = _lane(C, h * (h + 1) // 2 + k), _lane(x, k), _lane(y, k)
+            for l in range(count):
+                yh[l] += entry[l] * xk[l]
+            for l in range(count):
+                yk[l] += entry[l] * xh[l]
+        entry = _lane(C, h * (h + 3) // 2)
+        for l in range(count):
+            yh[l] += entry[l] * xh[l]
+    for l in range(count):
+        for h in range(H):
+            pull[first + l, h] = y[h * WIDTH + l]
+    at = 0
+    for h in range(H + 1):
+        yh = _lane(y, h) if h < H else last
+        for k in range(h, H + 1):
+            yk, of_second = _lane(y, k) if k < H else last, second[at]
+            for l in range(count):
+                of_second[l] += yh[l] * yk[l]
+            at += 1
 
 
 @_compiled
@@ -156,53 +368,44 @@ def _update_rows(
     known: FloatArray,
     x: FloatArray,
     y: FloatArray,
-    t: FloatArray,
-    S: FloatArray,
+    second: FloatArray,
 ) -> None:
-    """Means of the rows, which take the place of `pull`, and their squares, added to S.
+    """Means of the rows, which take the place of `pull`, and their squares, added to Σ⟨ããᵀ⟩.
 
-    `known` are the last entries of ã, empty where all of them are 1, whose squares S has already.
-    Here a lane is a row, whatever its pattern: patterns may have any number of rows.
+    `known` are the last entries of ã, empty where all of them are 1. Here a lane is a row, whatever
+    its pattern: patterns may have any number of rows.
     """
-    H, lanes = x.shape
-    of = np.empty(lanes, np.intp)
+    H, t, last = pull.shape[1], np.empty(WIDTH), np.empty(WIDTH)
+    of = np.empty(WIDTH, np.intp)
     pattern = 0
-    for first in range(begins[0], begins[-1], lanes):
-        count = min(lanes, begins[-1] - first)
+    for first in range(begins[0], begins[-1], WIDTH):
+        count = min(WIDTH, begins[-1] - first)
         for l in range(count):
             while begins[pattern + 1] <= first + l:
                 pattern += 1
             of[l] = pattern
         for l in range(count):
+            last[l] = known[first + l] if known.size else 1.0
             for h in range(H):
-                x[h, l] = pull[first + l, h]
+                x[h * WIDTH + l] = pull[first + l, h]
         for h in range(H):
-            for l in range(count):
-                t[l] = 0.0
+            t[:count] = 0.0
             for k in range(H):
+                entry, xk = _lane(C, _entry(h, k)), _lane(x, k)
                 for l in range(count):
-                    t[l] += C[max(h, k), min(h, k), of[l]] * x[k, l]
-            for l in range(count):
-                y[h, l] = t[l]
+                    t[l] += entry[of[l]] * xk[l]
+            _lane(y, h)[:count] = t[:count]
         for l in range(count):
             for h in range(H):
-                pull[first + l, h] = y[h, l]
+                pull[first + l, h] = y[h * WIDTH + l]
         at = 0
-        for h in range(H):
-            for k in range(h, H):
+        for h in range(H + 1):
+            yh = _lane(y, h) if h < H else last
+            for k in range(h, H + 1):
+                yk, of_second = _lane(y, k) if k < H else last, second[at]
                 for l in range(count):
-                    S[at, of[l]] += y[h, l] * y[k, l]
+                    of_second[of[l]] += yh[l] * yk[l]
                 at += 1
-            if known.size:
-                for l in range(count):
-                    S[at, of[l]] += y[h, l] * known[first + l]
-            else:
-                for l in range(count):
-                    S[at, of[l]] += y[h, l]
-            at += 1
-        if known.size:
-            for l in range(count):
-                S[at, of[l]] += known[first + l] ** 2
 
 
 # Where no folder can be written to, it is compiled anew in each process.
