@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .namespaces import array_namespace, device, is_torch_array
+from .namespaces import array_namespace, device, is_numpy_array, is_torch_array
 from .types import Array
 
 
@@ -122,6 +123,17 @@ def pseudo_inverses(squares: Array, least: float) -> Array:
     known = values > least * values[:, -1:]
     inverse = xp.where(known, 1 / xp.where(known, values, xp.ones_like(values)), 0 * values)
     return xp.matmul(vectors * inverse[:, None, :], xp.matrix_transpose(vectors))
+
+
+def roots(covariances: Array) -> Array:
+    """R with R·Rᵀ = Σ of each; those that are singular, but for rounding, have one as well."""
+    xp = array_namespace(covariances)
+    if is_numpy_array(covariances):
+        # An eigendecomposition takes ten times as long.
+        with suppress(np.linalg.LinAlgError):
+            return np.linalg.cholesky(covariances)
+    values, vectors = xp.linalg.eigh(covariances)
+    return vectors * xp.sqrt(xp.where(values > 0, values, 0 * values))[:, None, :]
 
 
 def are_covariances(matrices: NDArray[np.float64]) -> bool:

@@ -25,7 +25,7 @@ from bayespca.arrays.namespaces import (
     to_namespace,
     to_numpy,
 )
-from bayespca.arrays.packing import packed, pseudo_inverses, unpacked
+from bayespca.arrays.packing import packed, pseudo_inverses, roots, unpacked
 from bayespca.arrays.places import at, taken
 from bayespca.arrays.types import (
     Array,
@@ -492,7 +492,5 @@ def _with_ones(a: Array) -> Array:
 
 def _draws(cov: Array, rng: np.random.Generator, which: NDArray[np.intp]) -> Array:
     """Draws from N(0, cov), one for each of `which`; covariances may be singular."""
-    xp = array_namespace(cov)
-    values, vectors = xp.linalg.eigh(cov)
-    root = vectors * xp.sqrt(xp.where(values > 0, values, 0 * values))[:, None, :]
-    return _times(taken(root, which), at(cov, rng.normal(size=(which.size, cov.shape[-1]))))
+    root = taken(roots(cov), which)
+    return _times(root, at(cov, rng.normal(size=(which.size, cov.shape[-1]))))
