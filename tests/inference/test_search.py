@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from bayespca import BayesianPCA, inference
 from bayespca.datasets import low_rank
 from bayespca.inference import Info
+from bayespca.inference.search import given_up
 
 ENERGIES = {0: 90.0, 1: 40.0, 2: 20.0, 3: 30.0, 4: 35.0, 5: 200.0}
 
@@ -54,3 +57,26 @@ def test_a_fit_makes_no_more_steps_than_asked_for():
     with pytest.warns(match="raise max_iter"):
         model = BayesianPCA().fit(X, callback=lambda number, info: calls.append(info) or True)
     assert model.n_iter_ == len(calls) == 1
+
+
+def trial(energies, ranks, *, best=0.0, least=0, to_gain=math.inf):
+    """After which step a trial with these free energies and ranks is given up; None for never."""
+    watched = given_up(best, least)
+    for number, (energy, rank) in enumerate(zip(energies, ranks, strict=True), start=1):
+        if watched(number, Info(energy, rank, 1.0, to_gain)):
+            return number
+    return None
+
+
+def test_a_trial_with_more_is_over_when_it_has_lost_them():
+    falling = [8.0, 4.0, 2.0, 1.0]
+    assert trial(falling, [5, 5, 4, 4], least=5) == 3
+    assert trial(falling, [5, 5, 5, 5], least=5) is None
+
+
+def test_a_rank_that_is_worse_need_not_be_known_to_all_digits():
+    assert trial([9.0], [4], to_gain=0.005) == 1
+    assert trial([9.0], [4], to_gain=0.5) is None
+    # What might still become better goes on.
+    assert trial([0.05], [4], to_gain=0.005) is None
+    assert trial([-1.0], [4], to_gain=0.005) is None

@@ -17,6 +17,8 @@ S = TypeVar("S")
 
 # Nats by which a rank is worse that need not be known more precisely.
 IMPROBABLE = 30.0
+# Nats to which the free energy of a rank that is worse is known well enough.
+PRECISE = 0.01
 # Steps like the last few after which a run that is still worse is given up.
 PATIENCE = 30
 FEW = 4
@@ -40,8 +42,8 @@ def searched(
     energies: dict[int, float] = {}
     _note(run, energies)
 
-    def tried(state: S) -> Run[S]:
-        watched = given_up(run.free_energy)
+    def tried(state: S, least: int = 0) -> Run[S]:
+        watched = given_up(run.free_energy, least)
         found = run_on(step, state, max_iter=max_iter, tol=tol, callback=watched, chart=chart)
         _note(found, energies)
         return found
@@ -53,7 +55,7 @@ def searched(
             break
         run = _followed(run, found)
     while run.converged and begun is run and (state := more(run.state)) is not None:
-        found = tried(state)
+        found = tried(state, _rank(run) + 1)
         if found.free_energy >= run.free_energy or _rank(found) <= _rank(run):
             break
         begun = run = _followed(run, found)
@@ -84,13 +86,17 @@ def _followed(run: Run[S], better: Run[S]) -> Run[S]:
     return replace(better, trace=run.trace.followed_by(better.trace, led_lower))
 
 
-def given_up(best: float) -> Callback:
-    """Ends a run that will not come near a free energy, going by its last few steps."""
+def given_up(best: float, least: int = 0) -> Callback:
+    """Ends a run that will not come near a free energy, going by its last few steps, or whose own,
+    which is worse, is known well enough, or that has less than the least rank of interest.
+    """
     seen: list[float] = []
 
     def callback(number: int, info: Info) -> bool:
         seen.append(info.free_energy)
         gap = info.free_energy - best
+        if info.rank < least or info.to_gain < min(PRECISE, gap / PATIENCE):
+            return True
         if len(seen) <= FEW:
             return False
         fall = (seen[-1 - FEW] - seen[-1]) / FEW

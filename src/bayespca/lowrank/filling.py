@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, NamedTuple
@@ -48,8 +49,9 @@ class Filled:
     """A matrix whose holes are filled with the low-rank part of EVB's closed form, at unit scale.
 
     `right` are the directions of that part, with spare components at a tenth of their strength;
-    `spread` are the mean squares of the scores along them, and `noise_variance` is the mean square
-    of what is left in observed cells.
+    `spread` are the mean squares of the scores along them. `noise_variance` is that of the closed
+    form over the share of cells that are observed, because holes were filled without noise; but no
+    less than the mean square of what is left in observed cells.
     """
 
     values: Any
@@ -67,14 +69,15 @@ def fill(data: IncompleteRows, *, most: int, exactly: bool = False, engine: str 
     filled, before = data.matrix(altered_copy, _refill), np.inf
     lows: tuple[Low, ...] = ()
     for number in count(1):
-        low = _low(filled, most, exactly, data.centred, engine)
+        low, noise = _low(filled, most, exactly, data.centred, engine)
         lows = (*lows, low)
         filled, sums = data.altered(filled, _refill, lows)
         if number >= ROUNDS and (len(low.right) >= before or number == MOST_ROUNDS):
             break
         before = len(low.right)
-    noise = max(sums.squares / max(float(data.column_counts.sum()), 1.0), 1e-8)
-    return Filled(filled, low.right, sums.scores / data.shape[0], noise)
+    n_cells = max(float(data.column_counts.sum()), 1.0)
+    left = max(sums.squares / n_cells, noise * math.prod(data.shape) / n_cells, 1e-8)
+    return Filled(filled, low.right, sums.scores / data.shape[0], left)
 
 
 class _Refilled(NamedTuple):
@@ -100,8 +103,8 @@ def _refill(filled: Array, data: Holes, low: Low) -> _Refilled:
     return _Refilled(squares, total)
 
 
-def _low(X: Input, most: int, exactly: bool, centred: bool, engine: str) -> Low:
-    """The low-rank part of a complete matrix, with the rank to start with."""
+def _low(X: Input, most: int, exactly: bool, centred: bool, engine: str) -> tuple[Low, float]:
+    """The low-rank part of a complete matrix, with the rank to start with, and its noise."""
     needed = most if exactly else 0
     found = decompose(X, plan=solve, center=centred, engine=engine, n_needed=needed, random_state=0)
     solution = solve(found.spectrum)
@@ -111,7 +114,7 @@ def _low(X: Input, most: int, exactly: bool, centred: bool, engine: str) -> Low:
     shrunk = np.append(solution.shrunk_singular_values, np.zeros(rank))[:rank]
     # Spare components enter at a tenth of their strength: enough to grow from.
     weight = np.where(shrunk > 0, shrunk, 0.1 * gamma) / np.where(gamma > 0, gamma, 1)
-    return _along(found, rank, weight)
+    return _along(found, rank, weight), solution.noise_variance
 
 
 def _along(found: Decomposition, rank: int, weight: FloatArray) -> Low:
