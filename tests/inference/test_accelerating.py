@@ -67,6 +67,28 @@ def test_the_free_energy_never_rises_and_each_step_is_told():
     assert seen == list(enumerate(quick.trace.free_energy.tolist(), start=1))
 
 
+class Knowing(Plain):
+    """Knows how slow two of the directions are, for a factor of two or so."""
+
+    def point(self, place, like):
+        reach = np.array([1, 1, 1, 1, 20, 60.0])
+        return StatePoint(place.x, np.sqrt(reach), reach)
+
+
+def test_what_is_known_of_slow_directions_saves_steps():
+    quick = run(slow, START, max_iter=50, tol=1e-12, chart=Plain())
+    knowing = run(slow, START, max_iter=50, tol=1e-12, chart=Knowing())
+    assert knowing.converged
+    np.testing.assert_allclose(knowing.state.x, LOWEST, atol=1e-5)
+    assert (knowing.trace.free_energy[1:6] < 0.9 * quick.trace.free_energy[1:6]).all()
+    assert knowing.n_iter <= quick.n_iter
+
+
+def test_one_step_is_enough_where_it_is_known_how_far_it_leads():
+    start, end = _at([1.0, 2.0]), _at([2.0, 3.0])._replace(reach=np.array([1.0, 5.0]))
+    assert Memory.empty().with_step(start, end).goal.tolist() == [2.0, 7.0]
+
+
 class Misleading(Plain):
     """Leads up every time."""
 

@@ -36,10 +36,15 @@ DEPENDENT = 1e-9
 
 
 class StatePoint(NamedTuple):
-    """A state as a vector, and the standard errors of its entries, or numbers of their kind."""
+    """A state as a vector, and the standard errors of its entries, or numbers of their kind.
+
+    `reach` is how often the last change of each entry has to be taken to come to where many steps
+    would, as far as the model knows: None where it knows nothing. Squares of errors contain it.
+    """
 
     vector: Vector
     errors: Vector
+    reach: Vector | None = None
 
 
 class Chart(Protocol[S]):
@@ -63,6 +68,7 @@ class Memory:
     ends: FloatArray
     errors: FloatArray
     pause: int = 0
+    reaches: bool = False
 
     @classmethod
     def empty(cls, pause: int = 0) -> Memory:
@@ -78,18 +84,23 @@ class Memory:
 
     def with_step(self, start: StatePoint, end: StatePoint) -> Memory:
         """With one more step, without those that are too long ago or of another kind."""
-        pause = max(self.pause - 1, 0)
+        pause, reaches = max(self.pause - 1, 0), end.reach is not None
+        led = end.vector
+        if end.reach is not None:
+            led = start.vector + end.reach * (led - start.vector)
         if not len(self) or self.errors.shape != end.errors.shape:
-            return Memory(start.vector[None], end.vector[None], end.errors, pause)
+            return Memory(start.vector[None], led[None], end.errors, pause, reaches)
         starts = np.vstack([self.starts, start.vector])[-MEMORY:]
-        ends = np.vstack([self.ends, end.vector])[-MEMORY:]
-        return Memory(starts, ends, end.errors, pause)
+        ends = np.vstack([self.ends, led])[-MEMORY:]
+        return Memory(starts, ends, end.errors, pause, reaches)
 
     @property
     def goal(self) -> Vector | None:
         """Where the steps are heading; None before there are two, and while there is a pause."""
-        if len(self) < 2 or self.pause:
+        if len(self) < 2 - self.reaches or self.pause:
             return None
+        if len(self) == 1:
+            return self.ends[-1]
         changes = (self.ends - self.starts) / self.errors
         move = _past_saddle(np.diff(self.starts, axis=0) / self.errors, changes)
         move = mixed(changes, self.ends) if move is None else move * self.errors

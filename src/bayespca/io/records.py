@@ -39,8 +39,7 @@ class How:
 class Layout:
     """Columns by position: features, ids, and those that are set aside, each with the reason.
 
-    `names` is None where the file has none; `described` makes up for that. `notes` are sentences
-    about what was guessed and may be wrong.
+    `names` is None where the file has none; `described` makes up for that.
     """
 
     n_columns: int
@@ -49,7 +48,6 @@ class Layout:
     id_column: int | None = None
     aside: dict[int, str] = field(default_factory=dict)
     booleans: frozenset[int] = frozenset()
-    notes: tuple[str, ...] = ()
 
     def described(self, j: int) -> str:
         """The name of a column for people."""

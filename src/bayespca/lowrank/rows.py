@@ -99,6 +99,9 @@ class RowSums:
         Σᵢ⟨ãᵢãᵢᵀ⟩ over all rows: (H + 1, H + 1).
     log_det
         Σᵢ log|Σᵢ|, 0 where A is point-estimated.
+    left
+        Σᵢ(xᵢⱼ − b̃ⱼᵀãᵢ)² over the observed rows of each column, of the means before columns are
+        updated: (p,).
 
     Covariances and log_det count with the share of each row that was asked for.
     """
@@ -107,6 +110,7 @@ class RowSums:
     cross: Array
     everything: Array
     log_det: Any
+    left: Array
 
 
 def sums_over_rows(
@@ -118,13 +122,14 @@ def sums_over_rows(
     """
     H = columns.rank
     task = _task(columns, share=share, root=root)
-    second, cross, everything, log_det = data.total(_summed, task)
+    second, cross, everything, log_det, left = data.total(_summed, task)
     xp = array_namespace(cross)
     cross = xp.concat([cross.T, at(cross, data.totals)[:, None]], axis=1)
     if root is not None:
         cross /= at(cross, root)[:, None]
+        left = left / at(left, root) ** 2
     log_det = share * log_det if columns.integrated else 0.0
-    return RowSums(unpacked(second.T, H + 1), cross, unpacked(everything, H + 1), log_det)
+    return RowSums(unpacked(second.T, H + 1), cross, unpacked(everything, H + 1), log_det, left)
 
 
 def latent(data: Holes, columns: Columns) -> tuple[Array, Array]:
@@ -240,11 +245,13 @@ def _misfits(
 
 class _Task(NamedTuple):
     """What is done to each block: `outer` has packed ⟨bbᵀ⟩ and ⟨bμ⟩ of each column in its columns,
-    `b` is (p, H); both go where the data are. `ridge` is σ²/cₐ², `share` what covariances count.
+    `b` is (p, H), `low` (p, H + 1) makes values of ã; all go where the data are. `ridge` is σ²/cₐ²,
+    `share` what covariances count.
     """
 
     outer: Array
     b: Array
+    low: Array
     ridge: FloatArray
     s2: float
     share: float
@@ -252,13 +259,14 @@ class _Task(NamedTuple):
 
 class _Part(NamedTuple):
     """Of some rows: packed `RowSums.second` in columns, Σᵢ⟨aᵢ⟩xᵢⱼ (H, p), packed
-    `RowSums.everything`, Σᵢ log|Σᵢ|.
+    `RowSums.everything`, Σᵢ log|Σᵢ|, and what is left in each column.
     """
 
     second: Array
     cross: Array
     everything: Array
     log_det: Array
+    left: Array
 
 
 def _task(columns: Columns, *, share: float, root: FloatArray | None) -> _Task:
@@ -266,14 +274,15 @@ def _task(columns: Columns, *, share: float, root: FloatArray | None) -> _Task:
     b, outer = columns.b[:, :H], packed_beside_last(columns.second).T
     if is_numpy_array(outer):
         outer = np.ascontiguousarray(outer)
+    low = columns.b
     if root is not None:
-        b = b / at(b, root)[:, None]
+        b, low = b / at(b, root)[:, None], low * at(b, root)[:, None]
     weight = share if columns.integrated else 0.0
-    return _Task(outer, b, s2 / columns.prior_a, s2, weight)
+    return _Task(outer, b, low, s2 / columns.prior_a, s2, weight)
 
 
 def _placed(task: _Task, like: Array) -> _Task:
-    return task._replace(outer=at(like, task.outer), b=at(like, task.b))
+    return task._replace(outer=at(like, task.outer), b=at(like, task.b), low=at(like, task.low))
 
 
 def _summed(data: Holes, task: _Task) -> _Part:
@@ -333,13 +342,14 @@ def updater(
 
 def _added(parts: Iterator[_Part]) -> _Part:
     """Their sum."""
-    second, cross, everything, log_det = next(parts)
+    second, cross, everything, log_det, left = next(parts)
     for part in parts:
         second += part.second
         cross += part.cross
         everything += part.everything
         log_det = log_det + part.log_det
-    return _Part(second, cross, everything, log_det)
+        left += part.left
+    return _Part(second, cross, everything, log_det, left)
 
 
 def _part(block: Block, task: _Task, kernel: Kernel) -> _Part:
@@ -349,7 +359,17 @@ def _part(block: Block, task: _Task, kernel: Kernel) -> _Part:
         _counted(found.a, block).T @ block.values,
         over_patterns(found.second),
         _over_rows(found.log_dets, block),
+        _left(found.a, block, task),
     )
+
+
+def _left(a: Array, block: Block, task: _Task) -> Array:
+    """Σᵢ(xᵢⱼ − b̃ⱼᵀãᵢ)² of each column, in units of the values."""
+    xp, H = array_namespace(a), a.shape[1]
+    low, mean = xp.matmul(a, task.low[:, :H].T), task.low[:, H]
+    rest = _counted(block.values - mean, block) - low
+    rest *= taken(block.mask, block.pattern)
+    return xp.sum(rest * rest, axis=0)
 
 
 def _counted(a: Array, block: Block) -> Array:
@@ -426,6 +446,7 @@ def _part_by_products(block: Block, task: _Task) -> _Part:
         xp.matmul(_counted(a, block).T, block.values),
         xp.sum(squares, axis=1) + xp.sum(spread, axis=1),
         _over_rows(log_dets, block),
+        _left(a, block, task),
     )
 
 

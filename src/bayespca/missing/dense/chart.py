@@ -31,7 +31,7 @@ class DenseChart:
 
     def point(self, state: DenseState, like: Vector | None) -> StatePoint:
         parts = self._parts(state).aligned(like)
-        return StatePoint(parts.vector, self._errors(state, parts))
+        return StatePoint(parts.vector, self._errors(state, parts), self._reach(state, parts))
 
     def at(self, state: DenseState, vector: Vector) -> DenseState:
         here = self._parts(state)
@@ -54,9 +54,14 @@ class DenseChart:
         (n, p), counts = self.data.shape, np.maximum(self.data.column_counts, 1)
         error = np.sqrt(state.noise_variance / n) * _root(state)
         total = counts if self.problem.noise.columns else counts.sum(keepdims=True)
-        noise = np.sqrt(2 / total[: parts.rest.size - p])
+        noise = np.sqrt(2 * state.reach / total)[: parts.rest.size - p]
         spread = np.full(parts.spread.size, np.sqrt(2 / p))
         return np.concatenate([np.repeat(error, state.rank), spread, error, noise])
+
+    def _reach(self, state: DenseState, parts: Loadings) -> FloatArray:
+        reach, size = np.ones(parts.vector.size), parts.rest.size - len(parts.W)
+        reach[reach.size - size :] = state.reach[:size]
+        return reach
 
     def _noise(self, state: DenseState) -> FloatArray:
         if self.problem.noise.columns:

@@ -56,7 +56,7 @@ from .step import has_mean, step
 # Steps from each of several starts, and the relative fall of the free energy at which they end: so
 # far that ranks have settled, and the best can be told.
 WARMING = 50
-CALM_ENOUGH = 1e-6
+CALM_ENOUGH = 1e-5
 # Components that a start may have beyond twice as many as another.
 MORE = 10
 
@@ -275,10 +275,9 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         shown = spectrum_of_observed(
             posterior, run.state.scales.applied(data.rows), data.live, data.n_samples
         )
-        noise = noise_found(run.state, data, self)
-        count = partial(self._ranks, shown, posterior, noise.per_component)
-        all_ranks, cap = count(None), None if self.keeps_all else self.form.n_components
-        ranks = all_ranks if cap is None else count(cap)
+        all_ranks = self._ranks(shown, posterior, None)
+        cap = None if self.keeps_all else self.form.n_components
+        ranks = all_ranks if cap is None else self._ranks(shown, posterior, cap)
         return extended(
             found,
             PCAFit,
@@ -290,23 +289,17 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
             status=found.status + differing(ranks, gamma.size, self.form),
             noise_variance=mean_noise(run.state, data),
             n_samples=data.n_samples,
-            noise=noise,
+            noise=noise_found(run.state, data, self),
             left_out=left_out(shown.spectrum, all_ranks, gamma.size, posterior.noise_variance),
         )
 
     def _ranks(
-        self,
-        shown: ObservedSpectrum,
-        posterior: HolesPosterior,
-        per_component: float,
-        max_rank: int | None,
+        self, shown: ObservedSpectrum, posterior: HolesPosterior, max_rank: int | None
     ) -> RankPosterior:
         """How probable each number is, at the noise of the posterior if that was given."""
         given = self._given_noise is not None and not self.borrows_noise
         noise = posterior.noise_variance / shown.share if given else None
-        return posterior_of_rank(
-            shown.spectrum, noise_variance=noise, max_rank=max_rank, per_component=per_component
-        )
+        return posterior_of_rank(shown.spectrum, noise_variance=noise, max_rank=max_rank)
 
 
 def dense_model(

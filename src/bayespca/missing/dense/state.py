@@ -80,9 +80,10 @@ class DenseState:
 
     `b` and `b_cov` are mean (p, H+1) and covariance (p, H+1, H+1) of the rows of (B, μ). `scales`
     is the noise that rows and columns have of their own: everything else is of data divided by its
-    root, the priors included. `idle` is the variance of the
-    loadings of each further component, which has no mean; `n_gone` counts those that have become 0;
-    `energy` is the free energy, and `batch` the number of components to try to do without.
+    root, the priors included. `idle` is the variance of the loadings of each further component,
+    which has no mean; `n_gone` counts those that have become 0; `energy` is the free energy, and
+    `batch` the number of components to try to do without. `reach` is how often the last change of
+    the noise, or of that of each column, has to be taken to come to where many sweeps would.
     """
 
     b: Array
@@ -95,6 +96,7 @@ class DenseState:
     n_gone: int = 0
     energy: float = np.inf
     batch: int = 1
+    reach: FloatArray = field(default_factory=lambda: np.ones(1))
 
     @property
     def rank(self) -> int:

@@ -48,6 +48,9 @@ from .idle import gain_of_idle, squares_of_idle, update_idle
 from .row_noise import RowTask, best_rows
 from .state import DenseProblem, DenseState, mean_squares_of_rows
 
+# How often a change of the noise is taken at most.
+FURTHEST = 16.0
+
 
 def step(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> tuple[DenseState, Info]:
     """A sweep, unless it is lost in rounding errors.
@@ -90,6 +93,7 @@ def sweep(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> Den
         found = _update_columns(state, data, sums, problem)
         state, parts, turn = _settled(state, found, data, sums, problem)
         state, parts = with_components_that_pay(state, parts, turn, before, problem)
+        state = replace(state, reach=_reach(parts, sums, state, problem))
         state, parts = with_best_noise(state, parts, data, problem)
     energy = parts.free_energy + state.scales.energy(data)
     return replace(state, energy=energy, batch=1)
@@ -228,6 +232,19 @@ def _settled(
     )
     state = replace(state, b=b, b_cov=b_cov, prior_a=prior_a, prior_b=prior_b)
     return replace(state, idle=None if idle is None else idle.b), parts, turn
+
+
+def _reach(parts: Parts, sums: RowSums, state: DenseState, problem: DenseProblem) -> FloatArray:
+    """1/(1 − s), if a part s of the expected squares is made of the noise that it is to tell: what
+    is more than the squares at the means of rows and columns. 1 where cells count differently.
+    """
+    left, residuals, counts = to_numpy(sums.left), parts.residuals, parts.counts
+    if state.scales.cells is not None:
+        left = residuals
+    if not problem.noise.columns:
+        left, residuals, counts = (x.sum(keepdims=True) for x in (left, residuals, counts))
+    made = (residuals - left) / (parts.noise_variance * np.maximum(counts, 1))
+    return np.asarray(1 / (1 - np.clip(made, 0, 1 - 1 / FURTHEST)))
 
 
 def _misfit(found: _Loadings, sums: RowSums) -> Array:
