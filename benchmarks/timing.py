@@ -20,12 +20,10 @@ def once(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def rested(work: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
-    """Time of a single call, after a rest."""
+def rested(work: Callable[[], object]) -> float:
+    """Wall time of a single call, after a rest."""
     time.sleep(0.2)
-    start = clock()
-    work()
-    return clock() - start
+    return once(work)
 
 
 def heading(title: str) -> None:
@@ -37,10 +35,7 @@ def line(what: str, figure: str, target: str) -> None:
 
 
 def paired(
-    ours: Callable[[], object],
-    theirs: Callable[[], object],
-    repeats: int = 5,
-    clock: Callable[[], float] = time.perf_counter,
+    ours: Callable[[], object], theirs: Callable[[], object], repeats: int = 5
 ) -> tuple[float, float]:
     """Median times of two pieces of work done in turns, so that a busy machine slows both.
 
@@ -48,6 +43,6 @@ def paired(
     and would take a core from work that uses another library's threads.
     """
     ours(), theirs()
-    times = [(rested(ours, clock), rested(theirs, clock)) for _ in range(repeats)]
+    times = [(rested(ours), rested(theirs)) for _ in range(repeats)]
     mine, other = zip(*times, strict=True)
     return statistics.median(mine), statistics.median(other)
