@@ -68,7 +68,7 @@ def uneven() -> None:
 def counts() -> None:
     heading("Counts of 500×200, rank 5: against BiPCA (ratio of times, medians of 3)")
     if not find_spec("bipca"):
-        print("    skipped: pip install bipca, which needs torch")
+        print("    skipped: pip install bipca, after torch's build for CPUs")
         return
     from bipca import BiPCA
 

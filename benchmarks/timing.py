@@ -20,10 +20,12 @@ def once(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def rested(work: Callable[[], object]) -> float:
-    """Wall time of a single call, after a rest."""
+def rested(work: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
+    """Time of a single call, after a rest."""
     time.sleep(0.2)
-    return once(work)
+    start = clock()
+    work()
+    return clock() - start
 
 
 def heading(title: str) -> None:
@@ -35,7 +37,10 @@ def line(what: str, figure: str, target: str) -> None:
 
 
 def paired(
-    ours: Callable[[], object], theirs: Callable[[], object], repeats: int = 5
+    ours: Callable[[], object],
+    theirs: Callable[[], object],
+    repeats: int = 5,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[float, float]:
     """Median times of two pieces of work done in turns, so that a busy machine slows both.
 
@@ -43,6 +48,6 @@ def paired(
     and would take a core from work that uses another library's threads.
     """
     ours(), theirs()
-    times = [(rested(ours), rested(theirs)) for _ in range(repeats)]
+    times = [(rested(ours, clock), rested(theirs, clock)) for _ in range(repeats)]
     mine, other = zip(*times, strict=True)
     return statistics.median(mine), statistics.median(other)

@@ -80,6 +80,8 @@ class Announced:
         sizes = np.array([(self.bins == b).sum() for b in used])
         ax.plot([0, 1], [0, 1], color="#999999", linewidth=1)
         ax.errorbar(said, right, yerr=np.sqrt(said * (1 - said) / sizes), fmt="o")
+        ax.set_xlim(0, 1)
+        ax.set_ylim(0, 1)
         ax.set_xlabel("announced")
         ax.set_ylabel("right")
 

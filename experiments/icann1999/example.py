@@ -24,9 +24,13 @@ def points(seed: int, *, turned: bool = True) -> np.ndarray:
     return T @ directions.T if turned else T
 
 
+# Constants of the paper's priors; those that are not here have no units, and this default.
+BROAD = {"b_alpha": 1e-3, "b_tau": 1e-3, "beta": 1e-3}
+
+
 def variational(T: np.ndarray, **options) -> VariationalPCA:
     """The paper's model with its broad priors, all constants 10⁻³, and q = d − 1."""
-    return VariationalPCA(n_components=Q, random_state=0, **options).fit(T)
+    return VariationalPCA(n_components=Q, random_state=0, **(BROAD | options)).fit(T)
 
 
 def norms(W: np.ndarray) -> np.ndarray:

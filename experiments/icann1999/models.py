@@ -11,7 +11,7 @@ from bayespca.displays import RankPosteriorDisplay
 from ..comparing import claim, shown
 from ..drawing import panels
 from ..records import Outcome, Run
-from .example import SETTING, Q, points
+from .example import BROAD, SETTING, Q, points
 
 DRAWS, QUICK_DRAWS = 2000, 250
 CHAINS, QUICK_CHAINS = 4, 2
@@ -19,7 +19,7 @@ CHAINS, QUICK_CHAINS = 4, 2
 
 def reproduce(run: Run) -> Outcome:
     draws, chains = (QUICK_DRAWS, QUICK_CHAINS) if run.quick else (DRAWS, CHAINS)
-    model = GibbsPCA(n_components=Q, n_draws=draws, n_chains=chains, random_state=0)
+    model = GibbsPCA(n_components=Q, n_draws=draws, n_chains=chains, random_state=0, **BROAD)
     model.fit(points(seed=0))
     posterior = model.rank_posterior_
     figure, (ax,) = panels(1)

@@ -5,9 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+from scipy.linalg import eigh
+from sklearn.utils.validation import check_array
 
 from bayespca.datasets import NoisyLowRank
 from bayespca.linear import rank_rules
@@ -55,6 +60,35 @@ RANKERS: dict[str, tuple[str, Ranker]] = {
 def installed() -> dict[str, Ranker]:
     """Those that can be run here."""
     return {name: rank for name, (package, rank) in RANKERS.items() if find_spec(package)}
+
+
+def weighted(made: NoisyLowRank, name: str) -> np.ndarray:
+    """The low-rank part by the package wpca, `"WPCA"` (Delchambre 2014) or `"EMPCA"` (Bailey 2012),
+    for somebody who knows the rank and the noise of every cell.
+    """
+    import wpca
+
+    _with_todays_names(wpca)
+    weights = np.broadcast_to(1 / np.sqrt(made.noise_variance), made.X.shape).copy()
+    model = getattr(wpca, name)(n_components=made.rank)
+    return np.asarray(model.fit(made.X, weights=weights).reconstruct(made.X, weights=weights))
+
+
+def _with_todays_names(wpca: Any) -> None:
+    """wpca 0.1 names arguments of SciPy and scikit-learn as they were called before 2024."""
+    wpca.wpca.linalg = SimpleNamespace(
+        eigh=lambda covariance, eigvals: eigh(covariance, subset_by_index=eigvals)
+    )
+    wpca.utils.check_array = lambda X, force_all_finite=True: check_array(
+        X, ensure_all_finite=force_all_finite
+    )
+
+
+def weighted_ways() -> dict[str, Callable[[NoisyLowRank], np.ndarray]]:
+    """wpca's, where it is installed."""
+    if not find_spec("wpca"):
+        return {}
+    return {name: partial(weighted, name=name) for name in ("WPCA", "EMPCA")}
 
 
 def informed(made: NoisyLowRank) -> np.ndarray:

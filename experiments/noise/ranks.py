@@ -22,7 +22,7 @@ from bayespca.spectrum import Spectrum, solve
 from ..comparing import NOTHING, Comparison, claim
 from ..drawing import COLOURS, REFERENCE, panels
 from ..records import Outcome, Run, Table
-from .peers import informed, installed
+from .peers import informed, installed, weighted_ways
 
 KINDS = ("white", "columns", "rows", "both", "t3", "gross", "ar", "poisson")
 # Samples, features, rank.
@@ -194,7 +194,9 @@ def _parts(size: Size, kinds: Sequence[str], n: int) -> Table:
     ways = {
         "default": lambda made: BayesianPCA().fit(made.X).denoise(made.X),
         "isotropic": lambda made: BayesianPCA(noise="isotropic").fit(made.X).denoise(made.X),
+        "noise known": _knowing_errors,
         "rank and noise known": informed,
+        **weighted_ways(),
     }
     rows = []
     for kind in kinds:
@@ -203,11 +205,17 @@ def _parts(size: Size, kinds: Sequence[str], n: int) -> Table:
         rows.append((kind, *(f"{error:.3f}" for error in errors)))
     return Table(
         f"Error of the low-rank part: root mean square in units of each cell's noise, mean of {n} "
-        "data sets. The last column is truncated singular values of the data divided by the "
-        "standard deviations of their noise.",
+        "data sets. With the noise known, ours is `fit(X, error_std=S)`, which finds the rank; "
+        "with the rank known, too, truncated singular values of the data divided by their errors, "
+        "and the package wpca.",
         ("noise", *ways),
         tuple(rows),
     )
+
+
+def _knowing_errors(made: NoisyLowRank) -> np.ndarray:
+    model = BayesianPCA().fit(made.X, error_std=np.sqrt(made.noise_variance))
+    return model.denoise(made.X)
 
 
 def _error(made: NoisyLowRank, part: np.ndarray) -> float:

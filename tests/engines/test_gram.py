@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 
-from bayespca.engines.gram import Eigen, solved
-from bayespca.spectrum import Spectrum, solve
+from bayespca.engines.gram import Eigen, decompose, has_digits, squares_of, squares_of_rows
+from bayespca.spectrum import Spectrum
 
 
 def matrix(n, p, strongest=30.0):
@@ -17,42 +15,30 @@ def matrix(n, p, strongest=30.0):
     return V + strongest * np.outer(rng.normal(size=n), rng.normal(size=p))
 
 
-def run(V, scale, *, gram=False, rows=False, plan=solve):
-    return solved(
-        V.T @ V if gram else None,
-        V if rows else None,
-        scale,
-        spectrum=lambda squares: Spectrum(
-            np.sqrt(np.maximum(squares[: min(V.shape)], 0)),
-            V.shape[::-1],
-            float(((V / scale) ** 2).sum()),
-        ),
-        plan=plan,
-    )
-
-
-@pytest.mark.parametrize("shape", [(50, 8), (8, 50)])
-@pytest.mark.parametrize("known", [{"gram": True}, {"rows": True}, {"gram": True, "rows": True}])
+@pytest.mark.parametrize("shape", [(50, 8), (8, 50), (200, 160)])
+@pytest.mark.parametrize("known", ["gram", "rows", "singular values"])
 def test_either_side_gives_the_singular_values(shape, known):
     V, scale = matrix(*shape), np.linspace(0.5, 2, shape[1])
-    found = run(V, scale, **known)
+    found = {
+        "gram": lambda: squares_of(V.T @ V, None, scale),
+        "rows": lambda: squares_of(None, V, scale),
+        "singular values": lambda: squares_of_rows(V, scale),
+    }[known]()
     _, gamma, right = np.linalg.svd(V / scale, full_matrices=False)
-    assert found.spectrum.singular_values == pytest.approx(gamma)
-    assert found.solution.rank >= 1
-    top = found.right(found.solution.rank)
-    assert np.abs(top @ right[: len(top)].T) == pytest.approx(np.eye(len(top)), abs=1e-8)
+    assert np.sqrt(np.maximum(found.squares[: gamma.size], 0)) == pytest.approx(gamma)
+    assert np.abs(found.right(2) @ right[:2].T) == pytest.approx(np.eye(2), abs=1e-8)
 
 
 def test_rows_decide_where_squares_have_lost_the_noise():
     """The noise is 1e-9 of the strongest component, beside which its square is rounding."""
     V = matrix(60, 6, strongest=1e9)
-    plan = partial(solve, noise_variance=1.0)
     gamma = np.linalg.svd(V, compute_uv=False)
-    assert run(V, np.ones(6), gram=True, rows=True, plan=plan).spectrum.singular_values == (
-        pytest.approx(gamma, rel=1e-6)
-    )
-    without = run(V, np.ones(6), gram=True, plan=plan).spectrum.singular_values
-    assert abs(without[-1] / gamma[-1] - 1) > 1e-6
+    assert np.sqrt(squares_of_rows(V, np.ones(6)).squares) == pytest.approx(gamma, rel=1e-6)
+    lost = squares_of(V.T @ V, None, np.ones(6)).squares[-1]
+    assert abs(np.sqrt(max(lost, 0)) / gamma[-1] - 1) > 1e-6
+    spectrum = Spectrum(gamma, (6, 60))
+    assert not has_digits(spectrum, 1.0, 20.0, np.dtype(np.float64))
+    assert has_digits(spectrum, 1e10, 1e6, np.dtype(np.float64))
 
 
 def test_top_eigenvectors_of_any_number():
@@ -64,3 +50,19 @@ def test_top_eigenvectors_of_any_number():
         top = eigen.top(k)
         assert top.shape == (7, k)
         assert np.abs(np.sum(top * vectors[:, ::-1][:, :k], axis=0)) == pytest.approx(np.ones(k))
+
+
+# Columns of a block are as many as fit into cache: the second half of these has another.
+@pytest.mark.parametrize("offset", [0.0, 0.5, 1e7], ids=["none", "small", "large"])
+@pytest.mark.parametrize("everywhere", [True, False], ids=["everywhere", "in later blocks"])
+def test_means_of_wide_data_are_taken_out(offset, everywhere):
+    V = matrix(20, 60_000, strongest=3.0)
+    V -= V.mean(axis=0)
+    shift = np.where((np.arange(60_000) > 40_000) | everywhere, offset, 0.0)
+    found = decompose(V + shift, center=True)
+    _, gamma, right = np.linalg.svd(V, full_matrices=False)
+    assert found.spectrum.singular_values == pytest.approx(gamma[:-1], rel=1e-7)
+    assert found.mean == pytest.approx(shift, abs=1e-9 * max(offset, 1.0))
+    top = found.right(1)
+    assert abs(float(top[0] @ right[0])) == pytest.approx(1.0, abs=1e-10)
+    assert float(np.abs(top).max()) == pytest.approx(float(np.abs(right[0]).max()), rel=1e-6)

@@ -221,3 +221,23 @@ def test_the_scheduler_is_lost(tmp_path):
         for process in (worker, scheduler):
             process.kill()
             process.wait()
+
+
+PERSISTED = {
+    "rows": lambda X: X,
+    "pieces of rows": lambda X: X.rechunk({1: 10}).persist(),
+    "some columns": lambda X: X[:, :12],
+    "wide": lambda X: X.T,
+    "altered": lambda X: 2 * X + 1,
+}
+
+
+@pytest.mark.parametrize("kind", PERSISTED)
+def test_what_workers_keep_already_is_read_there(client, kind):
+    """`persist`, which the page on Dask recommends for data that are read several times."""
+    X = PERSISTED[kind](collection(3).persist())
+    values = X.compute()
+    model = BayesianPCA(noise="isotropic").fit(X)
+    reference = BayesianPCA(noise="isotropic").fit(values)
+    assert model.noise_variance_ == pytest.approx(reference.noise_variance_, rel=1e-9)
+    np.testing.assert_allclose(model.transform(X), model.transform(values), atol=1e-8)

@@ -607,3 +607,15 @@ def test_the_trace_can_be_drawn():
     model = MatrixFactorization().fit(np.where(rng.random(X.shape) < 0.5, np.nan, X))
     display = FreeEnergyDisplay.from_estimator(model)
     assert len(display.ax_.lines[0].get_xdata()) == model.n_iter_
+
+
+@pytest.mark.parametrize("method", ["evb", "epb", "emap"])
+@pytest.mark.parametrize("value", [0.0, 1.0, 5.0])
+def test_ratings_that_are_all_the_same(method, value):
+    """Likes: what is not rated is unknown, and all that is known is the same."""
+    X = np.full((12, 7), value)
+    X[::3, ::2] = np.nan
+    with pytest.warns(UserWarning, match="All ratings are the same"):
+        model = MatrixFactorization(method).fit(X)
+    assert model.n_components_ == 0
+    np.testing.assert_allclose(model.predict([0, 3], [0, 2]), value, atol=1e-6)

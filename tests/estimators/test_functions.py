@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
-from bayespca import BayesianPCA, denoise, evbmf, rank_report, vbmf
+from bayespca import BayesianPCA, denoise, evbmf, rank_report, tensor_ranks, vbmf
 from bayespca.datasets import low_rank, noisy
 from bayespca.spectrum import Spectrum, screenot
 from oracles.free_energy import Component, free_energy
@@ -135,3 +136,46 @@ def test_rank_report_of_what_does_not_vary():
     assert set(report.ranks().values()) == {0}
     assert report.why == ""
     assert report.sign_flips is None
+
+
+# --- rows and columns of zeros -----------------------------------------------------------------
+
+
+def with_dead(X, rows, columns):
+    """Rows and columns of zeros scattered among those of X."""
+    n, p = X.shape
+    out = np.zeros((n + rows, p + columns))
+    rng = np.random.default_rng(1)
+    live = [np.sort(rng.permutation(a + b)[:a]) for a, b in ((n, rows), (p, columns))]
+    out[np.ix_(*live)] = X
+    return out, live
+
+
+@pytest.mark.parametrize("shape", [(40, 0), (0, 150), (40, 150)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_dead_channels_say_nothing_of_the_noise(shape, turned):
+    """The rank, the noise and the matrix are those of what is not zero, whichever way it lies."""
+    X = low_rank(100, 50, 3, random_state=0).X
+    Y, live = with_dead(X, *shape)
+    Y = Y.T if turned else Y
+    U, S, V, post = evbmf(Y)
+    plain = evbmf(X)
+    assert S.shape == (3, 3)
+    assert_allclose(post["sigma2"], plain[3]["sigma2"], rtol=1e-10)
+    found = (U @ S @ V.T).T if turned else U @ S @ V.T
+    assert_allclose(found[np.ix_(*live)], plain[0] @ plain[1] @ plain[2].T, atol=1e-9)
+    assert_allclose(np.delete(found, live[0], axis=0), 0, atol=1e-12)
+    assert vbmf(Y, 1e4)[1].shape == vbmf(X, 1e4)[1].shape
+    model = BayesianPCA(center=False, noise="isotropic").fit(Y)
+    assert model.n_components_ == 3
+    assert_allclose(model.noise_variance_, post["sigma2"], rtol=1e-6)
+    assert model.transform(Y).shape == (len(Y), 3)
+
+
+def test_dead_slices_of_a_tensor_say_nothing_of_the_noise():
+    rng = np.random.default_rng(0)
+    kernel = np.einsum("ia,ja,kl->ijkl", *rng.normal(size=(2, 30, 4)), np.ones((3, 3)))
+    kernel += 0.1 * rng.normal(size=kernel.shape)
+    dead = np.zeros((90, 60, 3, 3))
+    dead[::3, ::2] = kernel
+    assert tensor_ranks(dead) == tensor_ranks(kernel) == (4, 4, 1, 1)

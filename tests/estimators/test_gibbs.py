@@ -172,12 +172,19 @@ def test_the_prior_is_in_the_units_of_the_data(factor):
     square = factor * factor
     prior = {"b_alpha": 1e-3 * square, "b_tau": 1e-3 * square, "beta": 1e-3 / square}
     ours = GibbsPCA(**SHORT, **prior).fit(X * factor).draws_
-    theirs = GibbsPCA(**SHORT).fit(X).draws_
+    theirs = GibbsPCA(**SHORT, b_alpha=1e-3, b_tau=1e-3, beta=1e-3).fit(X).draws_
     # Chains magnify rounding errors; the first draws have hardly any.
     assert ours.tau[:, 0] * square == pytest.approx(theirs.tau[:, 0], rel=1e-3)
     if factor == 2.0**-10:
         assert (ours.W / factor == theirs.W).all()
         assert (ours.mu / factor == theirs.mu).all()
+
+
+@pytest.mark.parametrize(("factor", "offset"), [(1e-4, 0.0), (1e60, 0.0), (5e4, 3e5)])
+def test_the_default_prior_suits_any_units(factor, offset):
+    ours = GibbsPCA(**SHORT).fit(X * factor + offset).draws_
+    theirs = GibbsPCA(**SHORT).fit(X).draws_
+    assert ours.tau[:, 0] * factor**2 == pytest.approx(theirs.tau[:, 0], rel=0.01)
 
 
 def test_the_same_seed_gives_the_same_draws():
@@ -301,7 +308,7 @@ def test_one_chain_has_no_r_hat():
 )
 def test_a_prior_that_is_not_broad_is_told(data, match):
     with pytest.warns(RankWarning, match=match):
-        GibbsPCA(**SHORT).fit(data)
+        GibbsPCA(**SHORT, b_alpha=1e-3, b_tau=1e-3, beta=1e-3).fit(data)
 
 
 @pytest.mark.parametrize(
@@ -313,8 +320,8 @@ def test_a_prior_that_is_not_broad_is_told(data, match):
         ({"thin": True}, "thin must be"),
         ({"n_components": -1}, "n_components must be 'auto' or a whole number of at least 0"),
         ({"n_components": "all"}, "n_components must be"),
-        ({"b_tau": 0.0}, "b_tau must be a positive number"),
-        ({"beta": "x"}, "beta must be a positive number"),
+        ({"b_tau": 0.0}, "b_tau must be 'auto' or a positive number"),
+        ({"beta": "x"}, "beta must be 'auto' or a positive number"),
         ({"n_draws": 10**13}, "would need .* GB"),
     ],
 )

@@ -10,10 +10,22 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 import torch
+from sklearn.base import clone
 
-from bayespca import BayesianPCA, GibbsPCA, io
+from bayespca import (
+    BayesianPCA,
+    BayesianPCAImputer,
+    BayesianTucker,
+    GibbsPCA,
+    MatrixFactorization,
+    PCAMixture,
+    VariationalPCA,
+    evbmf,
+    io,
+)
 from bayespca.estimators import _input
 from bayespca.sources.data import Where
+from bayespca.sources.finite import not_finite
 
 X = np.random.default_rng(0).normal(size=(30, 4)).round(3)
 HOLED = X.copy()
@@ -105,7 +117,8 @@ def test_data_in_memory(kind, values):
 @pytest.mark.parametrize("kind", LATER)
 def test_data_that_are_read_later(kind, tmp_path):
     made, where, is_named = LATER[kind]
-    data = _input.read(BayesianPCA(), made(X, tmp_path), dask=True)
+    engine = "streaming" if where is Where.BLOCKS else "auto"
+    data = _input.read(BayesianPCA(engine=engine), made(X, tmp_path), dask=True)
     check(data, where, is_named)
     assert data.holes is None
     assert data.shape == (None, 4)
@@ -141,9 +154,42 @@ def test_other_numbers_become_float64(dtype):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_sums_that_overflow_are_no_infinities(scale, dtype):
     values = np.full((50, 3), scale if dtype is np.float64 else np.finfo(dtype).max, dtype)
-    assert _input.read(BayesianPCA(), values).holes == 0
+    assert not not_finite(values)
     values[7, 1] = np.nan
-    assert _input.read(BayesianPCA(), values).holes == 1
+    assert not_finite(values).nan == 1
+
+
+ESTIMATORS = [
+    BayesianPCA(),
+    BayesianPCA(scale=True),
+    BayesianPCAImputer(),
+    VariationalPCA(),
+    GibbsPCA(),
+    MatrixFactorization(),
+    BayesianTucker(),
+    PCAMixture(),
+]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+@pytest.mark.parametrize("kind", ["complete", "holes", "one cell"])
+@pytest.mark.parametrize("size", [1e-170, 1e155, 1e300])
+def test_numbers_without_squares_are_answered_with_a_sentence(estimator, kind, size):
+    values = X.copy()
+    values[2, 1] = np.nan if kind == "holes" and type(estimator) is not GibbsPCA else 0.1
+    if kind == "one cell" and size > 1:
+        values[3, 1] = size
+    else:
+        values *= size
+    with pytest.raises(ValueError, match="leave the range of floating-point numbers: divide the"):
+        clone(estimator).fit(values)
+
+
+def test_blocks_and_matrices_without_squares_are_answered_with_a_sentence():
+    for fit in (BayesianPCA().partial_fit, evbmf, BayesianPCA().fit):
+        for values in (X * 1e160, sp.csr_array(X * 1e160) if fit != evbmf else X * 1e-160):
+            with pytest.raises((ValueError, TypeError), match=r"leave the range|[Ss]parse"):
+                fit(values)
 
 
 def test_infinities_that_cancel_are_seen():

@@ -461,7 +461,7 @@ def test_files_memory_maps_and_blocks(tmp_path):
         np.load(tmp_path / "x.npy", mmap_mode="r"),
         iter(np.array_split(X, 5)),
     ):
-        model = BayesianPCA().fit(source)
+        model = BayesianPCA(engine="streaming").fit(source)
         assert model.engine_ == "streaming"
         assert model.n_components_ == 3
         assert model.noise_variance_ == pytest.approx(whole.noise_variance_, rel=1e-9)

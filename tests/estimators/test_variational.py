@@ -49,8 +49,22 @@ def test_shapes_and_attributes(model):
     assert model.score(X) == pytest.approx(BayesianPCA().fit(X).score(X), rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("factor", "offset"), [(1e-4, 0.0), (1e60, 0.0), (5e4, 3e5), (1.0, 1e4), (1.0, 1e12)]
+)
+@pytest.mark.parametrize("has_holes", [False, True])
+def test_the_default_priors_suit_any_units(factor, offset, has_holes):
+    data = with_holes(offset=0.0)[2] if has_holes else X
+    plain = VariationalPCA(random_state=0).fit(data)
+    other = VariationalPCA(random_state=0).fit(data * factor + offset)
+    assert other.n_components_ == plain.n_components_ == 3
+    assert other.noise_variance_ == pytest.approx(plain.noise_variance_ * factor**2, rel=2e-4)
+    np.testing.assert_allclose((other.mean_ - offset) / factor, plain.mean_, atol=0.01)
+
+
 def test_hyperparameters_are_in_the_units_of_the_data():
-    plain = VariationalPCA(random_state=0, tol=1e-12).fit(X)
+    broad = {"b_alpha": 1e-3, "b_tau": 1e-3, "beta": 1e-3}
+    plain = VariationalPCA(random_state=0, tol=1e-12, **broad).fit(X)
     c = 1e3
     other = VariationalPCA(
         random_state=0, tol=1e-12, b_alpha=1e-3 * c**2, b_tau=1e-3 * c**2, beta=1e-3 / c**2
@@ -106,7 +120,7 @@ def test_frames_float32_and_rank_zero():
 
 def test_files_are_read_in_blocks(tmp_path, model):
     np.save(tmp_path / "x.npy", X)
-    streamed = VariationalPCA(random_state=0).fit(tmp_path / "x.npy")
+    streamed = VariationalPCA(engine="streaming", random_state=0).fit(tmp_path / "x.npy")
     assert streamed.engine_ == "streaming"
     assert streamed.lower_bound_ == pytest.approx(model.lower_bound_, rel=1e-9)
 
@@ -130,7 +144,7 @@ def test_an_early_stop_is_told():
         ({"n_components": 13}, "n_components must be 'auto' or a whole number from 0 to 12"),
         ({"n_components": 1.5}, "whole number"),
         ({"prior": "flat"}, "prior must be one of"),
-        ({"beta": 0.0}, "beta must be a positive number"),
+        ({"beta": 0.0}, "beta must be 'auto' or a positive number"),
         ({"a_tau": -1.0}, "a_tau must be a positive number"),
         ({"max_iter": 0}, "max_iter must be"),
     ],

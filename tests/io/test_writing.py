@@ -11,7 +11,8 @@ import threading
 
 import pytest
 
-from bayespca.io.writing import replacing, replacing_path
+from bayespca.io.tables import WRITERS
+from bayespca.io.writing import _machine, replacing, replacing_path
 
 as_root = hasattr(os, "geteuid") and os.geteuid() == 0
 not_root = pytest.mark.skipif(as_root, reason="root may write anywhere")
@@ -238,3 +239,68 @@ def test_two_writers_at_once_leave_one_whole_file(tmp_path):
         thread.join()
     assert path.read_bytes() in (b"a" * 10000, b"b" * 10000)
     assert names(tmp_path) == ["a"]
+
+
+@posix
+def test_every_format_notices_a_full_disk(tmp_path):
+    """No file may grow beyond 10 kB: what was there stays, and nothing is left behind."""
+    code = (
+        "import resource, sys\n"
+        "import numpy as np\n"
+        "from bayespca.io.records import Table\n"
+        "from bayespca.io.tables import WRITERS, write_table\n"
+        "table = Table(np.random.default_rng(0).normal(size=(1000, 20)))\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (10000, 10000))\n"
+        "for ending in (*WRITERS, '.csv.gz'):\n"
+        "    try:\n"
+        "        write_table(sys.argv[1] + ending, table)\n"
+        "    except OSError as error:\n"
+        "        print(ending, error)\n"
+    )
+    endings = [*WRITERS, ".csv.gz"]
+    for ending in endings:
+        (tmp_path / f"a{ending}").write_bytes(b"before")
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "a")],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    told = done.stdout.splitlines()
+    assert [line.split()[0] for line in told] == endings
+    assert all("the disk is full" in line for line in told)
+    assert names(tmp_path) == sorted(f"a{ending}" for ending in endings)
+    assert all((tmp_path / f"a{ending}").read_bytes() == b"before" for ending in endings)
+
+
+# --- what killed processes leave behind --------------------------------------------------------
+
+
+def temporary_of(process, folder, machine=None):
+    path = folder / f".bayespca-{machine or _machine()}-{process}-{'0' * 16}.csv"
+    path.write_bytes(b"half")
+    return path
+
+
+@posix
+def test_what_a_killed_process_has_left_is_removed_by_the_next_one(tmp_path):
+    code = (
+        "import os, sys\n"
+        "from bayespca.io.writing import replacing\n"
+        "with replacing(sys.argv[1]) as file:\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "a.csv")], check=False)
+    assert [name.endswith(".csv") for name in names(tmp_path)] == [True]
+    with replacing(tmp_path / "b.csv"):
+        pass
+    assert names(tmp_path) == ["b.csv"]
+
+
+@posix
+def test_files_that_others_may_be_writing_stay(tmp_path):
+    kept = [temporary_of(os.getppid(), tmp_path), temporary_of(2**22 + 1, tmp_path, "0" * 12)]
+    (tmp_path / ".bayespca-notes").write_bytes(b"mine")
+    with replacing(tmp_path / "b.csv"):
+        pass
+    assert names(tmp_path) == sorted([".bayespca-notes", "b.csv", *(path.name for path in kept)])

@@ -15,6 +15,7 @@ from bayespca.lowrank.scales import (
     given,
     learned,
     marginal_energy,
+    nats_per_component,
     probability_of_outlier,
 )
 
@@ -108,3 +109,18 @@ def test_what_is_known_of_variances_is_no_part_of_their_prior() -> None:
     assert same.divergence == pytest.approx(found.divergence, rel=1e-12)
     np.testing.assert_allclose(same.log_variance, found.log_variance + np.log(factors))
     np.testing.assert_allclose(probability_of_outlier(same), probability_of_outlier(found))
+
+
+def test_a_component_gains_the_volume_of_the_variances_that_it_makes_uncertain() -> None:
+    D, N, of_rows = 2000, 7.0, learned(squares(1.5, 2000, 7.0), 7.0)
+    curvature = of_rows.shape + N / 2 * np.array([1.0, (1 - 1 / D) ** 2])
+    gain = float(np.diff(-0.5 * D * np.log(curvature))[0])
+    assert nats_per_component(of_rows, None) == pytest.approx(gain, rel=2 / D)
+    assert nats_per_component(of_rows, of_rows) == pytest.approx(2 * gain, rel=2 / D)
+
+
+def test_a_component_gains_nothing_where_variances_are_known_or_equal() -> None:
+    equal = learned(np.full(20, 9.0), 9.0)
+    assert nats_per_component(given(np.ones(4)), None) == 0
+    assert nats_per_component(None, None) == 0
+    assert nats_per_component(equal, None) < 1e-4

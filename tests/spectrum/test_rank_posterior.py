@@ -178,3 +178,14 @@ def test_what_is_announced_is_right_as_often():
         expected = np.mean(np.array(announced)[inside])
         assert abs(share - expected) < 3 * np.sqrt(expected * (1 - expected) / n) + 0.02
     assert np.mean(scores) > -1.1
+
+
+def test_nats_per_component_count_up_to_half_of_all_directions():
+    shown = spectrum(60, 10, [5.0, 2.0])
+    plain, more = posterior_of_rank(shown), posterior_of_rank(shown, per_component=0.7)
+    known = np.isfinite(plain.log_evidence) & np.isfinite(more.log_evidence)
+    ranks = np.flatnonzero(known)
+    gained = more.log_evidence[ranks] - plain.log_evidence[ranks]
+    assert ranks.size > 5
+    expected = 0.7 * np.minimum(ranks, 5)
+    assert gained - gained[0] == pytest.approx(expected - expected[0], abs=1e-9)

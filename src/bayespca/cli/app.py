@@ -10,7 +10,7 @@ import typer
 from bayespca.version import __version__
 
 from . import options as o
-from .failures import SETTING, in_one_sentence
+from .failures import SETTING, end_when_told, in_one_sentence
 from .outputs import FitOutputs, RatingOutputs
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app = typer.Typer(
 
 
 def run() -> None:
+    end_when_told()
     app(prog_name="bayespca")
 
 

@@ -21,7 +21,7 @@ from bayespca.io.tables import write_table
 
 from . import screen
 from .inputs import Input, open_input
-from .outputs import check_table
+from .outputs import Named, check_places, check_tables
 from .progress import progress
 from .tables import described_components, score_table
 
@@ -37,7 +37,8 @@ def transform(
     as_json: bool,
 ) -> None:
     """Scores of a file's rows, to a file or to standard output."""
-    check_table(out)
+    check_tables(out)
+    check_places([("--out", out)], read=[("MODEL", model_path), ("DATA", data)])
     model = _scoring_model(model_path)
     given = open_input(data, how, stream=stream)
     parts = (score_table(model, part, std=std) for part in given.parts("scores"))
@@ -78,7 +79,8 @@ def denoise(
     as_json: bool,
 ) -> None:
     """The posterior mean of the low-rank part of a file, in the layout of that file."""
-    check_table(out)
+    check_tables(out)
+    check_places([("--out", out)], read=[("DATA", data)])
     given = open_input(data, how, stream=stream)
     given.fit(model.fit, model.tol)
     parts = given.parts("denoising")
@@ -97,7 +99,8 @@ def impute(
     as_json: bool,
 ) -> None:
     """Fill the holes of a file; beside it their standard deviations and draws if asked for."""
-    check_table(out)
+    check_tables(out)
+    check_places(_places(out, std=std, draws=draws), read=[("DATA", data)])
     given = open_input(data, how, stream=False)
     table = given.table
     assert table is not None
@@ -125,10 +128,20 @@ def _write_filled(
     # One at a time: all draws need not fit into memory.
     rng = np.random.default_rng(model.random_state)
     for i in range(draws):
-        beside = _beside(out, f"draw-{i + 1:0{len(str(draws))}d}")
+        beside = _of_draw(out, i, draws)
         write_table(beside, _with_values(table, model.sample_imputations(table, 1, rng)[0]))
         written[f"draw {i + 1}"] = str(beside)
     return written
+
+
+def _places(out: Path, *, std: bool, draws: int) -> Named:
+    """The files that `impute` writes, by the option that asks for each."""
+    beside = [("--std", _beside(out, "std"))] * std
+    return [("--out", out), *beside, *(("--draws", _of_draw(out, i, draws)) for i in range(draws))]
+
+
+def _of_draw(out: Path, i: int, draws: int) -> Path:
+    return _beside(out, f"draw-{i + 1:0{len(str(draws))}d}")
 
 
 def info(model_path: Path, *, as_json: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import traceback
 import warnings
@@ -21,15 +22,21 @@ class Setting:
 
     debug: bool = False
     json: bool = False
+    streamed: bool = False
 
 
+NO_MEMORY = "there is not enough memory: try --stream, or a file that can be streamed."
+NO_MEMORY_FOR_BLOCKS = (
+    "there is not enough memory, though the file is read in blocks: set columns aside with --drop, "
+    "or run it where there is more."
+)
 SETTING = Setting()
 
 
 @contextmanager
 def in_one_sentence(*, as_json: bool = False) -> Iterator[None]:
     """Run the body of a command; print what went wrong as a sentence, and exit with 1."""
-    SETTING.json = as_json
+    SETTING.json, SETTING.streamed = as_json, False
     try:
         with warnings.catch_warnings():
             # What a fit warns of is among the notes of its summary.
@@ -49,6 +56,15 @@ def in_one_sentence(*, as_json: bool = False) -> Iterator[None]:
         sys.exit(FAILED)
 
 
+def end_when_told() -> None:
+    """Let SIGTERM end the command as an interruption does: files that are half written go."""
+    signal.signal(signal.SIGTERM, _end)
+
+
+def _end(number: int, frame: object) -> None:
+    sys.exit(128 + number)
+
+
 def _say(sentence: str) -> None:
     if SETTING.json:
         print(json.dumps({"error": sentence}, ensure_ascii=False))
@@ -58,7 +74,7 @@ def _say(sentence: str) -> None:
 
 def _sentence(error: Exception) -> str:
     if isinstance(error, MemoryError):
-        return "there is not enough memory: try --stream, or a file that can be streamed."
+        return NO_MEMORY_FOR_BLOCKS if SETTING.streamed else NO_MEMORY
     text = " ".join(str(error).split())
     if isinstance(error, OSError | ValueError | ImportError | TypeError) and text:
         return text

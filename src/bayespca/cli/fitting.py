@@ -65,7 +65,7 @@ def fit(
 ) -> None:
     """Fit a file and tell what was found."""
     start = time.perf_counter()
-    outputs.check()
+    outputs.check(data)
     with where.opened(data, how) as given:
         labels = None if outputs.label is None else _labels(given, outputs.label)
         given.fit(model.fit, model.tol)

@@ -10,17 +10,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from bayespca import io
-from bayespca.engines.decomposing import available_memory
+from bayespca.engines.decomposing import fits_in_memory
 from bayespca.io.records import File, How, Table
 from bayespca.sources.blocks import from_file
 from bayespca.sources.records import Source
 
+from .failures import SETTING
 from .progress import progress, sweeps
 
 T = TypeVar("T")
 
-# Larger shares of the free memory than this are streamed: a fit takes a copy or two.
-IN_MEMORY = 0.25
 BLOCK_BYTES = 32 * 2**20
 
 
@@ -68,6 +67,7 @@ class Input:
         return list(self._notes())
 
     def _notes(self) -> Iterator[str]:
+        yield from self.file.layout.notes
         if self.id_column is not None:
             name = f" {self.id_column!r}" if self.id_column else ""
             yield f"The first column{name} was taken for the names of the rows."
@@ -120,15 +120,20 @@ def open_input(path: Path, how: How, *, stream: bool | None = None) -> Input:
     if len(io.files_of(path)) > 1:
         if stream is False:
             raise ValueError(f"{path} means several files, which --in-memory cannot read.")
-        return Input(file, None)
+        return _in_blocks(file)
     if stream and file.blocks is None:
         raise ValueError(f"{path} cannot be streamed: CSV, TSV, Parquet and NPY files can.")
     if stream is None:
-        stream = file.blocks is not None and file.memory > IN_MEMORY * available_memory()
+        stream = file.blocks is not None and not fits_in_memory(file.memory)
     if stream:
-        return Input(file, None)
+        return _in_blocks(file)
     with progress(f"reading {path.name}"):
         return Input(file, file.read())
+
+
+def _in_blocks(file: File) -> Input:
+    SETTING.streamed = True
+    return Input(file, None)
 
 
 def _showing_progress(source: Source) -> Source:

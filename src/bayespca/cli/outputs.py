@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated
 
@@ -20,9 +23,16 @@ class FitOutputs:
     label: Annotated[str | None, output(help="Column that colours samples in the report.")] = None
     stability: Stability = None
 
-    def check(self) -> None:
+    def check(self, data: Path) -> None:
+        """Raise before any work is done for what contradicts itself or cannot be written."""
         check_tables(self.scores, self.loadings)
-        check_folders(self.report, self.scores, self.loadings, self.model)
+        written = [
+            ("--report", self.report),
+            ("--scores", self.scores),
+            ("--loadings", self.loadings),
+            ("--model", self.model),
+        ]
+        check_places(written, read=[("DATA", data)])
         if self.label is not None and self.report is None:
             raise ValueError("--label colours the samples in a report: give --report, too.")
 
@@ -58,7 +68,7 @@ class RatingOutputs:
         output("--save", "--model", help="The model, for Python: bayespca.load."),
     ] = None
 
-    def check(self) -> None:
+    def check(self, data: Path) -> None:
         """Raise before any work is done for what contradicts itself or cannot be written."""
         if self.predict is not None and self.recommend is not None:
             raise ValueError("--predict and --recommend write to the same place: give one of them.")
@@ -69,7 +79,9 @@ class RatingOutputs:
         if self.predict is not None and not self.predict.is_file():
             raise FileNotFoundError(f"{self.predict} does not exist.")
         check_tables(self.out)
-        check_folders(self.out, self.save)
+        users = Path(self.users) if self.users and os.path.isfile(self.users) else None
+        read = [("FILE", data), ("--predict", self.predict), ("--users", users)]
+        check_places([("--out", self.out), ("--save", self.save)], read=read)
 
 
 def check_tables(*paths: Path | None) -> None:
@@ -80,16 +92,50 @@ def check_tables(*paths: Path | None) -> None:
         writable_ending(path)
 
 
-def check_folders(*paths: Path | None) -> None:
-    """Raise where the folder of a file does not exist."""
-    for path in filter(None, paths):
-        if not path.absolute().parent.is_dir():
-            raise FileNotFoundError(
-                f"cannot write {path}: the folder {path.absolute().parent} does not exist."
+# Options, and the files that they name.
+Named = Sequence[tuple[str, Path | None]]
+
+
+def check_places(written: Named, *, read: Named) -> None:
+    """Raise where a file cannot be written, or would replace one that is read or written, too."""
+    outputs = [(option, path) for option, path in written if path is not None]
+    inputs = [(option, one) for option, path in read if path is not None for one in _meant(path)]
+    for option, path in outputs:
+        _check_folder(path)
+        for other, given in inputs:
+            if _is_same(path, given):
+                raise ValueError(
+                    f"{option} would write {path} over the file that {other} names: choose another "
+                    "name."
+                )
+    for (option, path), (other, its) in combinations(outputs, 2):
+        if _is_same(path, its):
+            raise ValueError(
+                f"{option} and {other} would both write {path}: choose another name for one."
             )
 
 
-def check_table(path: Path | None) -> None:
-    """Raise where a table could not be written."""
-    check_tables(path)
-    check_folders(path)
+def _check_folder(path: Path) -> None:
+    if not path.absolute().parent.is_dir():
+        raise FileNotFoundError(
+            f"cannot write {path}: the folder {path.absolute().parent} does not exist."
+        )
+
+
+def _meant(path: Path) -> list[Path]:
+    """The files that a path with wildcards means; none where there are none."""
+    from bayespca.io.files import files_of
+
+    try:
+        return files_of(path)
+    except FileNotFoundError:
+        return []
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    if os.path.realpath(one) == os.path.realpath(other):
+        return True
+    try:
+        return os.path.samefile(one, other)
+    except OSError:  # one of them is not there
+        return False

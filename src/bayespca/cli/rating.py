@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import re
 import sys
 import time
@@ -35,7 +36,7 @@ def ratings(
 ) -> None:
     """Fit a file of ratings, write what was asked for, and tell what was found."""
     start = time.perf_counter()
-    wanted.check()
+    wanted.check(data)
     with progress(f"reading {data.name}"):
         given = read_ratings(data, how, columns)
     # Before the fit, which takes longer than finding a mistake in a small file.
@@ -115,7 +116,7 @@ def _users(model: MatrixFactorization, told: str | None) -> Identifiers:
     """Whom to recommend to: all users, those in a file, or those in a list."""
     if told is None:
         return model.users_
-    if Path(told).is_file():
+    if os.path.isfile(told):  # pathlib raises for long lists of ids
         names = Path(told).read_text(encoding="utf-8-sig").splitlines()
     else:
         names = told.split(",")

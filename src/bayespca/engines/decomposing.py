@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from bayespca.arrays.namespaces import array_namespace, numpy_dtype, to_numpy
 from bayespca.arrays.places import taken
-from bayespca.arrays.types import Array
+from bayespca.arrays.types import AnyDType, Array
 from bayespca.sources.blocks import open_source
 from bayespca.sources.constant import constant_columns
 from bayespca.sources.data import Where, where_of
 from bayespca.sources.partitions import as_partitions
+from bayespca.spectrum.noise import rounding_floor
 from bayespca.spectrum.records import Spectrum
 
 from . import dense, gram, map_reduce, sparse, streaming
@@ -29,6 +32,10 @@ SHORT = 1000
 LARGE = 10_000
 # Sums of squares beyond these may have lost digits to the limits of floating-point numbers.
 SAFE = (1e-200, 1e200)
+# Larger shares of the free memory than this are read in blocks.
+IN_MEMORY = 0.25
+# How many times the noise that rounding errors could be must be exceeded by what float32 shows.
+RESOLVED = 10.0
 
 
 def decompose(
@@ -39,6 +46,7 @@ def decompose(
     engine: str = "auto",
     n_needed: int = 0,
     random_state: int | np.random.Generator | None = None,
+    dead_rows: bool = False,
 ) -> Decomposition:
     """Singular values and bases of a matrix whose rows are samples.
 
@@ -55,8 +63,21 @@ def decompose(
         cannot see far enough, hands on to the next; the result names the one that ran.
     n_needed
         How many singular values the plan is sure to need; all of them for some methods.
+    dead_rows
+        Whether rows of zeros are set aside, as columns are, where nothing is centred: samples
+        without noise would tell the same.
     """
     task = Task(plan, center, np.random.default_rng(random_state), where_of(X), n_needed)
+    if dead_rows and not center and task.where.in_memory:
+        dead = constant_columns(X.T, center=False)
+        if 0 < dead.size < X.shape[0]:
+            return _without_rows(X, dead, task, engine)
+    return _live(X, task, engine)
+
+
+def _live(X: Array, task: Task, engine: str) -> Decomposition:
+    """The decomposition of all rows."""
+    center, n_needed = task.center, task.n_needed
     if task.where.in_memory:
         constant = constant_columns(X, center=center)
         if 0 < constant.size < X.shape[1]:
@@ -97,7 +118,27 @@ def _without(
     return embedded(found, live, row if task.center else row * 0)
 
 
+def _without_rows(X: Array, dead: np.ndarray, task: Task, engine: str) -> Decomposition:
+    """The decomposition of the rows that are not zero throughout; no more is known of the others.
+
+    Their vectors are not put back: nobody asks for left ones where nothing is centred.
+    """
+    n = int(X.shape[0])
+    live = np.setdiff1d(np.arange(n), dead)
+    rows = X[live, :] if task.where is Where.SPARSE else taken(X, live)
+    return replace(_live(rows, task, engine), n_samples=n, left=None)
+
+
 def _decompose(X: Array, task: Task, engine: str, n_needed: int) -> Decomposition:
+    """Run the engine; on sparse data without the means that would cost it digits."""
+    if task.where is not Where.SPARSE or not task.center:
+        return _run(X, task, engine, n_needed)
+    X, shift = sparse.without_offsets(X)
+    found = _run(X, task, engine, n_needed)
+    return replace(found, mean=found.mean + shift) if shift.any() else found
+
+
+def _run(X: Array, task: Task, engine: str, n_needed: int) -> Decomposition:
     """Run the engine, once more at another scale where squares have left the range of numbers."""
     name = select(_job(X, task.where, n_needed)) if engine == "auto" else engine
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -133,19 +174,65 @@ def _job(X: Array, where: Where, n_needed: int) -> Job:
 
 
 def available_memory() -> float:
-    """Bytes of memory that are free, or 4 GiB where the system does not tell."""
+    """Bytes of memory that are free and allowed, or 4 GiB where the system does not tell."""
     try:
-        return float(os.sysconf("SC_AVPHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+        free = float(os.sysconf("SC_AVPHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
-        return float(4 << 30)
+        free = float(4 << 30)
+    return min(free, _allowed_memory())
+
+
+def _allowed_memory() -> float:
+    """Bytes that a limit on addresses (ulimit -v) still leaves to this process."""
+    try:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit == resource.RLIM_INFINITY:
+            return np.inf
+        with open("/proc/self/statm", encoding="ascii") as file:
+            used = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except (ImportError, OSError, ValueError):
+        return np.inf
+    return max(float(limit - used), 0.0)
+
+
+def fits_in_memory(n_bytes: float) -> bool:
+    """Whether data of this size can be read whole: a fit takes a copy or two."""
+    return n_bytes <= IN_MEMORY * available_memory()
 
 
 # --- engines, and what follows when they fall short --------------------------------------------
 
 
 def _run_dense(X: Array, task: Task) -> Decomposition:
+    """In the precision of the data, and in float64 where float32 has too few digits."""
     X = X.toarray() if task.where is Where.SPARSE else X
-    return dense.decompose(X, center=task.center)
+    found, xp = dense.decompose(X, center=task.center), array_namespace(X)
+    if X.dtype != xp.float32 or _is_resolved(found, task):
+        return found
+    long = xp.astype(X, xp.float64)
+    found = dense.decompose(long, center=task.center)
+    size = float(xp.mean(long * long)) ** 0.5
+    return replace(
+        found,
+        spectrum=found.spectrum.of_rounded(float(np.finfo(np.float32).eps) * size),
+        right=_in_type(found.right, xp.float32),
+        left=_in_type(found.left, xp.float32),
+    )
+
+
+def _is_resolved(found: Decomposition, task: Task) -> bool:
+    """Whether the noise is well above what rounding errors could be."""
+    unit, noise = found.spectrum.scale, task.plan(found.spectrum).noise_variance
+    return bool(noise > RESOLVED * rounding_floor(found.spectrum) * unit * unit)
+
+
+def _in_type(vectors: Callable[[int], Array] | None, dtype: AnyDType) -> Any:
+    """The same vectors in another type."""
+    if vectors is None:
+        return None
+    return lambda k: array_namespace(found := vectors(k)).astype(found, dtype)
 
 
 def _run_gram(X: Array, task: Task) -> Decomposition:
@@ -171,7 +258,7 @@ def _or_dense(found: Decomposition, X: Array, task: Task) -> Decomposition:
         "errors reach them, and there is no memory for a more precise way.",
         exact=False,
     )
-    return replace(found, status=advice)
+    return replace(gram.as_rough(found, np.dtype(np.float64)), status=advice)
 
 
 def _precise(found: Decomposition, task: Task, dtype: type) -> bool:

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 import numpy as np
@@ -41,6 +41,8 @@ SHIFT_ROWS = 256
 # Up to this short side the tridiagonal form is had sooner on one thread than on several, which
 # would compete for cores with those of the product before (see `one_blas_thread`).
 ONE_THREAD = 1000
+# Up to this side all eigenvectors are had sooner than the largest few by themselves.
+SMALL = 150
 
 
 def decompose(X: Array, *, center: bool, dtype: AnyDType = None) -> Decomposition:
@@ -53,7 +55,7 @@ def decompose(X: Array, *, center: bool, dtype: AnyDType = None) -> Decompositio
     gram, mean = sample_gram(X, center=center, dtype=work)
     return from_sample_gram(
         gram,
-        right=lambda left: _rows(X, mean, left),
+        right=lambda left: _rows(X, mean if _matters(mean, gram) else None, left),
         mean=mean,
         n_features=p,
         center=center,
@@ -61,22 +63,44 @@ def decompose(X: Array, *, center: bool, dtype: AnyDType = None) -> Decompositio
     )
 
 
-def _rows(X: Array, mean: Array, left: np.ndarray) -> Array:
-    """(X − mean)ᵀ·left as rows, centred a block of columns at a time."""
-    xp = array_namespace(X)
-    left, mean = to_namespace(left, X).T, xp.astype(mean, X.dtype)
+def _rows(X: Array, mean: Array | None, left: np.ndarray) -> Array:
+    """(X − mean)ᵀ·left as rows, centred a block of columns at a time.
+
+    Columns of `left` add up to zero for centred data, so that a mean which is small does nothing.
+    """
+    xp, left = array_namespace(X), to_namespace(left, X).T
+    if mean is None:
+        return xp.matmul(left, X)
+    mean = xp.astype(mean, X.dtype)
     blocks = row_blocks(X, axis=1)
     return xp.concat([xp.matmul(left, X[:, cols] - mean[cols]) for cols in blocks], axis=1)
 
 
+def _matters(mean: Array, gram: Array) -> bool:
+    """Whether means exceed deviations, with these products, so that they would cancel."""
+    xp = array_namespace(mean)
+    return gram.shape[0] * float(xp.sum(mean * mean)) > float(xp.linalg.trace(gram))
+
+
 def is_precise(spectrum: Spectrum, solution: Solution, dtype: DType) -> bool:
     """Whether rounding errors of a Gram matrix leave the threshold and the noise alone."""
+    return has_digits(spectrum, solution.noise_variance, solution.threshold, dtype)
+
+
+def has_digits(spectrum: Spectrum, noise: float, threshold: float, dtype: DType) -> bool:
+    """The same for a noise variance, and the singular value above which components are kept."""
     if not spectrum.singular_values.size or not spectrum.singular_values[0]:
         return True
     largest = spectrum.singular_values[0] * spectrum.scale
-    noise = np.sqrt(solution.noise_variance) * np.sqrt(max(spectrum.shape))
-    smallest = min(noise, solution.threshold) if solution.threshold else noise
+    sigma = np.sqrt(noise) * np.sqrt(max(spectrum.shape))
+    smallest = min(sigma, threshold) if threshold else sigma
     return bool(smallest >= np.sqrt(MARGIN[dtype] * np.finfo(dtype).eps) * largest)
+
+
+def as_rough(found: Decomposition, dtype: DType) -> Decomposition:
+    """With the rounding errors of a Gram matrix of this type told: small values may be nothing."""
+    resolution = float(np.sqrt(np.finfo(dtype).eps))
+    return replace(found, spectrum=found.spectrum.with_resolution(resolution))
 
 
 def feature_gram(X: Array, *, center: bool, dtype: AnyDType) -> tuple[Array, Array]:
@@ -154,17 +178,36 @@ def _scatter_in_buffers(X: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, n
 
 
 def sample_gram(X: Array, *, center: bool, dtype: AnyDType) -> tuple[Array, Array]:
-    """(X − mean)(X − mean)ᵀ and the mean in float64, from one pass over blocks of columns."""
+    """(X − mean)(X − mean)ᵀ and the mean in float64, from one pass over blocks of columns.
+
+    Means that are smaller than the deviations from them are taken out of the products, at the cost
+    of a bit; others out of the data, which costs a copy of them.
+    """
     xp = array_namespace(X)
     n, p = X.shape
     place = {"dtype": xp.float64, "device": device(X)}
     gram, mean = xp.zeros((n, n), **place), xp.zeros(p, **place)
+    small = center
     for columns in row_blocks(X, axis=1):
         block = xp.astype(X[:, columns], dtype, copy=False)
-        if center:
+        product = None
+        if small:
+            mean[columns] = _block_mean(block, xp.float64)
+            product = _centred_product(block)
+            small = not _matters(mean[columns], product)
+        if center and not small:
             block, mean[columns] = centred(block)
-        gram += xp.matmul(block, block.T)
+            product = None
+        gram += xp.matmul(block, block.T) if product is None else product
     return gram, mean
+
+
+def _centred_product(block: Array) -> Array:
+    """(B − mean)(B − mean)ᵀ in float64, from BBᵀ."""
+    xp = array_namespace(block)
+    product = xp.astype(xp.matmul(block, block.T), xp.float64, copy=False)
+    means = xp.mean(product, axis=0)
+    return product - means[:, None] - means[None, :] + xp.mean(means)
 
 
 def centred(block: Array) -> tuple[Array, Array]:
@@ -246,51 +289,46 @@ def _spectrum(
 
 
 @dataclass(frozen=True)
-class Solved:
-    """What a plan makes of a matrix: spectrum, solution, and right vectors as rows on demand."""
+class SquaredSpectrum:
+    """SquaredSpectrum of singular values, largest first, and right vectors as rows on demand."""
 
-    spectrum: Spectrum
-    solution: Solution
+    squares: FloatArray
     right: Callable[[int], FloatArray]
 
 
-def solved(
-    gram: FloatArray | None,
-    rows: FloatArray | None,
-    scale: FloatArray,
-    *,
-    spectrum: Callable[[FloatArray], Spectrum],
-    plan: Callable[[Spectrum], Solution],
-) -> Solved:
-    """The plan's solution for a matrix with its columns divided by `scale`.
+def squares_of(
+    gram: FloatArray | None, rows: FloatArray | None, scale: FloatArray
+) -> SquaredSpectrum:
+    """Those of a matrix V with its columns divided by `scale`, of which VᵀV is known, or the rows.
 
-    Known are VᵀV, or the rows of V, or both. Through the Gram matrix, that of the samples where the
-    features' is not given; where rounding errors of that reach the noise, by the singular values of
-    the rows, if there are any. `spectrum` takes the squares of singular values, largest first.
+    Through the Gram matrix, that of the samples where the features' is not given. Where rounding
+    errors of that reach the noise (`is_precise`), `squares_of_rows` has more digits.
     """
-    if gram is None:
-        assert rows is not None
-        squares, right = _of_samples(rows / scale)
-    else:
-        squares, right = _of_features(gram / scale[:, None] / scale)
-    found = spectrum(squares)
-    solution = plan(found)
-    if rows is None or is_precise(found, solution, np.dtype(np.float64)):
-        return Solved(found, solution, right)
+    if gram is not None:
+        return _of_features(gram / scale[:, None] / scale)
+    assert rows is not None
+    return _of_samples(rows / scale)
+
+
+def squares_of_rows(rows: FloatArray, scale: FloatArray) -> SquaredSpectrum:
+    """The same by singular values, for which nothing is squared before."""
     _, gamma, vectors = np.linalg.svd(rows / scale, full_matrices=False)
-    found = spectrum(gamma**2)
-    return Solved(found, plan(found), lambda k: vectors[:k])
+    return SquaredSpectrum(gamma**2, lambda k: vectors[:k])
 
 
-def _of_features(gram: FloatArray) -> tuple[FloatArray, Callable[[int], FloatArray]]:
-    eigen = Eigen.of(gram)
-    return eigen.values[::-1], lambda k: eigen.top(k).T
+def _of_features(gram: FloatArray) -> SquaredSpectrum:
+    if len(gram) > SMALL:
+        eigen = Eigen.of(gram)
+        return SquaredSpectrum(eigen.values[::-1], lambda k: eigen.top(k).T)
+    with one_blas_thread():
+        values, vectors = np.linalg.eigh(gram)
+    return SquaredSpectrum(values[::-1], lambda k: vectors[:, ::-1][:, :k].T)
 
 
-def _of_samples(rows: FloatArray) -> tuple[FloatArray, Callable[[int], FloatArray]]:
+def _of_samples(rows: FloatArray) -> SquaredSpectrum:
     eigen = Eigen.of(rows @ rows.T)
     squares = eigen.values[::-1]
-    return squares, lambda k: (eigen.top(k) / np.sqrt(squares[:k])).T @ rows
+    return SquaredSpectrum(squares, lambda k: (eigen.top(k) / np.sqrt(squares[:k])).T @ rows)
 
 
 @dataclass(frozen=True)

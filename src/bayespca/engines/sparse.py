@@ -5,13 +5,30 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from bayespca.arrays.types import Sparse
+from bayespca.arrays.types import FloatArray, Sparse
 
 from . import gram
 from .records import Decomposition
 
 # The Gram matrix of a longer side would not fit into the memory of most machines.
 LARGEST = 20_000
+
+
+def without_offsets(X: Sparse) -> tuple[Sparse, FloatArray]:
+    """The matrix less the means of columns without zeros, which leaves it as sparse; and these.
+
+    Only such columns can have a mean that is large beside what varies, whose square would cost all
+    digits of the squares of that.
+    """
+    n, p = X.shape
+    columns = X.tocsc()
+    full = np.diff(columns.indptr) == n
+    if not full.any():
+        return X, np.zeros(p)
+    mean = np.where(full, np.asarray(columns.mean(axis=0, dtype=np.float64)).ravel(), 0.0)
+    data = columns.data - np.repeat(mean, np.diff(columns.indptr))
+    kept = (data.astype(X.dtype), columns.indices, columns.indptr)
+    return sp.csc_array(kept, shape=(n, p)).tocsr(), mean
 
 
 def by_gram(X: Sparse, *, center: bool) -> Decomposition:

@@ -99,7 +99,7 @@ def finish(state: RunningMoments, *, center: bool, plan: Plan) -> Decomposition:
         "components or a common factor of some columns first.",
         exact=False,
     )
-    return _streamed(found, advice)
+    return _streamed(gram.as_rough(found, state.precision), advice)
 
 
 def _streamed(found: Decomposition, status: Status) -> Decomposition:
@@ -170,8 +170,15 @@ def from_triangle(
         return np.linalg.svd(R, full_matrices=False)[2][:k].astype(state.dtype)
 
     spectrum = Spectrum(gamma, (live.size, samples(n, center)), scale=state.unit)
+    spectrum = spectrum.of_rounded(np.finfo(state.dtype).eps * _size(spectrum, state.mean, n))
     found = Decomposition(spectrum, right, mean[live], n, "streaming")
     return found if live.size == p else embedded(found, live, mean)
+
+
+def _size(spectrum: Spectrum, mean: FloatArray, n: int) -> float:
+    """Root of the mean square of the data."""
+    squares = spectrum.sum_of_squares * spectrum.scale / n / mean.size * spectrum.scale
+    return float(np.sqrt(squares + np.mean(mean * mean)))
 
 
 def _merged_by_qr(source: Source, mean: FloatArray, unit: float) -> tuple[FloatArray, int]:

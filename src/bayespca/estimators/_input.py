@@ -17,6 +17,7 @@ from sklearn.utils.validation import _get_feature_names, check_array, validate_d
 from bayespca import io
 from bayespca.arrays.namespaces import is_sparse, to_numpy
 from bayespca.arrays.types import Array, Input
+from bayespca.engines.decomposing import fits_in_memory
 from bayespca.sources.blocks import columns_told, open_source
 from bayespca.sources.data import Data, Features, Names, Where, where_of
 from bayespca.sources.file_pieces import of_files
@@ -75,7 +76,7 @@ def _read(
         return _read_dask(estimator, X)
     X = unmasked(X)
     if _is_path(X) and not Path(X).is_dir():
-        X = _read_whole(X, always=in_memory)
+        X = _read_whole(X, always=in_memory, streamed=_is_streamed(estimator))
     if isinstance(X, io.Table):
         return _of_table(estimator, X, dense=dense)
     if _is_blocks(X) and not (in_memory and isinstance(X, np.memmap)):
@@ -101,6 +102,7 @@ def in_place(values: Array, names: Names | None = None, *, dense: bool = False) 
     found = not_finite(values.data if where is Where.SPARSE else values)
     if found.infinite or (found.nan and where is Where.SPARSE):
         raise ValueError(_not_finite_sentence(values, found))
+    check_range(found)
     return Data(values, where, Features(int(values.shape[1]), names), found.nan)
 
 
@@ -122,6 +124,7 @@ def read_block(estimator: BaseEstimator, X: Input, *, first: bool) -> Data:
     """A block of rows for `partial_fit`: dense, finite, with the features of the blocks before."""
     refuse_dask(X)
     values, features = checked(estimator, X, reset=first, dtype=FLOATS, ensure_min_samples=1)
+    check_range(not_finite(values))
     return Data(values, Where.DENSE, features, holes=0)
 
 
@@ -164,13 +167,20 @@ def _read_blocks(X: Input, *, in_memory: bool, twice: bool) -> Data:
     return Data(source, Where.BLOCKS, Features(source.n_features, _as_names(source.names)), None)
 
 
-def _read_whole(path: str | os.PathLike[str], *, always: bool) -> Input:
+def _is_streamed(estimator: BaseEstimator) -> bool:
+    """Whether an estimator was asked to read files in blocks."""
+    return getattr(estimator, "engine", None) == "streaming"
+
+
+def _read_whole(path: str | os.PathLike[str], *, always: bool, streamed: bool) -> Input:
     """The table in a file that cannot be read in blocks, or need not; else the path."""
     file = io.open_file(path)
-    if file.blocks is not None and not always:
+    if file.blocks is not None and not always and (streamed or not fits_in_memory(file.memory)):
         return path
     table = file.read()
-    _warn_about_columns([f"{name!r} was set aside ({why})" for name, why in table.aside.items()])
+    notes = columns_told(file.layout)
+    empty = [name for name, why in table.aside.items() if why == "empty"]
+    _warn_about_columns([*notes, *(f"column {name!r} was set aside (empty)" for name in empty)])
     return table
 
 
@@ -221,6 +231,15 @@ def check_every_column(data: Data) -> None:
         raise ValueError(
             f"Input X has no value in column {int(empty[0])} (counting from 0): leave the column "
             "out."
+        )
+
+
+def check_range(found: NotFinite) -> None:
+    """Raise where variances of numbers of this size would not be numbers."""
+    if found.largest:
+        raise ValueError(
+            f"the largest number in X is of the size {found.largest:.1g}, and squares of such "
+            "numbers leave the range of floating-point numbers: divide the data by their scale."
         )
 
 
@@ -328,7 +347,9 @@ def read_matrix(Y: Input) -> Array:
         data = in_place(_checked_foreign(Y))
         check_complete(data)
         return data.values
-    return check_array(Y, dtype=FLOATS, input_name="Y")
+    values = check_array(Y, dtype=FLOATS, input_name="Y")
+    check_range(not_finite(values))
+    return values
 
 
 def unmasked(X: Input) -> Input:

@@ -78,6 +78,8 @@ Auto = Literal["auto"]
 Engine = Literal["auto", "dense", "gram", "randomized", "streaming", "sparse", "dask"]
 Noise = Literal["isotropic", "per-feature"]
 
+OF_NOISE = '``"auto"``: a thousandth of the variance of the noise, by the closed form of EVB.'
+
 SHARED: dict[str, Option] = {
     "method": Option("How the factors and their prior are treated."),
     "n_components": Option("The largest rank allowed.", AUTO | whole(0)),
@@ -90,10 +92,18 @@ SHARED: dict[str, Option] = {
         old=FROM_NONE,
     ),
     "a_alpha": Option("Shape of the prior of the precisions αᵢ of the columns of W.", POSITIVE),
-    "b_alpha": Option("Rate of the prior of αᵢ, in the units of the data squared.", POSITIVE),
+    "b_alpha": Option(
+        f"Rate of the prior of αᵢ, in the units of the data squared. {OF_NOISE}", AUTO | POSITIVE
+    ),
     "a_tau": Option("Shape of the prior of the noise precision τ.", POSITIVE),
-    "b_tau": Option("Rate of the prior of τ, in the units of the data squared.", POSITIVE),
-    "beta": Option("Precision of the prior of the mean, in the units of the data.", POSITIVE),
+    "b_tau": Option(
+        f"Rate of the prior of τ, in the units of the data squared. {OF_NOISE}", AUTO | POSITIVE
+    ),
+    "beta": Option(
+        'Precision of the prior of the mean, in the units of the data. ``"auto"``: a thousandth of '
+        "what the mean square of the data would have.",
+        AUTO | POSITIVE,
+    ),
     "center": Option("Whether to remove the column means."),
     "scale": Option("Whether to divide columns by their standard deviations: PCA of correlations."),
     "binarize": Option(

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array
 
 from bayespca.arrays.namespaces import is_sparse
 from bayespca.arrays.types import FloatArray, Identifiers, Input, Numbers
+from bayespca.sources.finite import not_finite
 
 from . import _identifiers, _input
 
@@ -110,6 +111,7 @@ def numbers(values: Numbers, name: str, where: Callable[[int], str]) -> FloatArr
             f"{name} must be finite, but there is {found[first]} at {where(first)}: leave out "
             "ratings that are not known."
         )
+    _input.check_range(not_finite(found))
     return found
 
 

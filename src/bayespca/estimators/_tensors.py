@@ -12,6 +12,7 @@ import numpy as np
 from bayespca.arrays.namespaces import array_namespace, cast, to_namespace, to_numpy
 from bayespca.arrays.types import Array, Input
 from bayespca.sources.data import Features
+from bayespca.sources.finite import not_finite
 
 from . import _input
 from ._base import AnyEstimator
@@ -38,6 +39,7 @@ def read_tensor(
         )
     T = with_holes(T, mask)
     check_values(T, any_value=reset)
+    _input.check_range(not_finite(T))
     return T, features
 
 

@@ -132,8 +132,9 @@ def looping(estimator: BaseEstimator, callback: Callback | None) -> Looping:
 def hyperparameters(estimator: BaseEstimator) -> Hyper:
     """The constants of the priors of Bishop's model."""
     names = ("a_alpha", "b_alpha", "a_tau", "b_tau", "beta")
-    found: dict[str, Any] = {name: float(getattr(estimator, name)) for name in names}
-    return Hyper(**found)
+    asked = {name: getattr(estimator, name) for name in names}
+    given: dict[str, Any] = {k: float(value) for k, value in asked.items() if value != "auto"}
+    return Hyper(**given, open=tuple(name for name in names if name not in given))
 
 
 def checked_clusters(n_components: Any, max_components: Any, n_rows: int) -> tuple[int, bool]:

@@ -61,7 +61,7 @@ def _noise(sigma2: float | None) -> float | str:
 def _factorize(Y: Input, form: ClosedForm) -> Factors:
     Y = _input.read_matrix(Y)
     xp = array_namespace(Y)
-    found = engines.decompose(Y.T, plan=form, center=False, n_needed=form.n_needed)
+    found = engines.decompose(Y.T, plan=form, center=False, n_needed=form.n_needed, dead_rows=True)
     solution = form(found.spectrum)
     k = solution.rank
     U = fixed_signs(found.right(k)).T

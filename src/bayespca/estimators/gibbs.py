@@ -18,14 +18,14 @@ from bayespca.arrays.namespaces import is_sparse, to_numpy
 from bayespca.arrays.types import Array, ArrayOrPair, DType, Input, RandomState
 from bayespca.engines.decomposing import available_memory
 from bayespca.linear.gibbs import posterior as reading
-from bayespca.linear.gibbs.data import GibbsData, compress
+from bayespca.linear.gibbs.data import GibbsData, compress, noise_variance
 from bayespca.linear.gibbs.fit import GibbsDraws, Schedule
 from bayespca.linear.gibbs.fit import fit as draw
 
 from . import _arviz, _input, _validation
 from ._base import PER_COMPONENT, PER_ENTRY, PER_FEATURE, Estimator, Fitted
 from ._constraints import whole
-from ._options import COLUMNS, Auto, Option, table
+from ._options import COLUMNS, OF_NOISE, Auto, Option, table
 from ._transforming import Transforming
 from .pca import RankWarning
 from .wording import CONDITION
@@ -43,9 +43,9 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
         t = Wx + μ + ε,  x ~ N(0, I),  ε ~ N(0, τ⁻¹I),
         wᵢ ~ N(0, αᵢ⁻¹I),  αᵢ ~ Γ(a_α, b_α),  μ ~ N(0, β⁻¹I),  τ ~ Γ(a_τ, b_τ).
 
-    A sweep costs the same for any number of samples. The prior is in the units of the data: its
-    constants are broad for data whose noise and mean are of the order of 1, and `fit` gives a
-    `RankWarning` where they are not. Complete data only.
+    A sweep costs the same for any number of samples. The prior is broad for the data at hand unless
+    its constants are given, in the units of the data; `fit` gives a `RankWarning` where these are
+    not broad. Complete data only.
     """
 
     options = table(
@@ -57,7 +57,7 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
         thin=Option("Sweeps for each draw.", whole(1)),
         b_alpha="Rate of the prior of αᵢ, in the units of the data squared. Columns that are "
         "switched off have ‖w‖² of at least about b_alpha: it should be small against the noise "
-        "variance.",
+        f"variance. {OF_NOISE}",
         random_state="Each chain has a generator of its own, spawned from this one.",
     )
 
@@ -102,10 +102,10 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
     n_chains: int = 4
     thin: int = 1
     a_alpha: float = 1e-3
-    b_alpha: float = 1e-3
+    b_alpha: float | Auto = "auto"
     a_tau: float = 1e-3
-    b_tau: float = 1e-3
-    beta: float = 1e-3
+    b_tau: float | Auto = "auto"
+    beta: float | Auto = "auto"
     random_state: Any = None
     verbose: bool = False
 
@@ -130,6 +130,7 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
         data = compress(np.asarray(table.values, dtype=np.float64))
         q = _columns(asked.n_components, data)
         self._check_size(data, q)
+        prior = prior.suiting(noise_variance(data), data.unit, data.mean * data.unit)
         for advice in reading.prior_advice(data, prior):
             warnings.warn(advice.text, RankWarning, stacklevel=2)
         rngs = _validation.generator(self.random_state).spawn(schedule.n_chains)

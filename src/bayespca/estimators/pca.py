@@ -321,6 +321,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         fitted = self._of_sums(Decomposed(found), form)
         self._keep(fitted, data.features)
         self._seen = seen
+        warn(fitted, WARNED, RankWarning)
         return self
 
     def _of_sums(self, data: Decomposed, form: ClosedForm) -> PCAFit:

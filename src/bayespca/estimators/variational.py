@@ -62,10 +62,10 @@ class VariationalPCA(PosteriorReader[VariationalFit]):
     prior: Literal["ard", "unit"] = "ard"
     center: bool = True
     a_alpha: float = 1e-3
-    b_alpha: float = 1e-3
+    b_alpha: float | Auto = "auto"
     a_tau: float = 1e-3
-    b_tau: float = 1e-3
-    beta: float = 1e-3
+    b_tau: float | Auto = "auto"
+    beta: float | Auto = "auto"
     engine: Engine = "auto"
     max_iter: int = 2000
 

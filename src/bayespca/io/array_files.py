@@ -29,30 +29,46 @@ SAMPLE_NAMES = ("sample_names", "samples", "index", "ids", "obs_names")
 
 
 def open_npy(path: Path, how: How) -> File:
-    """A memory map: in the order of the file it is read as fast as by plain reads, or faster."""
-    array = mapped(path)
-    dtype = float_type(array.dtype)
-    n, p = array.shape
+    """A matrix of numbers. Rows that lie together are read, not mapped: where addresses are limited
+    there may be none for all of a file.
+    """
+    shape, is_fortran, stored, offset = _checked_header(path)
+    dtype = float_type(stored)
+    n, p = shape
     layout = _plain_layout(p, None)
 
+    def rows(first: int, count: int) -> Entries:
+        if is_fortran:
+            return np.asarray(mapped(path)[first : first + count])
+        place = offset + first * p * stored.itemsize
+        return np.fromfile(path, stored, count * p, offset=place).reshape(-1, p)
+
     def read() -> Table:
-        return Table(np.array(array, dtype=dtype))
+        return Table(rows(0, n).astype(dtype, copy=False))
 
     def blocks(block_bytes: int) -> Iterator[RowBlock]:
         step = rows_per_block(p, dtype, block_bytes)
         for i in range(0, n, step):
-            yield RowBlock(np.asarray(array[i : i + step]).astype(dtype, copy=False))
+            yield RowBlock(rows(i, min(step, n - i)).astype(dtype, copy=False))
 
     return File(path, layout, dtype, n, n * p * dtype.itemsize, read, blocks)
 
 
 def mapped(path: Path) -> np.memmap[Any, Any]:
-    """A .npy file of a matrix of numbers as a memory map."""
+    """A .npy file of a matrix of numbers as a memory map: as fast as plain reads, or faster."""
+    shape, is_fortran, dtype, offset = _checked_header(path)
+    return np.memmap(path, dtype, "r", offset, shape, "F" if is_fortran else "C")
+
+
+def _checked_header(path: Path) -> tuple[tuple[int, int], bool, DType, int]:
+    """As `_npy_header`, of a matrix of numbers that is all there."""
     shape, is_fortran, dtype, offset = _npy_header(path)
     if len(shape) != 2:
         raise ValueError(f"{path} holds an array of shape {shape}, but two dimensions are needed.")
     if dtype.kind not in "fbiu":
         raise ValueError(f"{path} holds entries of type {dtype}, but real numbers are needed.")
+    if min(shape) < 0:
+        raise ValueError(f"{path} is damaged: it claims to hold an array of shape {shape}.")
     expected, found = offset + shape[0] * shape[1] * dtype.itemsize, path.stat().st_size
     if found < expected:
         raise ValueError(
@@ -61,7 +77,7 @@ def mapped(path: Path) -> np.memmap[Any, Any]:
         )
     if not shape[0] * shape[1]:
         raise ValueError(f"{path} holds an array of shape {shape}: there is nothing to read.")
-    return np.memmap(path, dtype, "r", offset, shape, "F" if is_fortran else "C")
+    return (shape[0], shape[1]), is_fortran, dtype, offset
 
 
 def _npy_header(path: Path) -> tuple[tuple[int, ...], bool, DType, int]:

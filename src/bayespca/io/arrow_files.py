@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from . import layout as layouts
 from .arrow_tables import features_of, table_of, text_of
+from .dialect import SAMPLE_ROWS
 from .packages import need
 from .records import Arrow, DType, File, How, Layout, RowBlock, Table, first_line, rows_per_block
 
@@ -16,11 +18,12 @@ from .records import Arrow, DType, File, How, Layout, RowBlock, Table, first_lin
 def open_parquet(path: Path, how: How) -> File:
     pa, parquet = (need(name, f"reading {path}") for name in ("pyarrow", "pyarrow.parquet"))
     try:
-        with parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(path, pre_buffer=False) as file:
             schema, n_rows = file.schema_arrow, file.metadata.num_rows
+            first = _first_of(file, schema)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{path} cannot be read as Parquet: {first_line(error)}") from error
-    layout, dtype = _layout(schema, how, path, pa)
+    layout, dtype = _layout(schema, how, path, pa, first)
 
     def read() -> Table:
         try:
@@ -34,7 +37,8 @@ def open_parquet(path: Path, how: How) -> File:
         names = [schema.names[j] for j in columns]
         step = rows_per_block(len(layout.features), dtype, block_bytes)
         try:
-            with parquet.ParquetFile(path) as file:
+            # Read ahead, all of the file would be in memory.
+            with parquet.ParquetFile(path, pre_buffer=False) as file:
                 for batch in file.iter_batches(batch_size=step, columns=names):
                     yield _rows(batch, schema.names, layout, dtype, pa)
         except (pa.ArrowException, OSError) as error:
@@ -50,7 +54,9 @@ def open_feather(path: Path, how: How) -> File:
         table = feather.read_table(path, memory_map=True)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{path} cannot be read as Feather: {first_line(error)}") from error
-    layout, dtype = _layout(table.schema, how, path, pa)
+    names = table.schema.names
+    first = table.column(0).slice(0, SAMPLE_ROWS).to_pylist() if names else []
+    layout, dtype = _layout(table.schema, how, path, pa, first)
 
     def read() -> Table:
         return table_of(_by_position(table), layout, dtype, str(path))
@@ -72,10 +78,25 @@ def _by_position(table: Arrow) -> Arrow:
     return table.rename_columns([str(j) for j in range(table.num_columns)])
 
 
-def _layout(schema: Arrow, how: How, path: Path, pa: Arrow) -> tuple[Layout, DType]:
+def _first_of(file: Arrow, schema: Arrow) -> list[Any]:
+    """Values of the first column, of as many rows as are looked at."""
+    if not schema.names or not file.metadata.num_rows:
+        return []
+    batches = file.iter_batches(batch_size=SAMPLE_ROWS, columns=schema.names[:1])
+    return list(next(batches).column(0).to_pylist())
+
+
+def _layout(
+    schema: Arrow, how: How, path: Path, pa: Arrow, first: list[Any]
+) -> tuple[Layout, DType]:
     kinds = [_kind(field.type, pa.types) for field in schema]
     layout = layouts.of_types(
-        schema.names, kinds, how, str(path), row_labels=_index_columns(schema)
+        schema.names,
+        kinds,
+        how,
+        str(path),
+        row_labels=_index_columns(schema),
+        first=[value for value in first if value is not None],
     )
     if not schema.names:
         raise ValueError(f"{path} has no columns.")
@@ -86,8 +107,10 @@ def _layout(schema: Arrow, how: How, path: Path, pa: Arrow) -> tuple[Layout, DTy
 
 
 def _kind(type_: Arrow, types: Arrow) -> str:
-    """ "number", or the reason why a column is none."""
-    numbers = (types.is_floating, types.is_integer, types.is_boolean, types.is_decimal)
+    """ "number", "whole" for whole ones, or the reason why a column is none."""
+    if types.is_integer(type_):
+        return "whole"
+    numbers = (types.is_floating, types.is_boolean, types.is_decimal)
     if any(test(type_) for test in numbers):
         return "number"
     texts = (types.is_string, types.is_large_string, types.is_dictionary, types.is_string_view)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,12 +22,17 @@ MISSING = (
     *("?", "-", "--", ".", "*", "<NA>", "#NUM!", "#DIV/0!", "#VALUE!", "#REF!"),
 )
 SAMPLE_BYTES, SAMPLE_ROWS = 2**18, 500
+# Lines that are looked at however long they are, if the first is no longer than the second number.
+SAMPLE_LINES, LONGEST_LINE = 8, 2**24
 BYTE_ORDER_MARKS = (
     (b"\xef\xbb\xbf", "utf-8-sig"),
     (b"\xff\xfe", "utf-16"),
     (b"\xfe\xff", "utf-16"),
 )
 DELIMITERS = ",;\t|"
+# Numbers that may be names if they are in order, and so many that they can hardly be by chance:
+# those that count the columns, and others.
+FEWEST_IN_ORDER, MANY_THAT_COUNT, MANY_IN_ORDER = 3, 4, 8
 CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 ID_NAMES = re.compile(
     r"#?|(.*[ _.-])?(id|ids|name|names|label|labels|key|uuid|nr\.?|no\.?)|index|idx|unnamed: ?0"
@@ -75,6 +82,12 @@ class Dialect:
         except ValueError:
             return False
         return True
+
+    def number(self, field: str) -> float:
+        """The number in a field; NaN where there is none."""
+        if not self.is_number(field):
+            return math.nan
+        return float(field.strip().replace(",", ".") if self.decimal == "," else field)
 
     def rows(self, text: io.TextIOBase) -> Iterator[tuple[int, list[str]]]:
         """Line number, counting from 1, and fields of each line that is not empty."""
@@ -170,17 +183,27 @@ def _open_bytes(path: Path) -> BinaryIO:
 
 
 def _head(path: Path) -> tuple[bytes, bool]:
-    """The first lines, at least one of them whole, and whether that is all of the file."""
-    head = b""
+    """The first lines, some of them whole, and whether that is all of the file."""
+    parts, n_lines, size = [], 0, 0
     try:
         with _open_bytes(path) as file:
             while more := file.read(SAMPLE_BYTES):
-                head += more
-                if len(head) >= SAMPLE_BYTES and b"\n" in head.rstrip(b"\n"):
-                    return head, False
+                parts.append(more)
+                n_lines, size = n_lines + more.count(b"\n"), size + len(more)
+                if n_lines > SAMPLE_LINES or (n_lines > 1 and size > SAMPLE_LINES * LONGEST_LINE):
+                    return b"".join(parts), False
+                if not n_lines and size > LONGEST_LINE:
+                    raise ValueError(_endless(path))
     except (OSError, EOFError) as error:
         raise ValueError(f"{path} cannot be read as text: {error}") from error
-    return head, True
+    return b"".join(parts), True
+
+
+def _endless(path: Path) -> str:
+    return (
+        f"the first line of {path} is longer than {LONGEST_LINE // 2**20} MB, which no table has: "
+        "write one line for each sample, or save the numbers as .npy."
+    )
 
 
 def _encoding(head: bytes) -> str:
@@ -292,8 +315,51 @@ def _has_header(rows: list[list[str]], dialect: Dialect) -> bool:
             return True
     if not has_number:
         return any(not dialect.is_missing(field) for field in first)
+    if len({field.strip() for field in first}) < len(first):
+        return False
     # Years and other numbers as names, beside the name of an id column.
-    return bool(first[0].strip()) and is_id_name(first[0]) and len(set(first)) == len(first)
+    is_named = bool(first[0].strip()) and is_id_name(first[0])
+    return is_named or _are_numbers_as_names(first, body, dialect)
+
+
+def _are_numbers_as_names(first: list[str], body: list[list[str]], dialect: Dialect) -> bool:
+    """Whether a first row of different numbers names columns: positions, years, wavelengths.
+
+    They go up, or down, all along the row, and most rows below do not. Few of them may do so by
+    chance, unless they count the columns, or are other numbers than those below.
+    """
+    rest = first[1:] if not dialect.is_number(first[0]) else first
+    names = [dialect.number(field) for field in rest]
+    below = [[dialect.number(field) for field in row[-len(rest) :]] for row in body]
+    below = [row for row in below if len(row) == len(names)]
+    if len(names) < FEWEST_IN_ORDER or not _are_in_order(names) or not below:
+        return False
+    if sum(_are_in_order(row) for row in below) > len(below) / 2:
+        return False
+    count = names[-1] - names[0] == len(names) - 1 and names[0] in (0, 1)
+    is_unnamed = not first[0].strip() and any(row[0].strip() for row in body)
+    many = MANY_THAT_COUNT if count else MANY_IN_ORDER
+    return is_unnamed or len(names) >= many or _are_unlike(names, below)
+
+
+def _are_in_order(numbers: list[float]) -> bool:
+    """Whether numbers rise all along, or fall; NaN do neither."""
+    return all(a < b for a, b in pairwise(numbers)) or all(a > b for a, b in pairwise(numbers))
+
+
+def _are_unlike(names: list[float], below: list[list[float]]) -> bool:
+    """Whether most names are whole numbers above fractions, or far from the numbers below them."""
+    columns = [[x for x in column if not math.isnan(x)] for column in zip(*below, strict=True)]
+    odd = [_is_unlike(name, column) for name, column in zip(names, columns, strict=True)]
+    return sum(odd) > len(odd) / 2
+
+
+def _is_unlike(name: float, column: list[float]) -> bool:
+    if len(column) < 2:
+        return False
+    low, high = min(column), max(column)
+    is_far = not 2 * low - high <= name <= 2 * high - low
+    return is_far or (name.is_integer() and not any(x.is_integer() for x in column))
 
 
 def is_id_name(name: str) -> bool:

@@ -27,7 +27,20 @@ def of_sample(sample: TextSample, how: How, where: str) -> Layout:
     }
     features = tuple(j for j in range(n) if j != id_column and j not in aside)
     booleans = frozenset(j for j in features if kinds[j] == "boolean")
-    return Layout(n, names, features, id_column, aside, booleans)
+    notes = () if how.header is not None else _header_notes(sample)
+    return Layout(n, names, features, id_column, aside, booleans, notes)
+
+
+def _header_notes(sample: TextSample) -> tuple[str, ...]:
+    """What to say of a first line of numbers that was taken for names."""
+    names = [name for name in sample.names or () if sample.dialect.is_number(name)]
+    if not names:
+        return ()
+    shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+    return (
+        f"The first line ({shown}) was taken for the names of the columns: if it is data, read it "
+        "with --no-header, in Python with bayespca.io.How(header=False).",
+    )
 
 
 def of_types(
@@ -37,19 +50,25 @@ def of_types(
     where: str,
     *,
     row_labels: Sequence[str] = (),
+    first: Sequence[object] = (),
 ) -> Layout:
-    """The layout of a table whose columns have types: "number", or the reason to set aside."""
+    """The layout of a table whose columns have types: "number", or the reason to set aside.
+
+    Whole numbers are "whole". `first` are values of the first column, of as many rows as are looked
+    at.
+    """
     n, known = len(names), _checked_names(list(names), where)
     id_column: int | None = None
     if how.id_column:
         id_column = position(known, n, how.id_column, where)
     elif how.id_column is None:
         stored = [j for j in range(n) if names[j] in row_labels]
-        is_first = n > 1 and kinds[0] == "text" and is_id_name(names[0])
+        is_first = n > 1 and _are_ids(first, kinds[0], names[0])
         id_column = stored[0] if stored else (0 if is_first else None)
     aside = {j: "dropped" for j in _positions(known, n, how.drop, where)}
     aside |= {j: "row label" for j in range(n) if names[j] in row_labels and j not in aside}
-    aside |= {j: kinds[j] for j in range(n) if kinds[j] != "number" and j not in aside}
+    numbers = ("number", "whole")
+    aside |= {j: kinds[j] for j in range(n) if kinds[j] not in numbers and j not in aside}
     aside = {j: reason for j, reason in aside.items() if j != id_column}
     features = tuple(j for j in range(n) if j != id_column and j not in aside)
     return Layout(n, known, features, id_column, aside)
@@ -84,21 +103,27 @@ def _kind(sample: TextSample, j: int) -> str:
 
 
 def _names_the_rows(sample: TextSample, names: tuple[str, ...] | None, kinds: list[str]) -> bool:
-    """Whether the first column is ids: all different, and text or called like one.
-
-    Numbers without such a name are data, even if they count the rows.
-    """
     if len(kinds) < 2:
         return False
     if sample.dialect.has_short_header:
         return True
     fields = sample.column(0)
-    if not fields or len(set(fields)) < len(fields):
+    is_whole = all(text.strip().lstrip("-").isdigit() for text in fields)
+    kind = "whole" if kinds[0] == "number" and is_whole else kinds[0]
+    return _are_ids(fields, kind, None if names is None else names[0])
+
+
+def _are_ids(values: Sequence[object], kind: str, name: str | None) -> bool:
+    """Whether the first column names the rows: text that is all different, or text or whole numbers
+    that are called like ids.
+
+    Numbers without such a name are data, even if they count the rows.
+    """
+    if not values or kind not in ("text", "whole"):
         return False
-    is_named = names is not None and is_id_name(names[0])
-    if kinds[0] == "text":
-        return len(fields) > 1 or is_named
-    return is_named and all(text.strip().lstrip("-").isdigit() for text in fields)
+    if name is not None and is_id_name(name):
+        return True
+    return kind == "text" and len(values) > 1 and len(set(values)) == len(values)
 
 
 def _checked_names(names: list[str] | None, where: str) -> tuple[str, ...] | None:

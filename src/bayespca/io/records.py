@@ -39,7 +39,8 @@ class How:
 class Layout:
     """Columns by position: features, ids, and those that are set aside, each with the reason.
 
-    `names` is None where the file has none; `described` makes up for that.
+    `names` is None where the file has none; `described` makes up for that. `notes` are sentences
+    about what was guessed and may be wrong.
     """
 
     n_columns: int
@@ -48,6 +49,7 @@ class Layout:
     id_column: int | None = None
     aside: dict[int, str] = field(default_factory=dict)
     booleans: frozenset[int] = frozenset()
+    notes: tuple[str, ...] = ()
 
     def described(self, j: int) -> str:
         """The name of a column for people."""

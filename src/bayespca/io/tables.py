@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 
 from .packages import need
-from .records import Arrow, DType, Table
+from .records import Arrow, DType, Floats, Table
 from .writing import replacing_path
 
 Parts = Iterator[Table]
@@ -51,7 +51,7 @@ def _arrow(table: Table, pa: Arrow) -> Arrow:
     columns: dict[str, Arrow] = {}
     if table.ids is not None:
         columns[table.id_name] = pa.array(table.ids, pa.string())
-    values = table.values if isinstance(table.values, np.ndarray) else table.values.toarray()
+    values = _dense(table)
     for j, name in enumerate(table.names or [f"column {j}" for j in range(table.shape[1])]):
         columns[name] = pa.array(np.ascontiguousarray(values[:, j]), from_pandas=True)
     for name, other in table.others.items():
@@ -59,6 +59,11 @@ def _arrow(table: Table, pa: Arrow) -> Arrow:
     if table.order is not None:
         columns = {name: columns[name] for name in table.order if name in columns}
     return pa.table(columns)
+
+
+def _dense(table: Table) -> Floats:
+    values = table.values
+    return values if isinstance(values, np.ndarray) else values.toarray()
 
 
 def _write_text(path: Path, parts: Parts) -> None:
@@ -104,7 +109,7 @@ def _write_npy(path: Path, parts: Parts) -> None:
     with path.open("wb") as file:
         _npy_header(file, (0, p), dtype)
         for part in chain([first], parts):
-            file.write(np.ascontiguousarray(part.values, dtype=dtype).tobytes())
+            file.write(np.ascontiguousarray(_dense(part), dtype=dtype).tobytes())
             n += part.shape[0]
         file.seek(0)
         _npy_header(file, (n, p), dtype)
@@ -120,7 +125,7 @@ def _npy_header(file: BinaryIO, shape: tuple[int, int], dtype: DType) -> None:
 def _write_npz(path: Path, parts: Parts) -> None:
     tables = list(parts)
     first = tables[0]
-    arrays = {"X": np.concatenate([table.values for table in tables])}
+    arrays = {"X": np.concatenate([_dense(table) for table in tables])}
     if first.names is not None:
         arrays["feature_names"] = np.array(first.names, dtype=str)
     if first.ids is not None:
@@ -138,9 +143,12 @@ def _plain(column: np.ndarray) -> np.ndarray:
 
 
 def _write_matrix_market(path: Path, parts: Parts) -> None:
-    import scipy.io
-
-    scipy.io.mmwrite(path, np.concatenate([table.values for table in parts]), precision=17)
+    """Column by column, as the format has it; SciPy does not notice that a disk is full."""
+    values = np.concatenate([_dense(table) for table in parts])
+    with path.open("w", encoding="ascii") as file:
+        file.write(f"%%MatrixMarket matrix array real general\n{len(values)} {values.shape[1]}\n")
+        for column in values.T:
+            file.writelines(f"{number!r}\n" for number in column.tolist())
 
 
 WRITERS: dict[str, Callable[[Path, Parts], None]] = {

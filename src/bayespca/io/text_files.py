@@ -49,7 +49,8 @@ def recognised(path: Path, how: How) -> tuple[TextSample, Layout]:
 def _read(path: Path, sample: TextSample, layout: Layout) -> Table:
     pa, pa_csv = (need(name, f"reading {path}") for name in ("pyarrow", "pyarrow.csv"))
     columns = range(layout.n_columns)
-    options = reading_options(pa, pa_csv, sample, layout, columns, block_size=None)
+    size = _block_size(sample, READ_AHEAD)
+    options = reading_options(pa, pa_csv, sample, layout, columns, block_size=size)
     try:
         table = pa_csv.read_csv(path, **options)
     except (pa.ArrowException, OSError, UnicodeError) as error:
@@ -64,9 +65,7 @@ def _read(path: Path, sample: TextSample, layout: Layout) -> Table:
 def _blocks(path: Path, sample: TextSample, layout: Layout, block_bytes: int) -> Iterator[RowBlock]:
     pa, pa_csv = (need(name, f"reading {path}") for name in ("pyarrow", "pyarrow.csv"))
     columns = [j for j in range(layout.n_columns) if j not in layout.aside]
-    longest = max((sum(len(field) + 3 for field in row) for row in sample.rows), default=0)
-    # A line must fit into a block. pyarrow reads dozens of blocks ahead, whatever their size.
-    size = min(max(min(block_bytes, READ_AHEAD), 64 * longest), 2**31 - 1)
+    size = _block_size(sample, min(block_bytes, READ_AHEAD))
     options = reading_options(pa, pa_csv, sample, layout, columns, block_size=size)
     keys = [str(j) for j in layout.features]
     try:
@@ -80,6 +79,16 @@ def _blocks(path: Path, sample: TextSample, layout: Layout, block_bytes: int) ->
     except (pa.ArrowException, OSError, UnicodeError) as error:
         if "Empty CSV" not in str(error):
             raise ValueError(complaint(error, path, sample, layout)) from error
+
+
+def _block_size(sample: TextSample, size: int) -> int:
+    """Bytes of a block of about this size, into which a line must fit.
+
+    pyarrow reads dozens of blocks ahead, whatever their size.
+    """
+    rows = [*sample.rows, sample.names or []]
+    longest = max(sum(4 * len(field) + 3 for field in row) for row in rows)
+    return min(max(size, 16 * longest), 2**31 - 1)
 
 
 def reading_options(

@@ -1,17 +1,22 @@
 """Writing a file whole or not at all: whatever happens, what was there before is never half gone.
 
 The new contents go to a temporary file in the same folder, which takes the place of the old one in
-a single step of the file system once everything is on the disk.
+a single step of the file system once everything is on the disk. Its name tells the process that
+writes it, so that whoever writes to the folder next can remove what a killed one has left there.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import platform
+import re
 import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import IO
 
@@ -19,6 +24,8 @@ from typing import IO
 FULL = {errno.ENOSPC, errno.EFBIG, *([errno.EDQUOT] if hasattr(errno, "EDQUOT") else [])}
 # Longer endings than this are no endings, and the temporary name must not become too long.
 LONGEST_ENDING = 32
+# A temporary file: the machine and the process that write it, and a random part.
+TEMPORARY = re.compile(r"\.bayespca-([0-9a-f]{12})-([0-9]+)-[0-9a-f]{16}(\..*)?")
 
 
 @contextmanager
@@ -48,7 +55,8 @@ def replacing_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     with _about(path, every=True):
         target = Path(os.path.realpath(path))
         mode = _checked_mode(target)
-        temporary = target.parent / f".{secrets.token_hex(8)}{_ending(path)}"
+        _remove_abandoned(target.parent)
+        temporary = target.parent / _temporary_name(path)
         temporary.touch(exist_ok=False)
     try:
         with _about(path, every=False):
@@ -60,6 +68,38 @@ def replacing_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         with suppress(OSError):
             temporary.unlink()
         raise
+
+
+def _temporary_name(path: Path) -> str:
+    return f".bayespca-{_machine()}-{os.getpid()}-{secrets.token_hex(8)}{_ending(path)}"
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove temporary files of processes of this machine that are no more."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            found = TEMPORARY.fullmatch(entry.name)
+            if found and found[1] == _machine() and not _is_running(int(found[2])):
+                with suppress(OSError):
+                    os.unlink(entry)
+
+
+@cache
+def _machine() -> str:
+    """Twelve digits that tell machines apart that share a folder, and containers on one machine."""
+    return blake2b(platform.node().encode(), digest_size=6).hexdigest()
+
+
+def _is_running(process: int) -> bool:
+    if os.name != "posix":  # elsewhere asking would end it
+        return True
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # it is somebody else's
+        return True
+    return True
 
 
 def _checked_mode(target: Path) -> int | None:

@@ -11,8 +11,9 @@ import numpy as np
 from bayespca.arrays.namespaces import array_namespace
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.engines.decomposing import decompose
-from bayespca.engines.records import Decomposition, Plan
+from bayespca.engines.records import Decomposition
 from bayespca.sources.columns import column_scales, rescaled_columns
+from bayespca.spectrum.forms import ClosedForm
 from bayespca.spectrum.records import Spectrum
 
 
@@ -64,7 +65,7 @@ class Decomposed:
 
 def decomposed(
     X: Any,
-    plan: Plan,
+    form: ClosedForm,
     *,
     n_needed: int,
     center: bool,
@@ -76,11 +77,12 @@ def decomposed(
     scales = column_scales(X, center=center) if scale else None
     found = decompose(
         X if scales is None else rescaled_columns(X, scales),
-        plan=plan,
+        plan=form,
         center=center,
         engine=engine,
         n_needed=n_needed,
         random_state=random_state,
+        dead_rows=form.sets_rows_aside,
     )
     if scales is not None:
         scales = array_namespace(scales).astype(scales, X.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from bayespca.arrays.namespaces import array_namespace
@@ -13,7 +14,6 @@ from bayespca.lowrank.posterior import Posterior, from_solution
 from bayespca.lowrank.records import PCAFit, PCAPosterior
 from bayespca.spectrum.forms import ClosedForm, differing
 from bayespca.spectrum.left_out import left_out
-from bayespca.spectrum.rank_posterior import RankPosterior
 from bayespca.spectrum.records import Solution, Spectrum
 
 from .data import Decomposed
@@ -71,13 +71,10 @@ def counted(fit: PCAFit, form: ClosedForm, noise_variance: float) -> PCAFit:
     """A fit with how probable each number of components is, where it does not say so yet."""
     if fit.rank_posterior.size:
         return fit
-    ranks = form.ranks(fit.spectrum, noise_variance)
+    count = partial(form.ranks, fit.spectrum, noise_variance, per_component=fit.noise.per_component)
+    ranks = count()
     status = fit.status + differing(ranks, fit.n_components, form)
     # A cap says what is wanted, not what is there.
-    all_ranks = ranks if form.n_components is None else _uncapped(fit, form, noise_variance)
+    all_ranks = ranks if form.n_components is None else count(capped=False)
     missed = left_out(fit.spectrum, all_ranks, fit.n_components, fit.posterior.noise_variance)
     return replace(fit, rank_posterior=ranks.probabilities, status=status, left_out=missed)
-
-
-def _uncapped(fit: PCAFit, form: ClosedForm, noise_variance: float) -> RankPosterior:
-    return form.ranks(fit.spectrum, noise_variance, capped=False)

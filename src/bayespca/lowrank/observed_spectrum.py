@@ -21,13 +21,11 @@ from numpy.typing import NDArray
 from bayespca.arrays.namespaces import to_namespace, to_numpy
 from bayespca.arrays.types import FloatArray
 from bayespca.spectrum.records import Spectrum, samples
+from bayespca.spectrum.tolerances import RESOLUTION_OF_SQUARES
 
 from . import holes_posterior as read
 from .holes import Holes, IncompleteRows
 from .holes_posterior import HolesPosterior
-
-# Eigenvalues of products have rounding errors that singular values do not have.
-RESOLUTION = 1e-8
 
 
 class ObservedSpectrum(NamedTuple):
@@ -51,7 +49,7 @@ def spectrum_of_observed(
     gram = gram - np.outer(sums, sums) / n if centred else gram
     M = samples(n_samples, centred)
     values = np.sqrt(np.maximum(np.linalg.eigvalsh(gram)[::-1], 0.0))[: min(p, M)]
-    spectrum = Spectrum(values, (p, M), resolution=RESOLUTION)
+    spectrum = Spectrum(values, (p, M), resolution=RESOLUTION_OF_SQUARES)
     return ObservedSpectrum(spectrum, float(counts.mean()))
 
 

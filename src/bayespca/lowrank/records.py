@@ -49,6 +49,9 @@ class NoiseFound:
     outliers
         Probability that the noise of a row (n,) or of a cell (n, p) is more than three times as
         large as usual; None where neither has noise of its own.
+    per_component
+        Nats that each component gains because variances of rows and columns were learned with it
+        (`scales.nats_per_component`).
     evidence
         For each model that was tried, by how many nats its evidence exceeds that of equal noise.
     """
@@ -59,6 +62,7 @@ class NoiseFound:
     degrees_of_freedom: float = float("inf")
     correlation: float = 0.0
     outliers: FloatArray | None = None
+    per_component: float = 0.0
     evidence: dict[str, float] = field(default_factory=dict)
 
     @property

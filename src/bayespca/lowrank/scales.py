@@ -78,6 +78,15 @@ class Scales:
         """2α: those of Student's t, which the variances make of the normal distribution."""
         return 2 * self.shape
 
+    @property
+    def taught(self) -> float:
+        """N/(N + 2α), on average: the share of what is known of a variance that it is taught by its
+        own squares, not by the prior.
+        """
+        if not np.isfinite(self.shape):
+            return 0.0
+        return float(np.mean(self.counts / (self.counts + 2 * self.shape)))
+
     def with_precision(self, precision: FloatArray) -> Scales:
         """r(u) with other means of 1/u, as certain as these, and the same prior."""
         if not np.isfinite(self.shape):
@@ -118,6 +127,17 @@ class Scales:
     def at_unit_scale(self) -> Scales:
         """With a geometric mean of 1."""
         return self.times(1 / self.size)
+
+
+def nats_per_component(rows: Scales | None, columns: Scales | None) -> float:
+    """By how much the log evidence of a component rises when variances are integrated out with it.
+
+    A component takes one direction from the squares that teach variances. In log u the curvature
+    of the log evidence falls from N/2 to N/2·(1 − h)², with h the component's leverage, which is 1
+    in sum over all rows, and over all columns. So the logarithm of the volume that variances have,
+    −½Σ log(α + N/2·(1 − h)²), grows by N/(N + 2α) for each side.
+    """
+    return float(sum(side.taught for side in (rows, columns) if side is not None))
 
 
 def given(variances: FloatArray) -> Scales:

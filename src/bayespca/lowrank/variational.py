@@ -19,27 +19,43 @@ from scipy.special import gammaln, psi
 from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Run
 from bayespca.inference.model import Model
-from bayespca.spectrum.tolerances import LOG_2PI, SWITCHED_OFF
+from bayespca.spectrum.tolerances import LEAST_NOISE_AT_START, LOG_2PI, SWITCHED_OFF
 
 from .holes_posterior import HolesPosterior, from_columns
 from .records import VariationalFit
 from .rows import Columns
+
+# Constants of priors that say next to nothing, for data whose noise and mean are of the order of 1.
+BROAD = 1e-3
 
 
 @dataclass(frozen=True)
 class Hyper:
     """Parameters of the priors; `alpha` fixes all αᵢ (the lecture's model has 1), else None.
 
-    `has_mean` is False for a model without μ.
+    `has_mean` is False for a model without μ. What `open` names follows from the data (`suiting`).
     """
 
-    a_alpha: float = 1e-3
-    b_alpha: float = 1e-3
-    a_tau: float = 1e-3
-    b_tau: float = 1e-3
-    beta: float = 1e-3
+    a_alpha: float = BROAD
+    b_alpha: float = BROAD
+    a_tau: float = BROAD
+    b_tau: float = BROAD
+    beta: float = BROAD
     alpha: float | None = None
     has_mean: bool = True
+    open: tuple[str, ...] = ()
+
+    def suiting(self, noise: float, deviation: float, mean: FloatArray) -> Hyper:
+        """With what is open so broad that it says nothing, whatever the units of the data.
+
+        Rates are a thousandth of the variance of the `noise`, and no less than the rounding of
+        `deviation`, the root mean square of what varies; the mean has a prior as wide as the data.
+        """
+        rate = BROAD * max(noise, LEAST_NOISE_AT_START * deviation**2)
+        width = deviation**2 + float(np.mean(mean**2)) if mean.size else deviation**2
+        broad = {"b_alpha": rate, "b_tau": rate, "beta": BROAD / (width or 1.0)}
+        found = {name: broad[name] or BROAD for name in self.open}
+        return replace(self, **found, open=())  # type: ignore[arg-type]
 
     def in_units(self, unit: float) -> Hyper:
         """The same priors for data divided by `unit`."""

@@ -6,6 +6,7 @@ complete and finite is checked here, once, in terms of the row and column where 
 
 from __future__ import annotations
 
+import errno
 import mmap
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -256,8 +257,8 @@ def _open_path(path: Path, block_bytes: int) -> Source:
 def from_file(file: File, *, block_bytes: int = BLOCK_BYTES) -> Source:
     """The rows of a file, a block at a time."""
     path = file.path
-    if path.suffix.lower() == ".npy":
-        return _open_array(mapped(path), str(path), block_bytes)
+    if path.suffix.lower() == ".npy" and (array := _mapped(path)) is not None:
+        return _open_array(array, str(path), block_bytes)
     if file.blocks is None:
         return _from_table(file.read(), path, block_bytes)
     read, names = file.blocks, file.layout.feature_names
@@ -276,6 +277,16 @@ def from_file(file: File, *, block_bytes: int = BLOCK_BYTES) -> Source:
     )
 
 
+def _mapped(path: Path) -> np.memmap[Any, Any] | None:
+    """A memory map; None where there are no addresses for all of the file."""
+    try:
+        return mapped(path)
+    except (MemoryError, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.ENOMEM:
+            raise
+        return None
+
+
 def _from_table(table: Table, path: Path, block_bytes: int) -> Source:
     """A file that comes all at once."""
     if not isinstance(table.values, np.ndarray):
@@ -286,7 +297,7 @@ def _from_table(table: Table, path: Path, block_bytes: int) -> Source:
 
 def columns_told(layout: Layout) -> tuple[str, ...]:
     """What is not obvious about the columns that are read."""
-    found = []
+    found = [note.rstrip(".") for note in layout.notes]
     if layout.id_column is not None:
         found.append(f"column {layout.described(layout.id_column)} names the rows")
     found += [

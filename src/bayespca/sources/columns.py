@@ -58,12 +58,20 @@ def _dense_scales(X: Array, *, center: bool) -> Array:
 def _sparse_scales(X: Input, *, center: bool) -> np.ndarray:
     n = X.shape[0]
     columns = sp.csc_array(X, dtype=np.float64)
-    mean = np.asarray(columns.mean(axis=0)).ravel() if center else np.zeros(X.shape[1])
     filled = np.diff(columns.indptr)
-    centred = columns.data - np.repeat(mean, filled)
-    sums = np.add.reduceat(np.append(centred**2, 0.0), columns.indptr[:-1]) * (filled > 0)
+    # As for arrays: squares stay within range.
+    peak = abs(columns).max(axis=0).toarray().ravel()
+    peak[peak == 0] = 1.0
+    data = columns.data / np.repeat(peak, filled)
+    mean = _of_columns(data, columns.indptr) / n if center else np.zeros(X.shape[1])
+    sums = _of_columns((data - np.repeat(mean, filled)) ** 2, columns.indptr)
     std = np.sqrt((sums + (n - filled) * mean**2) / samples(n, center))
-    return np.where(std > 8 * np.finfo(X.dtype).eps * np.abs(mean), std, 1.0)
+    return np.where(std > 8 * np.finfo(X.dtype).eps * np.abs(mean), std * peak, 1.0)
+
+
+def _of_columns(data: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Sums over the entries of each column of a sparse matrix."""
+    return np.add.reduceat(np.append(data, 0.0), starts[:-1]) * (np.diff(starts) > 0)
 
 
 def _source_scales(source: Source, *, center: bool) -> np.ndarray:

@@ -1,13 +1,15 @@
 """NaN and infinity among numbers in memory: whether there are any, how many, and where.
 
 Most data have none, which one sum tells at the speed of memory. Only where it is not finite is
-there anything to look for; sums of finite numbers that overflow are looked into in vain.
+there anything to look for; sums of finite numbers that overflow are looked into in vain. The same
+sum shows whether numbers may be so large or small that their squares are none.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,35 +18,49 @@ from bayespca.arrays.types import Array
 
 # Cells that are looked at while they are in cache.
 PART = 1 << 16
+# The largest of all numbers must be within these for variances to be floating-point numbers.
+RANGE = (1e-152, 1e152)
+# Sums outside of these are reasons to look; centring leaves that much less of a sum.
+USUAL = (1e-130, 1e130)
 
 
 @dataclass(frozen=True)
 class NotFinite:
-    """How many cells are NaN, and how many infinite."""
+    """How many cells are NaN, and how many infinite.
+
+    `largest` is the largest magnitude of the others where it is outside of `RANGE`, else 0.
+    """
 
     nan: int = 0
     infinite: int = 0
+    largest: float = 0.0
 
     def __bool__(self) -> bool:
         return bool(self.nan or self.infinite)
 
     def __add__(self, other: NotFinite) -> NotFinite:
-        return NotFinite(self.nan + other.nan, self.infinite + other.infinite)
+        largest = max(self.largest, other.largest)
+        return NotFinite(self.nan + other.nan, self.infinite + other.infinite, largest)
 
 
 def not_finite(X: Array) -> NotFinite:
     """Count the NaN and the infinities of an array of any library."""
-    if has_finite_sum(X):
+    if USUAL[0] < abs(_sum(X)) < USUAL[1]:
         return NotFinite()
-    return sum((_counted(part) for part in _parts(X)), NotFinite())
+    found = sum((_counted(part) for part in _parts(X)), NotFinite())
+    is_usual = not found.largest or RANGE[0] < found.largest < RANGE[1]
+    return replace(found, largest=0.0) if is_usual else found
 
 
 def has_finite_sum(X: Array) -> bool:
     """Whether a sum over all cells is finite: then all of them are. Beyond that it says nothing."""
-    xp = array_namespace(X)
+    return bool(np.isfinite(_sum(X)))
+
+
+def _sum(X: Array) -> float:
     # An inner product would be as fast on one thread, and slower where those of BLAS are late.
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        return bool(xp.isfinite(xp.sum(X)))
+        return float(array_namespace(X).sum(X))
 
 
 def _parts(X: Array) -> Iterator[Array]:
@@ -73,4 +89,5 @@ def _first(wrong: Array) -> tuple[int, ...]:
 def _counted(X: Array) -> NotFinite:
     xp = array_namespace(X)
     nan, infinite = (int(xp.count_nonzero(what(X))) for what in (xp.isnan, xp.isinf))
-    return NotFinite(nan, infinite)
+    finite = xp.where(xp.isfinite(X), X, xp.zeros_like(X)) if nan or infinite else X
+    return NotFinite(nan, infinite, float(xp.max(xp.abs(finite))) if math.prod(X.shape) else 0.0)

@@ -94,12 +94,22 @@ def _rows_of(X: Input) -> Partitions:
     X = rows_joined(X)
     heights = X.chunks[0]
     return Partitions(
-        chunks=tuple(X.to_delayed(optimize_graph=True)[:, 0]),
+        chunks=tuple(X.to_delayed(optimize_graph=not _is_persisted(X))[:, 0]),
         n_features=int(X.shape[1]),
         dtype=np.dtype(float_type(X.dtype)),
         stored=X.dtype,
         lengths=None if np.isnan(heights).any() else tuple(int(height) for height in heights),
     )
+
+
+def _is_persisted(X: Input) -> bool:
+    """Whether an array depends on results that workers keep: optimising its graph loses them."""
+    layers = [layer for layer in X.dask.layers.values() if layer.is_materialized()]
+    return any(_is_future(value) for layer in layers for value in layer.values())
+
+
+def _is_future(value: object) -> bool:
+    return type(value).__module__.partition(".")[0] == "distributed"
 
 
 def _of_table(X: Input) -> Partitions:

@@ -14,10 +14,14 @@ point-estimated factor put to zero, and are tested against its brute-force minim
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 
 from .records import FloatArray
+
+# L, M, l or m: of one problem, or of many side by side.
+Sizes = TypeVar("Sizes", float, FloatArray)
 
 # --- prior given -------------------------------------------------------------------------------
 
@@ -58,15 +62,16 @@ def given_slacks(e: float, l: float, m: float) -> tuple[float, float]:
 # --- prior learned -----------------------------------------------------------------------------
 
 
-def learned_edge(L: float, M: float, l: float, m: float) -> float:
+def learned_edge(L: Sizes, M: Sizes, l: Sizes, m: Sizes) -> Sizes:
     """The smallest x with a non-trivial local minimum: L + M + √((L + M)² − (m − l)²).
 
     aistats2014 Eq. 22 (PB) and 25 (MAP); for VB (√L + √M)², the Marčenko–Pastur upper limit.
     """
-    return float(L + M + np.sqrt(float(L + M - m + l) * float(L + M + m - l)))
+    # A power of ½ keeps numbers Python's own, which are faster one by one.
+    return L + M + (1.0 * (L + M - m + l) * (L + M + m - l)) ** 0.5
 
 
-def learned_strength(x: FloatArray, L: float, M: float, l: float, m: float) -> FloatArray:
+def learned_strength(x: FloatArray, L: Sizes, M: Sizes, l: Sizes, m: Sizes) -> FloatArray:
     """z = ½(x − (l + m) + √(x² − 2(L + M)x + (m − l)²)), at that local minimum.
 
     aistats2014 Eq. 11 (VB), 23 (PB) and 26 (MAP). Needs x ≥ `learned_edge`.
@@ -84,7 +89,7 @@ def learned_noise_ratio(x: FloatArray, L: float, M: float, l: float, m: float) -
     return 0.5 * product / (x - (L + M) + _learned_root(x, L, M, l, m))
 
 
-def _learned_root(x: FloatArray, L: float, M: float, l: float, m: float) -> FloatArray:
+def _learned_root(x: FloatArray, L: Sizes, M: Sizes, l: Sizes, m: Sizes) -> FloatArray:
     """√(x² − 2(L + M)x + (m − l)²), factored so that it keeps its digits next to the edge."""
     upper = learned_edge(L, M, l, m)
     return np.sqrt((x - upper) * (x - (m - l) ** 2 / upper))

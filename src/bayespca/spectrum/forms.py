@@ -66,7 +66,12 @@ class ClosedForm:
         return solved
 
     def ranks(
-        self, spectrum: Spectrum, noise_variance: float, *, capped: bool = True
+        self,
+        spectrum: Spectrum,
+        noise_variance: float,
+        *,
+        capped: bool = True,
+        per_component: float = 0.0,
     ) -> RankPosterior:
         """How probable each number of components is; at this noise variance if one was given.
 
@@ -77,6 +82,7 @@ class ClosedForm:
             spectrum,
             noise_variance=None if isinstance(self.noise_variance, str) else noise_variance,
             max_rank=cap,
+            per_component=per_component,
         )
 
     def _noise(self, spectrum: Spectrum) -> float | str:
@@ -84,6 +90,11 @@ class ClosedForm:
             return self.noise_variance
         share = spectrum.shape[0] / self.n_features
         return zero_db(spectrum) * share * spectrum.scale * spectrum.scale
+
+    @property
+    def sets_rows_aside(self) -> bool:
+        """Whether rows of zeros may be left out: noise at 0 dB is half the mean square of all."""
+        return self.noise_variance != "0db"
 
     @property
     def n_needed(self) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .closed_form import given_slacks, given_spread, given_threshold
+from .closed_form import Sizes, given_slacks, given_spread, given_threshold
 from .records import FloatArray
 
 
@@ -25,14 +25,14 @@ def evb_cost(z: FloatArray, L: float, M: float) -> FloatArray:
     return evb_volume(z, L, M) + evb_residual(z, L, M)
 
 
-def evb_volume(z: FloatArray, L: float, M: float) -> FloatArray:
+def evb_volume(z: FloatArray, L: Sizes, M: Sizes) -> FloatArray:
     """M·log(1 + z/M) + L·log(1 + z/L): what a kept component of strength z costs besides."""
     return np.asarray(M * np.log1p(z / M) + L * np.log1p(z / L))
 
 
-def evb_residual(z: FloatArray, L: float, M: float) -> FloatArray:
+def evb_residual(z: FloatArray, L: Sizes, M: Sizes) -> FloatArray:
     """⟨‖γ ω_b ω_aᵀ − b aᵀ‖²⟩/σ² of a kept component: x − z = L + M + LM/z."""
-    return L + M + float(L) * M / z
+    return L + M + 1.0 * L * M / z
 
 
 def given_cost(x: FloatArray, e: float, l: float, m: float) -> FloatArray:

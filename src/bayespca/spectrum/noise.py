@@ -41,12 +41,8 @@ def maximum_likelihood(spectrum: Spectrum, rank: int) -> float:
 
 
 def rounding_floor(spectrum: Spectrum) -> float:
-    """The noise whose singular values are as small as rounding errors of the largest one we have.
-
-    Sixteen of them: what LAPACK leaves of exact zeros, with room to spare.
-    """
-    largest = spectrum.singular_values[0] if spectrum.singular_values.size else 0.0
-    sigma = 16 * spectrum.resolution * largest / np.sqrt(spectrum.shape).sum()
+    """The noise whose singular values are as small as rounding errors of the largest one."""
+    sigma = spectrum.rounding / np.sqrt(spectrum.shape).sum()
     return float(sigma * sigma)
 
 

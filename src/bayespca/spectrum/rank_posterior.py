@@ -78,7 +78,11 @@ class RankPosterior:
 
 
 def posterior_of_rank(
-    spectrum: Spectrum, *, noise_variance: float | None = None, max_rank: int | None = None
+    spectrum: Spectrum,
+    *,
+    noise_variance: float | None = None,
+    max_rank: int | None = None,
+    per_component: float = 0.0,
 ) -> RankPosterior:
     """Probability of each number of components above the detection limit.
 
@@ -91,6 +95,10 @@ def posterior_of_rank(
         σ² where it is known; otherwise it is integrated out.
     max_rank
         Probabilities are among the ranks up to it.
+    per_component
+        Nats that each component gains besides, up to half of all directions: where rows and columns
+        were scaled by variances that were learned with the components, the uncertainty of these is
+        worth that (docs/rank.md).
     """
     unit = spectrum.at_unit_scale()
     given = None if noise_variance is None else noise_variance / unit.scale / unit.scale
@@ -105,7 +113,7 @@ def posterior_of_rank(
         return _certain(0, cap, unit)
     start = min(marchenko_pastur(unit, given), most)
     most = min(most, max(unit.full_rank // 2, start + AHEAD))
-    return _found(_problem(unit, given, start), start, most, cap)
+    return _found(_problem(unit, given, start, per_component), start, most, cap)
 
 
 def _exact_rank(unit: Spectrum, given: float | None) -> int | None:
@@ -127,13 +135,14 @@ def _certain(rank: int, cap: int, unit: Spectrum) -> RankPosterior:
 @dataclass(frozen=True)
 class _Problem:
     """Squared singular values in units of a first guess of the noise, of an L×M matrix; log σ²
-    where it is given.
+    where it is given; nats that each component gains besides.
     """
 
     squares: Squares
     L: float
     M: float
     given: float | None
+    per_component: float = 0.0
 
     @property
     def g2(self) -> FloatArray:
@@ -172,14 +181,16 @@ class _Problem:
         return np.asarray(1 - 1 / np.minimum.accumulate(at_least))
 
 
-def _problem(unit: Spectrum, given: float | None, start: int) -> _Problem:
+def _problem(
+    unit: Spectrum, given: float | None, start: int, per_component: float = 0.0
+) -> _Problem:
     L, M = unit.shape
     rest = tail_sums(unit)[start] / ((L - start) * (M - start)) if start < min(L, M) else 0.0
     guess = (given or rest) or float(np.finfo(np.float64).tiny)
     # A square root at a time: squares of tiny numbers would be 0.
     g2 = (unit.singular_values / np.sqrt(guess)) ** 2
     squares = Squares(unit.shape, unit.full_rank, g2, unit.residual / guess, start)
-    return _Problem(squares, *squares.shape, None if given is None else 0.0)
+    return _Problem(squares, *squares.shape, None if given is None else 0.0, per_component)
 
 
 # --- which ranks -------------------------------------------------------------------------------
@@ -303,6 +314,7 @@ def _log_evidence(problem: _Problem, first: int, last: int, centre: int) -> Floa
     t, spread = np.exp(log_t), 0.5 * problem.M * np.log1p(grid.v)
     rooms, chain = _Rooms(problem, ranks), _Chain(grid, nodes)
     orders, prior = gammaln(ranks + 1) - gammaln(first + 1), _log_prior(ranks)
+    orders = orders + problem.per_component * np.minimum(ranks, problem.squares.full_rank // 2)
     of_noise, found = _of_noise(problem, first, nodes), np.full(n + 1, -np.inf)
     for i in range(n + 1):
         at_nodes = chain.log_sum + rooms.gain(i, nodes) + orders[i] + of_noise

@@ -40,7 +40,7 @@ def minka(spectrum: Spectrum) -> Evidence:
     eigenvalues are nearly equal, Laplace's approximation exceeds that, without limit where they are
     equal; it is held to 1, and the angle between two directions to its range of π.
     """
-    unit = spectrum.at_unit_scale()
+    unit = spectrum.without_rounding().at_unit_scale()
     d, N = unit.shape
     lam = unit.singular_values**2 / N
     lam = lam[: np.count_nonzero(lam)]
@@ -118,6 +118,7 @@ def marchenko_pastur(spectrum: Spectrum, noise_variance: float | None = None) ->
     is their residual over its (L − k)(M − k) degrees of freedom, and k is the first at which the
     next singular value is below the edge of an (L − k)×(M − k) matrix of that noise.
     """
+    spectrum = spectrum.without_rounding()
     L, M = spectrum.shape
     gamma = spectrum.singular_values
     if noise_variance is not None:
@@ -136,6 +137,7 @@ def gavish_donoho(spectrum: Spectrum, noise_variance: float | None = None) -> in
     λ*(β)·√max(L, M)·σ for known noise; for unknown noise the median singular value over the square
     root of the Marčenko–Pastur median stands for √max(L, M)·σ. Needs every singular value then.
     """
+    spectrum = spectrum.without_rounding()
     L, M = spectrum.shape
     beta = min(L, M) / max(L, M)
     factor = np.sqrt(2 * (beta + 1) + 8 * beta / (beta + 1 + np.sqrt(beta**2 + 14 * beta + 1)))
@@ -161,6 +163,7 @@ def screenot(spectrum: Spectrum, largest: int = 20) -> int:
     φ(y) = mean of y/(y² − z²) over these z, and D = φ·(βφ + (1 − β)/y), the error of truncation is
     least at the y where y·D′(y)/D(y) = −4. Needs every singular value, and more than 2·largest.
     """
+    spectrum = spectrum.without_rounding()
     gamma = spectrum.singular_values
     if not spectrum.is_complete:
         raise ValueError("ScreeNOT needs all singular values.")

@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .tolerances import SLACK_OF_SPECTRUM
+from .tolerances import ROUNDING_ERRORS, SLACK_OF_SPECTRUM
 
 FloatArray = NDArray[np.float64]
 # One axis, for `io.kinds`.
@@ -103,6 +103,41 @@ class Spectrum:
             self.resolution,
             self.shape[0],
         )
+
+    @property
+    def rounding(self) -> float:
+        """The size that singular values of exactly 0 may have by rounding."""
+        largest = float(self.singular_values[0]) if self.singular_values.size else 0.0
+        return ROUNDING_ERRORS * self.resolution * largest
+
+    def without_rounding(self) -> Spectrum:
+        """The spectrum with 0 in place of singular values that are no larger than rounding."""
+        seen = self.singular_values > self.rounding
+        if seen.all() or not self.singular_values.size:
+            return self
+        values = np.where(seen, self.singular_values, 0.0)
+        return Spectrum(
+            values, self.shape, scale=self.scale, resolution=self.resolution, n_values=self.shape[0]
+        )
+
+    def with_resolution(self, resolution: float) -> Spectrum:
+        """The same singular values with other rounding errors."""
+        return Spectrum(
+            self.singular_values,
+            self.shape,
+            self.sum_of_squares,
+            self.scale,
+            resolution,
+            self.shape[0],
+        )
+
+    def of_rounded(self, error: float) -> Spectrum:
+        """The same of entries that were rounded, by `error` or less: noise is not below that."""
+        if not self.singular_values.size or not self.singular_values[0]:
+            return self
+        size = error / self.scale * float(np.sqrt(self.shape).sum())
+        own = size / (ROUNDING_ERRORS * float(self.singular_values[0]))
+        return self if own <= self.resolution else self.with_resolution(own)
 
     def check(self) -> None:
         """Raise ValueError unless it could have been made by the constructor.

@@ -18,6 +18,8 @@ from .tolerances import EPS, LOG_2PI
 NEAR_BOUND = 0.75
 # Data this small beside the standard deviation of the noise are nothing.
 NEGLIGIBLE = 1e-150
+# Rounding errors larger than those of float32 hide noise that data may well have.
+SINGLE = 1.01 * float(np.finfo(np.float32).eps)
 
 
 def solve(
@@ -195,12 +197,15 @@ def _minimised(problem: Problem, prior: NoisePrior) -> Answer:
         found = noise.with_rank(objective, found, problem.exactly)
     status = Status()
     if found.noise_variance <= noise.rounding_floor(problem.spectrum) * (1 + 1e-6):
-        status = status.but(
-            "noise-free",
-            "The data have exactly this rank: the noise is at the level of rounding errors.",
-        )
+        status = status.but("noise-free", _noise_free(problem.spectrum))
     answer = Answer(found.noise_variance, found.rank, found.rank_energies, status)
     return replace(answer, status=_rank_advice(problem, prior, answer))
+
+
+def _noise_free(spectrum: Spectrum) -> str:
+    if spectrum.resolution > SINGLE:
+        return "The noise is at most what is said: less could not be told from rounding errors."
+    return "The data have exactly this rank: the noise is at the level of rounding errors."
 
 
 def _rank_advice(problem: Problem, prior: Prior, answer: Answer) -> Status:

@@ -23,6 +23,11 @@ SLACK_OF_FREE_ENERGY = 1e-9
 # Singular values computed in float32 carry 1e-7 relative error, so the sum of squares that comes
 # with them may disagree by a little more than that before anything is wrong.
 SLACK_OF_SPECTRUM = 1e-6
+# Relative to the largest: rounding errors of singular values that are roots of eigenvalues.
+RESOLUTION_OF_SQUARES = EPS**0.5
+# So many rounding errors of the largest singular value, and a smaller one may be nothing else: what
+# LAPACK leaves of exact zeros, with room to spare.
+ROUNDING_ERRORS = 16
 # Residuals smaller than this, relative to the sum of squares, are not taken from a difference.
 CANCELS = 1e-6
 # Relative to its diagonal, what makes a matrix positive definite that is not by rounding.

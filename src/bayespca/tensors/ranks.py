@@ -43,7 +43,14 @@ def unfoldings(
 def _unfolding(X: Array, form: ClosedForm, spare: int, needed: int | None) -> Unfolding:
     plan = replace(form, n_features=int(X.shape[0]))
     # The places along the mode are the columns: the vectors that an engine has at hand.
-    found = decompose(X.T, plan=plan, center=False, n_needed=needed or spare, random_state=0)
+    found = decompose(
+        X.T,
+        plan=plan,
+        center=False,
+        n_needed=needed or spare,
+        random_state=0,
+        dead_rows=form.sets_rows_aside,
+    )
     solution = plan(found.spectrum)
     known = found.spectrum.singular_values.size
     count = min(solution.rank + spare if needed is None else needed, known)

@@ -15,6 +15,8 @@ from functools import cached_property
 import numpy as np
 
 from bayespca.arrays.types import FloatArray
+from bayespca.spectrum.records import Spectrum, samples
+from bayespca.spectrum.solving import solve
 from bayespca.spectrum.tolerances import ROUNDING_OF_DEVIATIONS
 
 
@@ -40,6 +42,14 @@ class GibbsData:
     def centred(self) -> FloatArray:
         """The transformed rows without their mean."""
         return self.rows - np.outer(self.ones, self.mean)
+
+
+def noise_variance(data: GibbsData) -> float:
+    """That of the closed form, in the units of the data."""
+    gamma = np.linalg.svd(data.centred, compute_uv=False)
+    shape = (data.d, samples(data.n, center=True))
+    spectrum = Spectrum(gamma[: min(shape)], shape, scale=data.unit)
+    return solve(spectrum, other_ranks=False).noise_variance
 
 
 def compress(T: FloatArray) -> GibbsData:

@@ -19,6 +19,7 @@ from bayespca.engines import gram
 from bayespca.lowrank.filtering import filtered_gram, transposed, unfiltered
 from bayespca.lowrank.scales import Scales, given
 from bayespca.spectrum.records import Solution, Spectrum, samples
+from bayespca.spectrum.tolerances import RESOLUTION_OF_SQUARES
 
 from .rows import RowForms, weights_of_scores
 from .whitening import Whitening
@@ -279,4 +280,5 @@ def eigen_of(product: FloatArray) -> tuple[FloatArray, Callable[[int], FloatArra
 def spectrum_of_squares(values: FloatArray, shape: tuple[int, int], total: float) -> Spectrum:
     """The spectrum whose squares are eigenvalues of a Gram matrix with this trace."""
     squares = np.maximum(values[: min(shape)], 0.0)
-    return Spectrum(np.sqrt(squares), shape, max(total, float(squares.sum())))
+    total = max(total, float(squares.sum()))
+    return Spectrum(np.sqrt(squares), shape, total, resolution=RESOLUTION_OF_SQUARES)

@@ -11,7 +11,7 @@ from bayespca.arrays.signs import fixed_signs
 from bayespca.lowrank.noise_models import NoiseModel
 from bayespca.lowrank.posterior import from_solution
 from bayespca.lowrank.records import NoiseFound, PCAPosterior
-from bayespca.lowrank.scales import probability_of_outlier
+from bayespca.lowrank.scales import nats_per_component, probability_of_outlier
 from bayespca.lowrank.tails import Tails
 
 from .data import NoisyTable
@@ -52,4 +52,5 @@ def noise_found(state: ScaledState, data: NoisyTable, noise: NoiseModel) -> Nois
         degrees_of_freedom=np.inf if rows is None else rows.degrees_of_freedom,
         correlation=whitening.phi,
         outliers=None if rows is None else probability_of_outlier(rows),
+        per_component=nats_per_component(rows, columns),
     )

@@ -52,9 +52,20 @@ class VariationalData(Scatter):
     unit: float
 
     @property
+    def mean_of_columns(self) -> FloatArray:
+        """In the units of the data; no more than its size counts."""
+        size = float(np.linalg.norm(self.mean)) / np.sqrt(self.d)
+        return np.full(1, size * self.unit)
+
+    @property
     def live(self) -> NDArray[np.bool_]:
         """Which columns vary: constant ones are no features."""
         return np.asarray(np.any(self.basis != 0, axis=0))
+
+
+def closed_noise(data: VariationalData) -> float:
+    """The noise variance of the closed form."""
+    return solve(data.found.spectrum, other_ranks=False).noise_variance
 
 
 def variational_data(X: Input, *, center: bool, engine: str = "auto") -> VariationalData:

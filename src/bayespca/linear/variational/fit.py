@@ -18,7 +18,7 @@ from bayespca.spectrum.left_out import left_out
 from bayespca.spectrum.rank_posterior import posterior_of_rank
 
 from .chart import VariationalChart
-from .data import VariationalData, variational_data
+from .data import VariationalData, closed_noise, variational_data
 from .posterior import noise_variance, posterior, strongest, weights
 from .start import start
 from .step import VariationalState, relevance, step
@@ -35,6 +35,7 @@ def fit(
 ) -> VariationalFit:
     """Fit an array, a sparse matrix or a source of blocks; the posterior has the given dtype."""
     data = variational_data(X, center=hyper.has_mean, engine=engine)
+    hyper = hyper.suiting(closed_noise(data), data.unit, data.mean_of_columns)
     most = min(data.d - 1, max(data.N - 1, 0))
     q = most if n_components is None else n_components
     return inference.fit(VariationalModel(hyper.in_units(data.unit), q, dtype), data, looping)

@@ -275,9 +275,10 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         shown = spectrum_of_observed(
             posterior, run.state.scales.applied(data.rows), data.live, data.n_samples
         )
-        all_ranks = self._ranks(shown, posterior, None)
-        cap = None if self.keeps_all else self.form.n_components
-        ranks = all_ranks if cap is None else self._ranks(shown, posterior, cap)
+        noise = noise_found(run.state, data, self)
+        count = partial(self._ranks, shown, posterior, noise.per_component)
+        all_ranks, cap = count(None), None if self.keeps_all else self.form.n_components
+        ranks = all_ranks if cap is None else count(cap)
         return extended(
             found,
             PCAFit,
@@ -289,17 +290,23 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
             status=found.status + differing(ranks, gamma.size, self.form),
             noise_variance=mean_noise(run.state, data),
             n_samples=data.n_samples,
-            noise=noise_found(run.state, data, self),
+            noise=noise,
             left_out=left_out(shown.spectrum, all_ranks, gamma.size, posterior.noise_variance),
         )
 
     def _ranks(
-        self, shown: ObservedSpectrum, posterior: HolesPosterior, max_rank: int | None
+        self,
+        shown: ObservedSpectrum,
+        posterior: HolesPosterior,
+        per_component: float,
+        max_rank: int | None,
     ) -> RankPosterior:
         """How probable each number is, at the noise of the posterior if that was given."""
         given = self._given_noise is not None and not self.borrows_noise
         noise = posterior.noise_variance / shown.share if given else None
-        return posterior_of_rank(shown.spectrum, noise_variance=noise, max_rank=max_rank)
+        return posterior_of_rank(
+            shown.spectrum, noise_variance=noise, max_rank=max_rank, per_component=per_component
+        )
 
 
 def dense_model(

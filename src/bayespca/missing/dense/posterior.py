@@ -13,7 +13,7 @@ from bayespca.lowrank.cells import CellScales
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.records import NoiseFound
 from bayespca.lowrank.rows import Columns
-from bayespca.lowrank.scales import Scales, probability_of_outlier
+from bayespca.lowrank.scales import Scales, nats_per_component, probability_of_outlier
 from bayespca.lowrank.tails import NORMAL, Tails
 from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES
 
@@ -70,7 +70,8 @@ def noise_found(state: DenseState, table: HolesTable, problem: DenseProblem) -> 
     scales, rows, columns = state.scales, state.scales.rows, state.scales.columns
     size = state.noise_variance * scales.mean_of_cells
     of_columns = size * table.rows.unit**2 * (1.0 if columns is None else columns.variance)
-    found = NoiseFound(name=problem.noise.name)
+    gain = nats_per_component(rows, columns)
+    found = NoiseFound(name=problem.noise.name, per_component=gain)
     if problem.noise.columns:
         features = np.zeros(table.live.size)
         features[table.live] = of_columns * scales.mean_of_rows

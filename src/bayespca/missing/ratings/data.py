@@ -252,6 +252,8 @@ class _MatrixHere:
         if rank >= min(n, m) - 1:
             left, gamma, _ = np.linalg.svd(X.toarray(), full_matrices=False)
             return left[:, :rank], gamma[:rank]
+        if not self.values.any():  # which Lanczos' iteration does not begin with
+            return np.eye(m, rank), np.zeros(rank)
         begin = np.random.default_rng(0).normal(size=min(n, m))
         left, gamma, _ = scipy.sparse.linalg.svds(X, rank, v0=begin)
         order = np.argsort(gamma)[::-1]

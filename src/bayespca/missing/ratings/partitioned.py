@@ -217,6 +217,8 @@ class _MatrixElsewhere:
             squares, vectors = np.linalg.eigh(product(np.eye(m)))
         else:
             begin = np.random.default_rng(0).normal(size=m)
+            if not product(begin).any():  # which Lanczos' iteration does not begin with
+                return np.eye(m, rank), np.zeros(rank)
             operator = scipy.sparse.linalg.LinearOperator((m, m), product, dtype=np.float64)
             squares, vectors = scipy.sparse.linalg.eigsh(operator, rank, v0=begin)
         order = np.argsort(squares)[::-1][:rank]

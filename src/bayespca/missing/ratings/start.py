@@ -71,11 +71,12 @@ def _leading(rest: LeftOver, data: RatingsCells, rank: int) -> tuple[FloatArray,
     """Columns b of the strongest components of the n×m matrix, and their c² with cₐ = c_b.
 
     Zeros in the place of cells that are not there make a component weaker by the share of those
-    that are: started as weak as that, it would be switched off.
+    that are: started as weak as that, it would be switched off. Nothing has none.
     """
     n, m = data.shape
     if not rank:
         return np.zeros((m, 0)), np.zeros(0)
     left, gamma = rest.singular(rank)
+    left, gamma = left[:, gamma > 0], gamma[gamma > 0]
     size = np.maximum(gamma * np.sqrt(float(n) * m) / data.n_cells, 1e-6)
     return left * np.sqrt(m * size), size

@@ -22,7 +22,7 @@ from bayespca.spectrum.records import Spectrum, Status
 from .chart import VariationalHolesChart
 from .data import VariationalTable, variational_table
 from .posterior import alphas, noise_variance, posterior, weights
-from .start import random_start, start
+from .start import closed_noise, random_start, start
 from .state import VariationalHolesState
 from .step import step
 
@@ -38,6 +38,9 @@ def fit(
     """Fit a matrix of floats with NaN in its holes; the posterior has the given dtype."""
     table = variational_table(X, center=hyper.has_mean)
     q = max(min(table.rows.shape) - 1, 0) if n_components is None else n_components
+    if hyper.open:
+        noise = closed_noise(table.rows, q) * table.unit**2
+        hyper = hyper.suiting(noise, table.unit, table.rows.location)
     return inference.fit(VariationalHolesModel(hyper, q, dtype), table, looping)
 
 

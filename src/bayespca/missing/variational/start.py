@@ -37,6 +37,11 @@ def start(data: Holes, hyper: Hyper, q: int) -> VariationalHolesState:
     return _started((right * size[:, None]).T, noise, data, hyper, q)
 
 
+def closed_noise(data: Holes, q: int) -> float:
+    """The noise variance of the closed form, in the units of `data`."""
+    return fill(data, most=q).noise_variance
+
+
 def random_start(
     data: Holes, hyper: Hyper, q: int, rng: np.random.Generator
 ) -> VariationalHolesState:

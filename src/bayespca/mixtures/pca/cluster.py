@@ -22,17 +22,22 @@ Holes are integrated out with that Gaussian, exactly.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from bayespca.arrays.signs import fixed_signs
 from bayespca.arrays.types import FloatArray
-from bayespca.engines.gram import solved
+from bayespca.engines.gram import SquaredSpectrum, has_digits, squares_of, squares_of_rows
 from bayespca.lowrank.posterior import Posterior, from_solution
 from bayespca.lowrank.records import OfComponents
 from bayespca.spectrum.methods import METHODS
+from bayespca.spectrum.noise import Objective
+from bayespca.spectrum.noises import noises
+from bayespca.spectrum.priors import EmpiricalVB
 from bayespca.spectrum.records import Solution, Spectrum
 from bayespca.spectrum.solving import solve
 from bayespca.spectrum.tolerances import EPS
@@ -101,13 +106,21 @@ def compared(posterior: Posterior) -> Gaussian:
     return Gaussian(posterior.mean, posterior.scale, posterior.components, spread, s)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Update:
-    """A cluster after its update, its free energy, and the entropy of the holes in its rows."""
+    """The free energy of an updated cluster, and the entropy of the holes in its rows.
 
-    cluster: Cluster
+    The cluster itself is made when it is asked for: those that are only tried need none.
+    """
+
+    made: Callable[[], Cluster]
+    count: float
     free_energy: float
     entropy: float = 0.0
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        return self.made()
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,17 +149,32 @@ class ClusterPlan:
     def is_per_feature(self) -> bool:
         return isinstance(self.least_noise, np.ndarray)
 
-    def solve(self, spectrum: Spectrum) -> Solution:
-        cap = None if self.max_rank is None else min(self.max_rank, spectrum.full_rank)
-        if not isinstance(self.least_noise, float):
-            return solve(spectrum, self.method, max_rank=cap, noise_variance=1.0)
+    def objective(self, spectrum: Spectrum) -> Objective | None:
+        """The free energy over the noise, where that has to be minimised."""
+        prior = METHODS[self.method].prior(*spectrum.shape, np.inf)
+        if not isinstance(self.least_noise, float) or not isinstance(prior, EmpiricalVB):
+            return None
+        return Objective(spectrum, prior, self._cap(spectrum), self.least_noise)
+
+    def solve(self, spectrum: Spectrum, noise: float | None) -> Solution:
+        """The closed form at a noise variance, or at that of the method."""
+        least = 0.0
+        if isinstance(self.least_noise, float):
+            least = self.least_noise
+        else:
+            noise = 1.0
         return solve(
             spectrum,
             self.method,
-            max_rank=cap,
-            least_noise=self.least_noise,
+            max_rank=self._cap(spectrum),
+            noise_variance="auto" if noise is None else noise,
+            least_noise=least,
             other_ranks=False,
         )
+
+    def _cap(self, spectrum: Spectrum) -> int:
+        full = spectrum.full_rank
+        return full if self.max_rank is None else min(self.max_rank, full)
 
 
 def spherical(mean: FloatArray, scale: FloatArray, noise: float, count: float) -> Cluster:
@@ -156,24 +184,51 @@ def spherical(mean: FloatArray, scale: FloatArray, noise: float, count: float) -
     return Cluster(count, posterior, 0.0, 0.0)
 
 
+class ClusterRows(NamedTuple):
+    """The rows of a cluster, which count by their weights, and what to make of their spectrum.
+
+    Holes are expected as in the cluster `before`.
+    """
+
+    rows: MixtureRows
+    before: Cluster | None
+    plan: ClusterPlan
+
+
 def updated(rows: MixtureRows, before: Cluster | None, plan: ClusterPlan) -> Update:
-    """The closed form on rows that count by their weights; holes are expected as `before`.
+    """The closed form of one cluster."""
+    return updated_together([ClusterRows(rows, before, plan)])[0]
+
+
+def updated_together(parts: Sequence[ClusterRows]) -> list[Update]:
+    """The closed forms of some clusters.
 
     Where each feature has its own noise, the closed form is that of data divided by its root, in
     turns with that noise, as in `linear.per_feature`.
     """
-    found = ExpectedRows(rows.values, 0.0, 0.0)
-    if before is not None:
-        found = expected(before.gaussian, rows)
-    moments = _moments(rows, found)
+    found = [_expected(part) for part in parts]
+    scaled = [_scaled(part, rows) for part, rows in zip(parts, found, strict=True)]
+    updates = zip(_decomposed(scaled), found, strict=True)
+    return [_update(decomposed, rows.entropy) for decomposed, rows in updates]
+
+
+def _expected(part: ClusterRows) -> ExpectedRows:
+    if part.before is None:
+        return ExpectedRows(part.rows.values, 0.0, 0.0)
+    return expected(part.before.gaussian, part.rows)
+
+
+def _scaled(part: ClusterRows, found: ExpectedRows) -> _Scaled:
+    """Moments, and what they are divided by: after a closed form of its own, where that differs
+    from feature to feature.
+    """
+    moments, plan = _moments(part.rows, found), part.plan
     if not plan.is_per_feature:
-        decomposed = _decomposed(moments, np.ones(moments.mean.size), plan)
-        return _update(decomposed, moments, found.entropy)
-    if before is None:
-        return _update(_decomposed(moments, _first_scale(moments, plan), plan), moments, 0.0)
-    decomposed = _decomposed(moments, before.posterior.scale, plan)
-    decomposed = _decomposed(moments, _best_scale(decomposed, moments, plan), plan)
-    return _update(decomposed, moments, found.entropy)
+        return _Scaled(moments, np.ones(moments.mean.size), plan)
+    if part.before is None:
+        return _Scaled(moments, _first_scale(moments, plan), plan)
+    (decomposed,) = _decomposed([_Scaled(moments, part.before.posterior.scale, plan)])
+    return _Scaled(moments, _best_scale(decomposed), plan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,29 +266,105 @@ def _moments(rows: MixtureRows, found: ExpectedRows) -> _Moments:
     return _Moments(mean, scaled, found.covariance, N)
 
 
+class _Scaled(NamedTuple):
+    """Moments that are divided by a scale, and what to make of their spectrum."""
+
+    moments: _Moments
+    scale: FloatArray
+    plan: ClusterPlan
+
+    @property
+    def complete_rows(self) -> FloatArray | None:
+        return self.moments.rows if self.moments.is_complete else None
+
+    def squares(self) -> SquaredSpectrum:
+        """Through the shorter side."""
+        n, p = self.moments.rows.shape
+        gram = None if self.moments.is_complete and n < p else self.moments.gram
+        return squares_of(gram, self.complete_rows, self.scale)
+
+    def spectrum(self, squares: FloatArray) -> Spectrum:
+        """That of all squares, of which no more than the shape allows are named."""
+        squares, shape = np.maximum(squares, 0.0), (self.scale.size, self.moments.M)
+        named = np.sqrt(squares[: int(min(shape))])
+        return Spectrum(named, shape, float(squares.sum()), n_values=shape[0])
+
+
+class _Found(NamedTuple):
+    """The noise of a spectrum, the singular value above which components are kept, and F."""
+
+    noise: float
+    threshold: float
+    free_energy: float
+
+
 @dataclass(frozen=True, eq=False)
 class _Decomposed:
-    """Spectrum and solution of moments that were divided by a scale, and the directions kept."""
+    """The spectrum of scaled moments, and its noise; the rest of the closed form on demand."""
 
-    scale: FloatArray
+    of: _Scaled
     spectrum: Spectrum
-    solution: Solution
-    components: FloatArray
+    right: Callable[[int], FloatArray]
+    found: _Found
+
+    @cached_property
+    def solution(self) -> Solution:
+        return self.of.plan.solve(self.spectrum, self.found.noise)
+
+    @cached_property
+    def components(self) -> FloatArray:
+        return fixed_signs(np.ascontiguousarray(self.right(self.solution.rank)))
+
+    @property
+    def is_precise(self) -> bool:
+        return has_digits(
+            self.spectrum, self.found.noise, self.found.threshold, np.dtype(np.float64)
+        )
 
 
-def _decomposed(moments: _Moments, scale: FloatArray, plan: ClusterPlan) -> _Decomposed:
-    """The plan's solution for the moments divided by a scale, through the shorter side."""
-    n, p = moments.rows.shape
-    rows = moments.rows if moments.is_complete else None
-    found = solved(
-        None if rows is not None and n < p else moments.gram,
-        rows,
-        scale,
-        spectrum=lambda squares: _spectrum(squares, (p, moments.M)),
-        plan=plan.solve,
-    )
-    components = fixed_signs(np.ascontiguousarray(found.right(found.solution.rank)))
-    return _Decomposed(scale, found.spectrum, found.solution, components)
+def _decomposed(parts: Sequence[_Scaled]) -> list[_Decomposed]:
+    """Closed forms whose noise is looked for together; by singular values where rounding errors of
+    squares reach the noise, if there are rows.
+    """
+    found = _joined(parts, [part.squares() for part in parts])
+    return [_by_rows(one) for one in found]
+
+
+def _by_rows(found: _Decomposed) -> _Decomposed:
+    part, rows = found.of, found.of.complete_rows
+    if rows is None or found.is_precise:
+        return found
+    return _joined([part], [squares_of_rows(rows, part.scale)])[0]
+
+
+def _joined(parts: Sequence[_Scaled], squares: Sequence[SquaredSpectrum]) -> list[_Decomposed]:
+    """Each part with what follows from its squares."""
+    spectra = [part.spectrum(known.squares) for part, known in zip(parts, squares, strict=True)]
+    every = zip(parts, spectra, squares, _noises(parts, spectra), strict=True)
+    return [
+        _Decomposed(part, spectrum, known.right, found) for part, spectrum, known, found in every
+    ]
+
+
+def _noises(parts: Sequence[_Scaled], spectra: Sequence[Spectrum]) -> list[_Found]:
+    """Noise, threshold and free energy of each spectrum."""
+    pairs = [(part.plan, spectrum) for part, spectrum in zip(parts, spectra, strict=True)]
+    objectives = [plan.objective(spectrum) for plan, spectrum in pairs]
+    searched = iter(zip(*noises([one for one in objectives if one is not None]), strict=True))
+    return [
+        _solved(*pair) if objective is None else _at(objective, *next(searched))
+        for pair, objective in zip(pairs, objectives, strict=True)
+    ]
+
+
+def _solved(plan: ClusterPlan, spectrum: Spectrum) -> _Found:
+    solution = plan.solve(spectrum, None)
+    return _Found(solution.noise_variance, solution.threshold, solution.free_energy)
+
+
+def _at(objective: Objective, noise: float, free_energy: float) -> _Found:
+    threshold = np.sqrt(objective.prior.threshold(noise) * noise)
+    return _Found(float(noise), float(threshold), float(free_energy))
 
 
 def _first_scale(moments: _Moments, plan: ClusterPlan) -> FloatArray:
@@ -241,40 +372,36 @@ def _first_scale(moments: _Moments, plan: ClusterPlan) -> FloatArray:
     return np.sqrt(np.maximum(0.5 * moments.squares / moments.M, plan.least_noise))
 
 
-def _best_scale(found: _Decomposed, moments: _Moments, plan: ClusterPlan) -> FloatArray:
+def _best_scale(found: _Decomposed) -> FloatArray:
     psi = best_noise(
-        found.scale**2,
-        moments.squares,
+        found.of.scale**2,
+        found.of.moments.squares,
         solution=found.solution,
         spectrum=found.spectrum,
         components=found.components,
     )
-    return np.sqrt(np.maximum(psi, plan.least_noise))
+    return np.sqrt(np.maximum(psi, found.of.plan.least_noise))
 
 
-def _spectrum(squares: FloatArray, shape: tuple[int, float]) -> Spectrum:
-    """That of all squares of singular values, of which no more than the shape allows are named."""
-    squares = np.maximum(squares, 0.0)
-    named = np.sqrt(squares[: int(min(shape))])
-    return Spectrum(named, shape, float(squares.sum()), n_values=shape[0])
+def _update(found: _Decomposed, entropy: float) -> Update:
+    F = found.found.free_energy + found.of.moments.M * float(np.log(found.of.scale).sum())
+    return Update(lambda: _cluster(found), found.of.moments.count, F, entropy)
 
 
-def _update(found: _Decomposed, moments: _Moments, entropy: float) -> Update:
-    solution, k, M = found.solution, found.solution.rank, moments.M
+def _cluster(found: _Decomposed) -> Cluster:
+    solution, moments, k = found.solution, found.of.moments, found.solution.rank
     posterior = from_solution(
         solution,
         components=found.components,
         gamma=found.spectrum.singular_values,
         mean=moments.mean,
-        scale=found.scale,
-        M=M,
+        scale=found.of.scale,
+        M=moments.M,
     )
     both, p = solution.moments, moments.mean.size
     latent = 0.5 * _log_ratio(k, both.prior_variance_a, both.variance_a)
     loading = 0.5 * p * _log_ratio(k, both.prior_variance_b, both.variance_b)
-    cluster = Cluster(moments.count, posterior, latent, loading)
-    F = solution.free_energy + M * float(np.log(found.scale).sum())
-    return Update(cluster, F, entropy)
+    return Cluster(moments.count, posterior, latent, loading)
 
 
 def _log_ratio(k: int, prior: FloatArray, variance: FloatArray) -> float:

@@ -79,7 +79,9 @@ class MixtureRows:
 
     def taken(self, which: NDArray[np.bool_], weights: FloatArray) -> MixtureRows:
         """Some of the rows, with other weights."""
-        kept, pattern = np.unique(self.pattern[which], return_inverse=True)
+        kept, pattern = np.arange(len(self.seen)), self.pattern[which]
+        if len(kept) > 1:
+            kept, pattern = np.unique(pattern, return_inverse=True)
         return MixtureRows(
             self.values[which], self.seen[kept], pattern, self.order[which], weights[which]
         )

@@ -116,6 +116,14 @@ class MixtureModel(MixtureProblem, Model[MixtureData, MixtureState, MixtureFit])
             data.unit,
         )
 
+    def unit(self, data: MixtureData) -> float:
+        return data.unit
+
+    def free_energy(self, run: Run[MixtureState], data: MixtureData) -> float:
+        """In the units of the data, in which one mean has a flat prior."""
+        rows = data.rows
+        return run.free_energy + (rows.n_cells - rows.shape[1]) * float(np.log(data.unit))
+
     def status(self, state: MixtureState, data: MixtureData) -> Status:
         asked, found, status = len(self.ranks), len(state.clusters), Status()
         if self.choose and found == asked > 1:

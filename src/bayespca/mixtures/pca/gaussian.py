@@ -23,6 +23,10 @@ from bayespca.spectrum.tolerances import LOG_2PI
 
 from .data import MixtureRows
 
+# Where a direction has so many times the variance of the noise, what lies off it is formed before
+# it is squared. Elsewhere squares are subtracted, which costs half as much and ten digits remain.
+FAR_ABOVE = 1e6
+
 
 @dataclass(frozen=True, eq=False)
 class Gaussian:
@@ -71,13 +75,18 @@ def log_densities(gaussian: Gaussian, rows: MixtureRows) -> FloatArray:
 
 
 def _of_complete(gaussian: Gaussian, values: FloatArray) -> FloatArray:
-    return log_density_of_complete(
-        gaussian.standardised(values),
-        gaussian.directions,
-        spread=gaussian.spread,
-        noise=gaussian.noise,
-        scale=gaussian.scale,
-    )
+    Z, s = gaussian.standardised(values), gaussian.noise
+    if gaussian.spread.max(initial=0.0) > FAR_ABOVE * s:
+        return np.asarray(
+            log_density_of_complete(
+                Z, gaussian.directions, spread=gaussian.spread, noise=s, scale=gaussian.scale
+            )
+        )
+    T = Z @ gaussian.directions.T
+    T *= T
+    distance = (np.einsum("ij,ij->i", Z, Z) - T @ (gaussian.spread / (gaussian.spread + s))) / s
+    constant = gaussian.log_noises.sum() + gaussian.log_determinant
+    return np.asarray(-0.5 * (distance + constant))
 
 
 # --- holes -------------------------------------------------------------------------------------

@@ -7,55 +7,93 @@ one that holds several of them, and to several that share one: no sweep leads ou
 
 from __future__ import annotations
 
-from functools import cache
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
 
 from .cluster import Update
 from .data import MixtureData
+from .gaussian import log_densities
 from .step import (
     MixtureProblem,
     MixtureState,
-    given,
+    costs_of,
+    free_energy,
     log_others,
     responsibilities,
-    row_costs,
-    with_rows,
+    updates,
 )
 
 # Clusters looked at in full, of those whose rows would be best off elsewhere as these are.
 CANDIDATES = 5
-# Responsibilities that differ by less are the same: most clusters get no rows of the one that goes,
-# and need not be found anew for each of the candidates.
-SAME = 1e-9
+# A cluster that gets no more than this share of its rows from the one that goes is left as it is.
+SAME = 1e-3
 
 
 def with_one_less(
     state: MixtureState, data: MixtureData, problem: MixtureProblem
 ) -> MixtureState | None:
-    """The clusters after a sweep without the one that can best be spared; None if there is one."""
-    if len(state.clusters) == 1:
-        return None
-    costs = row_costs(state, data.rows, problem)
+    """The clusters without the one that can best be spared; None if there is one."""
+    K = len(state.clusters) - 1
+    return with_fewer(state, data, problem, K) if K else None
+
+
+def with_fewer(
+    state: MixtureState, data: MixtureData, problem: MixtureProblem, K: int
+) -> MixtureState:
+    """K of the clusters: one after another goes that can best be spared."""
+    of_rows = [log_densities(cluster.gaussian, data.rows) for cluster in state.clusters]
+    while len(state.clusters) > K:
+        costs = costs_of(state, problem, np.stack(of_rows, axis=1))
+        best = _best_removal(state, data, problem, costs)
+        changed = best.changed
+        state, of_rows = best.state(state), of_rows[: best.k] + of_rows[best.k + 1 :]
+        for j in np.flatnonzero(changed):
+            of_rows[j] = log_densities(state.clusters[j].gaussian, data.rows)
+    return state
+
+
+class _Removal(NamedTuple):
+    """What follows when cluster k goes: which of the others are `changed`, and by how much F is."""
+
+    k: int
+    changed: NDArray[np.bool_]
+    found: list[Update]
+    free_energy: float
+
+    def state(self, before: MixtureState) -> MixtureState:
+        clusters = tuple(update.cluster for update in self.found)
+        return MixtureState(clusters, before.without(self.k).max_ranks)
+
+
+def _best_removal(
+    state: MixtureState, data: MixtureData, problem: MixtureProblem, costs: FloatArray
+) -> _Removal:
     r = responsibilities(costs)
-    # Clusters with next to no rows are left alone, at a price that depends on how many there are.
-    has_rows = data.rows.weights @ r >= [problem.plan(rank).fewest for rank in state.max_ranks]
+    order = np.argsort(_losses(state, data, costs), kind="stable")[:CANDIDATES]
+    found = [_removal(state, data, problem, r, costs, int(k)) for k in order]
+    return min(found, key=lambda removal: removal.free_energy)
 
-    @cache
-    def as_before(j: int) -> Update:
-        return with_rows(state, j, data, problem, r[:, j], costs[:, j])
 
-    found = []
-    for k in np.argsort(_losses(state, data, costs), kind="stable")[:CANDIDATES]:
-        others = np.delete(costs, k, axis=1)
-        r_others = responsibilities(others)
-        changes = np.abs(r_others - np.delete(r, k, axis=1)).max(axis=0)
-        same = np.flatnonzero((changes <= SAME) & np.delete(has_rows, k))
-        known = {int(j): as_before(int(j + (j >= k))) for j in same}
-        found.append(given(state.without(int(k)), data, problem, r_others, others, known))
-    return min(found, key=lambda pair: pair[1].free_energy)[0]
+def _removal(
+    state: MixtureState,
+    data: MixtureData,
+    problem: MixtureProblem,
+    r: FloatArray,
+    costs: FloatArray,
+    k: int,
+) -> _Removal:
+    others, leaving = np.delete(costs, k, axis=1), r[:, k] > 0
+    before = np.delete(r, k, axis=1)
+    after = before.copy()
+    after[leaving] = responsibilities(others[leaving])
+    gains = data.rows.weights[leaving] @ (after - before)[leaving]
+    changed = gains > SAME * np.delete(state.counts, k)
+    found = updates(state.without(k), data, problem, after, others, changed)
+    return _Removal(k, changed, found, free_energy(found, data, problem, after))
 
 
 def _losses(state: MixtureState, data: MixtureData, costs: FloatArray) -> FloatArray:

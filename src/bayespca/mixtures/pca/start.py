@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from bayespca import inference
 
-from .cluster import Cluster, ClusterPlan, spherical, updated
+from .cluster import Cluster, ClusterPlan, ClusterRows, spherical, updated, updated_together
 from .data import MixtureData, MixtureRows
 from .gaussian import expected_values
-from .removal import with_one_less
+from .removal import with_fewer
 from .step import MixtureProblem, MixtureState, step
 
 # Sweeps of a single cluster that fill the holes for k-means.
@@ -56,10 +56,9 @@ def by_k_means(
     filled = data.rows.filled(expected_values(whole.gaussian, data.rows))
     labels = _labels(filled, len(max_ranks), rng)
     found = [(labels == k, rank) for k, rank in enumerate(max_ranks) if (labels == k).any()]
-    return MixtureState(
-        tuple(_cluster(filled, some, problem.plan(rank), whole) for some, rank in found),
-        tuple(rank for _, rank in found),
-    )
+    plans = [problem.plan(rank) for _, rank in found]
+    clusters = _clusters(filled, [inside for inside, _ in found], plans, whole)
+    return MixtureState(tuple(clusters), tuple(rank for _, rank in found))
 
 
 def ranks_to_prune(max_ranks: tuple[int | None, ...], n: int) -> tuple[int | None, ...]:
@@ -77,11 +76,7 @@ def pruned(state: MixtureState, data: MixtureData, problem: MixtureProblem, K: i
     """After a few sweeps K of the clusters, without those that can best be spared."""
     sweep = partial(step, data=data, problem=problem)
     state = inference.run(sweep, state, max_iter=SETTLING, tol=CALM).state
-    while len(state.clusters) > K:
-        less = with_one_less(state, data, problem)
-        assert less is not None
-        state = less
-    return state
+    return with_fewer(state, data, problem, K)
 
 
 def _labels(rows: MixtureRows, K: int, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -96,12 +91,24 @@ def _labels(rows: MixtureRows, K: int, rng: np.random.Generator) -> NDArray[np.i
     return np.asarray(found.labels_, np.intp)
 
 
-def _cluster(
-    rows: MixtureRows, inside: NDArray[np.bool_], plan: ClusterPlan, whole: Cluster
-) -> Cluster:
-    """The PCA of some of the rows, which have no holes."""
-    count = float(rows.weights[inside].sum())
-    if count < plan.fewest:
-        mean = rows.weights[inside] @ rows.values[inside] / count
-        return spherical(mean, whole.posterior.scale, max(whole.noise, SOME), count)
-    return updated(rows.taken(inside, rows.weights), None, plan).cluster
+def _clusters(
+    rows: MixtureRows, inside: list[NDArray[np.bool_]], plans: list[ClusterPlan], whole: Cluster
+) -> list[Cluster]:
+    """PCAs of some of the rows each, which have no holes."""
+    parts = [
+        ClusterRows(rows.taken(some, rows.weights), None, plan)
+        for some, plan in zip(inside, plans, strict=True)
+    ]
+    enough = [part.rows.total >= part.plan.fewest for part in parts]
+    found = iter(
+        updated_together([part for part, is_so in zip(parts, enough, strict=True) if is_so])
+    )
+    return [
+        next(found).cluster if is_so else _without_rank(part.rows, whole)
+        for part, is_so in zip(parts, enough, strict=True)
+    ]
+
+
+def _without_rank(rows: MixtureRows, whole: Cluster) -> Cluster:
+    mean = rows.weights @ rows.values / rows.total
+    return spherical(mean, whole.posterior.scale, max(whole.noise, SOME), rows.total)

@@ -18,19 +18,18 @@ it goes as soon as F is lower without it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
+from scipy.special import xlogy
 
 from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Info
 from bayespca.mixtures.weights import Weights
 from bayespca.spectrum.tolerances import TINY
 
-from .cluster import Cluster, ClusterPlan, Update, updated
+from .cluster import Cluster, ClusterPlan, ClusterRows, Update, updated_together
 from .data import MixtureData, MixtureRows
 from .gaussian import log_densities
 
@@ -113,20 +112,27 @@ def _sweep(
 
 def row_costs(state: MixtureState, rows: MixtureRows, problem: MixtureProblem) -> FloatArray:
     """ℓₖ(xₙ) + p/(2(Nₖ + 1)) − ⟨log πₖ⟩; (n, K)."""
-    p = rows.shape[1]
-    logs = problem.weights.expected_logs(state.counts)
-    costs = np.empty((rows.shape[0], len(state.clusters)))
-    for k, cluster in enumerate(state.clusters):
-        of_all = cluster.surplus + 0.5 * p / (cluster.count + 1) - logs[k]
-        costs[:, k] = of_all - log_densities(cluster.gaussian, rows)
-    return costs
+    table = [log_densities(cluster.gaussian, rows) for cluster in state.clusters]
+    return costs_of(state, problem, np.stack(table, axis=1))
+
+
+def costs_of(state: MixtureState, problem: MixtureProblem, densities: FloatArray) -> FloatArray:
+    """The same, where the log densities (n, K) are known."""
+    surplus = np.array([cluster.surplus for cluster in state.clusters])
+    return np.asarray(surplus + _dues(state, problem) - densities)
+
+
+def _dues(state: MixtureState, problem: MixtureProblem) -> FloatArray:
+    """p/(2(Nₖ + 1)) − ⟨log πₖ⟩: what every row pays that belongs to a cluster."""
+    p, counts = state.clusters[0].posterior.mean.size, state.counts
+    return np.asarray(0.5 * p / (counts + 1) - problem.weights.expected_logs(counts))
 
 
 def responsibilities(costs: FloatArray) -> FloatArray:
     """rₙₖ ∝ exp(−cost), less what is negligible."""
-    r = np.exp(-costs - logsumexp(-costs, axis=1, keepdims=True))
+    r = np.exp(costs.min(axis=1, keepdims=True) - costs)
     r[r < NEGLIGIBLE] = 0.0
-    return r / r.sum(axis=1, keepdims=True)
+    return np.asarray(r / r.sum(axis=1, keepdims=True))
 
 
 def log_others(costs: FloatArray) -> FloatArray:
@@ -146,39 +152,39 @@ def given(
     problem: MixtureProblem,
     r: FloatArray,
     costs: FloatArray,
-    known: Mapping[int, Update] | None = None,
 ) -> tuple[MixtureState, Info]:
-    """Clusters given the responsibilities, and the free energy of both.
-
-    `known` are clusters that have been found for these responsibilities already.
-    """
-    known = known or {}
-    found = [
-        known[k] if k in known else with_rows(state, k, data, problem, r[:, k], costs[:, k])
-        for k in range(len(state.clusters))
-    ]
+    """Clusters given the responsibilities, and the free energy of both."""
+    found = updates(state, data, problem, r, costs)
     new = MixtureState(tuple(update.cluster for update in found), state.max_ranks)
-    weights = data.rows.weights
-    return new, _info(new, found, data, problem, _entropy(r * weights[:, None], weights))
+    return new, _info(new, free_energy(found, data, problem, r))
 
 
-def with_rows(
+def updates(
     state: MixtureState,
-    k: int,
     data: MixtureData,
     problem: MixtureProblem,
     r: FloatArray,
     costs: FloatArray,
-) -> Update:
-    """A cluster given its responsibilities, which rows cost so much."""
-    rows, cluster, plan = data.rows, state.clusters[k], problem.plan(state.max_ranks[k])
-    r = r * rows.weights
-    count = float(r.sum())
-    if count >= plan.fewest:
-        return updated(rows.taken(r > 0, r), cluster, plan)
-    logs = problem.weights.expected_logs(state.counts)
-    of_all = 0.5 * rows.shape[1] / (cluster.count + 1) - logs[k]
-    return _left_alone(cluster, count, float(r @ (costs - of_all)))
+    which: NDArray[np.bool_] | None = None,
+) -> list[Update]:
+    """Clusters given their responsibilities, which rows cost so much.
+
+    Those that lack rows are left as they are, and all but `which`.
+    """
+    r = r * data.rows.weights[:, None]
+    counts, plans = r.sum(axis=0), [problem.plan(rank) for rank in state.max_ranks]
+    taken = counts >= [plan.fewest for plan in plans]
+    taken = taken if which is None else taken & which
+    parts = [
+        ClusterRows(data.rows.taken(r[:, k] > 0, r[:, k]), state.clusters[k], plans[k])
+        for k in np.flatnonzero(taken)
+    ]
+    found = iter(updated_together(parts))
+    of_rows = np.einsum("nk,nk->k", r, costs) - counts * _dues(state, problem)
+    return [
+        next(found) if taken[k] else _left_alone(cluster, float(counts[k]), float(of_rows[k]))
+        for k, cluster in enumerate(state.clusters)
+    ]
 
 
 def _left_alone(cluster: Cluster, count: float, of_rows: float) -> Update:
@@ -186,29 +192,27 @@ def _left_alone(cluster: Cluster, count: float, of_rows: float) -> Update:
 
     Rows cost what remains when their holes are integrated out: the entropy is in it.
     """
-    same = Cluster(count, cluster.posterior, cluster.latent_cost, cluster.loading_cost)
-    return Update(same, of_rows + cluster.fixed_cost)
+    return Update(lambda: replace(cluster, count=count), count, of_rows + cluster.fixed_cost)
 
 
 def _entropy(r: FloatArray, weights: FloatArray) -> float:
-    """−Σ w·r log r, where `r` has been multiplied by w."""
-    share = r / weights[:, None]
-    return -float(np.sum(r * np.log(np.where(share > 0, share, 1.0))))
+    """−Σ w·r log r."""
+    return -float(weights @ xlogy(r, r).sum(axis=1))
 
 
-def _info(
-    state: MixtureState,
-    found: list[Update],
-    data: MixtureData,
-    problem: MixtureProblem,
-    entropy: float,
-) -> Info:
-    counts, rows = state.counts, data.rows
-    F = problem.weights.cost(counts) - entropy - mean_cost(data, rows.total)
+def free_energy(
+    found: list[Update], data: MixtureData, problem: MixtureProblem, r: FloatArray
+) -> float:
+    """That of responsibilities, and of clusters after their update, at unit scale."""
+    rows, counts = data.rows, np.array([update.count for update in found])
+    F = problem.weights.cost(counts) - _entropy(r, rows.weights) - mean_cost(data, rows.total)
     for update in found:
-        F += update.free_energy - update.entropy + mean_cost(data, update.cluster.count)
-    # One mean is a flat prior's, in the units of the data.
-    F += (rows.n_cells - rows.shape[1]) * float(np.log(data.unit))
+        F += update.free_energy - update.entropy + mean_cost(data, update.count)
+    return F
+
+
+def _info(state: MixtureState, F: float) -> Info:
+    counts = state.counts
     noise = counts @ [cluster.mean_noise for cluster in state.clusters] / counts.sum()
     rank = sum(cluster.n_components for cluster in state.clusters)
-    return Info(F, rank, float(noise) * data.unit**2)
+    return Info(F, rank, float(noise))
