@@ -25,6 +25,8 @@ from bayespca.sources.finite import NotFinite, first_not_finite, not_finite
 from bayespca.sources.partitions import is_dask, partitioned
 from bayespca.sources.records import Partitions, Source
 
+from ._kinds import is_list_of_arrays, refuse_others
+
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
@@ -79,6 +81,8 @@ def _read(
         X = _read_whole(X, always=in_memory, streamed=_is_streamed(estimator))
     if isinstance(X, io.Table):
         return _of_table(estimator, X, dense=dense)
+    if in_memory and is_list_of_arrays(X):
+        refuse_others(X)
     if _is_blocks(X) and not (in_memory and isinstance(X, np.memmap)):
         return _read_blocks(X, in_memory=in_memory, twice=twice)
     if is_foreign_array(X):
@@ -113,6 +117,7 @@ def checked(
 
     The estimator is not changed: its name and the features to expect are read from it.
     """
+    refuse_others(X)
     if not reset:
         return validate_data(estimator, X, reset=False, **checks), features_of(estimator)
     names = _get_feature_names(X)
@@ -206,7 +211,9 @@ def _is_path(X: Input) -> bool:
 
 
 def _is_blocks(X: Input) -> bool:
-    return isinstance(X, str | os.PathLike | np.memmap | Source | Iterator)
+    if isinstance(X, str | os.PathLike | np.memmap | Source | Iterator):
+        return True
+    return is_list_of_arrays(X)
 
 
 # --- what is missing, or no number -------------------------------------------------------------
@@ -269,6 +276,7 @@ def read_new(estimator: BaseEstimator, X: Input, method: str) -> Array:
     if is_foreign_array(X):
         return _read_new_foreign(estimator, X, method)
     check_same_place(estimator, np.empty(0), method)
+    refuse_others(X)
     X = validate_data(
         estimator, X, reset=False, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=finite
     )
@@ -347,6 +355,7 @@ def read_matrix(Y: Input) -> Array:
         data = in_place(_checked_foreign(Y))
         check_complete(data)
         return data.values
+    refuse_others(Y)
     values = check_array(Y, dtype=FLOATS, input_name="Y")
     check_range(not_finite(values))
     return values
