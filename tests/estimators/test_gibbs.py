@@ -62,7 +62,8 @@ def test_callback_and_verbose(capsys):
     assert last.noise_variance == pytest.approx(1 / told.draws_.tau[-1, -1])
     assert last.free_energy == -told.draws_.log_joint[-1, -1]
     assert last.rank == 2
-    assert "100×10, 2 chains of 4 draws: rank 2" in capsys.readouterr().out
+    said = f"100×10, 2 chains of 4 draws: rank {told.n_components_}"
+    assert said in capsys.readouterr().out
 
 
 def test_what_a_callback_raises_is_not_about_precision():
@@ -336,7 +337,7 @@ def test_data_that_will_not_do(model):
     found = GibbsPCA(**SHORT)
     with pytest.raises(ValueError, match="NaN, first at row 3, column 4"):
         found.fit(holes)
-    with pytest.raises(ValueError, match="out of range"):
+    with pytest.raises(ValueError, match="leave the range of floating-point numbers"):
         found.fit(X * 1e200)
     with pytest.raises(NotFittedError):
         found.transform(X)

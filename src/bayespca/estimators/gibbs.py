@@ -18,14 +18,14 @@ from bayespca.arrays.namespaces import is_sparse, to_numpy
 from bayespca.arrays.types import Array, ArrayOrPair, DType, Input, RandomState
 from bayespca.engines.decomposing import available_memory
 from bayespca.linear.gibbs import posterior as reading
-from bayespca.linear.gibbs.data import GibbsData, compress, noise_variance
+from bayespca.linear.gibbs.data import GibbsData, compress, suited
 from bayespca.linear.gibbs.fit import GibbsDraws, Schedule
 from bayespca.linear.gibbs.fit import fit as draw
 
 from . import _arviz, _input, _validation
 from ._base import PER_COMPONENT, PER_ENTRY, PER_FEATURE, Estimator, Fitted
 from ._constraints import whole
-from ._options import COLUMNS, OF_NOISE, Auto, Option, table
+from ._options import COLUMNS, Auto, Option, table
 from ._transforming import Transforming
 from .pca import RankWarning
 from .wording import CONDITION
@@ -56,8 +56,8 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
         n_chains=Option("Number of chains.", whole(1)),
         thin=Option("Sweeps for each draw.", whole(1)),
         b_alpha="Rate of the prior of αᵢ, in the units of the data squared. Columns that are "
-        "switched off have ‖w‖² of at least about b_alpha: it should be small against the noise "
-        f"variance. {OF_NOISE}",
+        "switched off have ‖w‖² of at least about b_alpha: it should be very small against the "
+        'noise variance. ``"auto"``: 10⁻⁹ times that, by the closed form of EVB.',
         random_state="Each chain has a generator of its own, spawned from this one.",
     )
 
@@ -130,7 +130,7 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
         data = compress(np.asarray(table.values, dtype=np.float64))
         q = _columns(asked.n_components, data)
         self._check_size(data, q)
-        prior = prior.suiting(noise_variance(data), data.unit, data.mean * data.unit)
+        prior = suited(prior, data)
         for advice in reading.prior_advice(data, prior):
             warnings.warn(advice.text, RankWarning, stacklevel=2)
         rngs = _validation.generator(self.random_state).spawn(schedule.n_chains)

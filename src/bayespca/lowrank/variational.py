@@ -45,15 +45,22 @@ class Hyper:
     has_mean: bool = True
     open: tuple[str, ...] = ()
 
-    def suiting(self, noise: float, deviation: float, mean: FloatArray) -> Hyper:
+    def suiting(
+        self, noise: float, deviation: float, mean: FloatArray, *, of_columns: float = BROAD
+    ) -> Hyper:
         """With what is open so broad that it says nothing, whatever the units of the data.
 
-        Rates are a thousandth of the variance of the `noise`, and no less than the rounding of
-        `deviation`, the root mean square of what varies; the mean has a prior as wide as the data.
+        Rates are a thousandth of the variance of the `noise`, that of columns `of_columns` times,
+        and no less than the rounding of `deviation`, the root mean square of what varies; the mean
+        has a prior as wide as the data.
         """
-        rate = BROAD * max(noise, LEAST_NOISE_AT_START * deviation**2)
+        least = BROAD * LEAST_NOISE_AT_START * deviation**2
         width = deviation**2 + float(np.mean(mean**2)) if mean.size else deviation**2
-        broad = {"b_alpha": rate, "b_tau": rate, "beta": BROAD / (width or 1.0)}
+        broad = {
+            "b_alpha": max(of_columns * noise, least),
+            "b_tau": max(BROAD * noise, least),
+            "beta": BROAD / (width or 1.0),
+        }
         found = {name: broad[name] or BROAD for name in self.open}
         return replace(self, **found, open=())  # type: ignore[arg-type]
 

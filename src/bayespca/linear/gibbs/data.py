@@ -15,9 +15,14 @@ from functools import cached_property
 import numpy as np
 
 from bayespca.arrays.types import FloatArray
+from bayespca.lowrank.variational import Hyper
 from bayespca.spectrum.records import Spectrum, samples
 from bayespca.spectrum.solving import solve
 from bayespca.spectrum.tolerances import ROUNDING_OF_DEVIATIONS
+
+# b_alpha over the noise variance. Columns that are not needed are log-uniform in length between it
+# and what can be seen: the fewer powers of ten that are, the more columns fit noise.
+SWITCHED_OFF = 1e-9
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,12 @@ class GibbsData:
     def centred(self) -> FloatArray:
         """The transformed rows without their mean."""
         return self.rows - np.outer(self.ones, self.mean)
+
+
+def suited(prior: Hyper, data: GibbsData) -> Hyper:
+    """A prior with what is open broad for these data."""
+    noise, mean = noise_variance(data), data.mean * data.unit
+    return prior.suiting(noise, data.unit, mean, of_columns=SWITCHED_OFF)
 
 
 def noise_variance(data: GibbsData) -> float:
