@@ -558,8 +558,8 @@ def test_bad_data(bad, sentence, center):
     ("options", "sentence"),
     [
         ({"method": "magic"}, "method must be one of 'evb'"),
-        ({"n_components": -1}, "n_components must be 'auto', 'probable' or a whole number"),
-        ({"n_components": 1.5}, "n_components must be 'auto', 'probable' or a whole number"),
+        ({"n_components": -1}, "n_components must be 'auto', 'probable', 'mle', None, a whole"),
+        ({"n_components": 1.5}, "n_components must be 'auto', 'probable', 'mle', None, a whole"),
         ({"method": "ml"}, "needs the number of components"),
         ({"noise_variance": -1.0}, "noise_variance must be positive"),
         ({"prior_variance": 1.0}, "does not take prior_variance"),

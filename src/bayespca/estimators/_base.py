@@ -220,12 +220,18 @@ class Estimator(BaseEstimator, Generic[F]):
 
 @once
 def kept_by(cls: type[AnyEstimator]) -> Mapping[str, Any]:
-    """What an estimator holds once it is fitted, and the annotation of each."""
-    options = {"_", *inspect.signature(cls.__init__).parameters}
+    """What an estimator holds once it is fitted, and the annotation of each.
+
+    Options of a base are none of it, even where a subclass with a constructor of its own sets them.
+    """
+    bases = [base for base in reversed(cls.__mro__) if issubclass(base, Estimator)]
+    options = {
+        "_",
+        *(name for base in bases for name in inspect.signature(base.__init__).parameters),
+    }
     found = {
         name: annotation
-        for base in reversed(cls.__mro__)
-        if issubclass(base, Estimator)
+        for base in bases
         for name, annotation in inspect.get_annotations(base, eval_str=True).items()
         if name not in options and getattr(annotation, "__origin__", None) is not ClassVar
     }

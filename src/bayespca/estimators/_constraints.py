@@ -104,6 +104,11 @@ def at_least(least: float) -> Constraint:
     )
 
 
+SHARE = Constraint(
+    ("a number between 0 and 1",),
+    ("float",),
+    lambda value: isinstance(value, float | np.floating) and 0 < float(value) < 1,
+)
 NUMBER = Constraint(("a number",), ("float",), _is_finite)
 POSITIVE = Constraint(
     ("a positive number",), ("float",), lambda value: _is_finite(value) and float(value) > 0

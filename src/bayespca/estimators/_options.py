@@ -46,14 +46,19 @@ class Option:
         None where the annotation in the constructor says it: a `Literal`, or a flag.
     old
         Values as they were spelled before, and as they are now. They work with a warning.
+    also
+        Values as others call them, and as they are called here.
     """
 
     words: str
     may_be: Constraint | None = None
     old: Mapping[Any, Any] = field(default_factory=dict)
+    also: Mapping[str, str] = field(default_factory=dict)
 
     def now(self, value: Any) -> Any:
-        """A value in today's spelling."""
+        """A value in today's spelling, and in ours."""
+        if isinstance(value, str) and value in self.also:
+            return self.also[value]
         is_old = isinstance(value, str | None) and value in self.old
         return self.old[value] if is_old else value
 
@@ -77,6 +82,8 @@ FROM_NONE = {None: "auto"}
 Auto = Literal["auto"]
 Engine = Literal["auto", "dense", "gram", "randomized", "streaming", "sparse", "dask"]
 Noise = Literal["isotropic", "per-feature"]
+# What scikit-learn's `svd_solver` calls engines.
+SOLVERS = {"full": "dense", "covariance_eigh": "gram", "arpack": "randomized"}
 
 OF_NOISE = '``"auto"``: a thousandth of the variance of the noise, by the closed form of EVB.'
 
@@ -113,7 +120,8 @@ SHARED: dict[str, Option] = {
     "engine": Option(
         'How singular values are computed: ``"dense"``, ``"gram"``, ``"randomized"``, '
         '``"sparse"``, ``"streaming"``, ``"dask"``, or ``"auto"`` to choose by shape, type and '
-        "memory."
+        "memory. Names of scikit-learn's `svd_solver` are understood.",
+        also=SOLVERS,
     ),
     "max_iter": Option("Largest number of sweeps.", whole(1)),
     "tol": Option("Relative fall of the free energy at which sweeps end.", at_least(0)),
@@ -185,7 +193,7 @@ def chosen(estimator: Any) -> SimpleNamespace:
         if name not in given:
             continue
         found[name] = option.now(given[name])
-        if found[name] is not given[name]:
+        if found[name] is not given[name] and given[name] not in option.also:
             warn_of_old_words(f"{name}={given[name]!r}", f"{name}={found[name]!r}")
         assert option.may_be is not None
         option.may_be.check(name, found[name])

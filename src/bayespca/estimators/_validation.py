@@ -5,7 +5,7 @@ What an option may be by itself is in the table of its estimator: see `_options`
 
 from __future__ import annotations
 
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -16,19 +16,68 @@ from bayespca.arrays.types import RandomState
 from bayespca.inference.loop import Callback
 from bayespca.inference.looping import Looping
 from bayespca.lowrank.variational import Hyper
+from bayespca.spectrum.forms import EVERYTHING, ClosedForm
+from bayespca.spectrum.methods import METHODS
 
 from ._constraints import one_of
 
+# scikit-learn's word for the number of components that Minka's evidence prefers.
+MLE = "mle"
 ITERATED = ("evb", "epb", "emap", "vb", "pb", "pb-a", "pb-b", "map", "ml")
 
 
-def largest_rank(n_components: Any, method: str = "") -> int | None:
+def largest_rank(n_components: Any) -> int | None:
     """The cap on the rank, None for "auto"."""
-    if n_components not in ("auto", "probable"):
-        return int(n_components)
-    if method == "ml":
-        raise ValueError("method='ml' needs the number of components: give n_components.")
-    return None
+    return None if n_components in ("auto", "probable", None) else int(n_components)
+
+
+def check_method(estimator: BaseEstimator) -> None:
+    """Raise for a number of components where the method belongs, as scikit-learn's PCA has it."""
+    given = estimator.method
+    if isinstance(given, Real) or given in (None, "mle"):
+        name = type(estimator).__name__
+        raise ValueError(
+            f"{name}({given!r}): the first argument is the method, not the number of components. "
+            f"For what scikit-learn's PCA({given!r}) does write {name}('ml', "
+            f"n_components={given!r}); for a number that is found, {name}()."
+        )
+
+
+def form_asked(estimator: BaseEstimator) -> ClosedForm:
+    """The closed form for the method and the number of components."""
+    method, given = METHODS[estimator.method], estimator.n_components
+    noise: dict[str, Any] = {
+        "noise_variance": estimator.noise_variance,
+        "prior_variance": estimator.prior_variance,
+    }
+    if method.needs_rank:
+        if given in ("auto", "probable"):
+            raise ValueError(
+                f"method={method.name!r} needs the number of components: give n_components, or "
+                "None for all of them."
+            )
+        if given == MLE:
+            return ClosedForm(METHODS["laplace"], **noise)
+        if isinstance(given, float | np.floating):
+            return ClosedForm(method, share=float(given), **noise)
+        return ClosedForm(method, EVERYTHING if given is None else int(given), **noise)
+    if given == MLE or isinstance(given, float | np.floating):
+        raise ValueError(
+            f"n_components={given!r} is for method='ml', got method={method.name!r}, which finds "
+            "the number of components. Minka's evidence is method='laplace'; how many of those "
+            "found hold 95 % of the signal says `components_for(0.95)`."
+        )
+    return ClosedForm(method, largest_rank(given), **noise)
+
+
+def check_rank_given(estimator: BaseEstimator, n_samples: int, n_features: int) -> None:
+    """Raise for more components than there can be, where that is not a limit but the number."""
+    given, most = estimator.n_components, min(n_samples, n_features)
+    is_number = METHODS[estimator.method].needs_rank and isinstance(given, Integral)
+    if is_number and int(given) > most:
+        raise ValueError(
+            f"n_components={given} must be between 0 and min(n_samples, n_features)={most}."
+        )
 
 
 def check_probable(estimator: BaseEstimator) -> None:
@@ -81,9 +130,20 @@ def check_iterative(estimator: BaseEstimator) -> None:
             f"solver='iterative' with method={method!r} needs a prior_variance: under a flat prior "
             "the free energy has no minimum."
         )
+    _check_whole_number(estimator, "solver='iterative' needs")
     if estimator.noise not in ("auto", "isotropic"):
         raise ValueError(
             f"noise={estimator.noise!r} has an iteration of its own: leave solver at 'auto'."
+        )
+
+
+def _check_whole_number(estimator: BaseEstimator, who: str) -> None:
+    """Raise for method='ml' with a share of the variance, or with all components."""
+    form = form_asked(estimator)
+    if form.share is not None or form.n_components == EVERYTHING:
+        raise ValueError(
+            f"{who} the number of components as a whole number for method='ml', got "
+            f"n_components={estimator.n_components!r}."
         )
 
 
@@ -103,13 +163,14 @@ def check_for_holes(estimator: BaseEstimator) -> None:
             "Input X contains NaN, and there is no closed form for holes: leave solver at 'auto', "
             "or fill the holes first."
         )
-    if estimator.method == "laplace":
+    if "laplace" in (estimator.method, form_asked(estimator).method.name):
         raise ValueError(
             "Input X contains NaN, and Minka's evidence (method='laplace') is for complete data: "
             "use method='evb', or fill the holes first."
         )
+    _check_whole_number(estimator, "Input X contains NaN, which needs")
     flat = estimator.method == "map" and estimator.prior_variance is None
-    if flat and estimator.n_components == "auto":
+    if flat and estimator.n_components in ("auto", None):
         raise ValueError(
             "Input X contains NaN, and method='map' with a flat prior fits every cell that is "
             "there and says nothing of the others: give prior_variance or n_components, or use "

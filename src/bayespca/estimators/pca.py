@@ -24,14 +24,13 @@ from bayespca.noise.fitting import fit_complete, fit_with_holes
 from bayespca.sources.data import Data, Where
 from bayespca.sources.errors import IncompleteData
 from bayespca.spectrum.forms import ClosedForm
-from bayespca.spectrum.methods import METHODS
 
 from . import _errors, _input, _validation
 from ._base import PER_FEATURE, Fitted
 from ._checks import checked
-from ._constraints import AUTO, whole, word
+from ._constraints import AUTO, NONE, SHARE, whole, word
 from ._noise import ChoosesNoise
-from ._options import Engine, Option, table
+from ._options import Engine, Option, current, table
 from ._posterior import PosteriorReader, line, placed
 from ._warnings import warn
 from .wording import CONDITION
@@ -99,11 +98,13 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         "components.\n"
         '* ``"laplace"``: the same, with the rank that Minka\'s evidence prefers.',
         n_components=Option(
-            'The largest rank allowed; with ``method="ml"`` the rank itself. ``"auto"`` keeps what '
+            'The largest rank allowed; with ``method="ml"`` the rank itself, or as with '
+            "scikit-learn's PCA a share of the variance, None for all components, or "
+            '``"mle"`` for what ``"laplace"`` finds. ``"auto"`` keeps what '
             'the method keeps. ``"probable"`` keeps the most probable number of components above '
             'the detection limit (`rank_posterior_`), with what ``"evb"`` says of them; with '
             "holes that number is an approximation.",
-            AUTO | word("probable") | whole(0),
+            AUTO | word("probable") | word("mle") | NONE | whole(0) | SHARE,
         ),
         noise_variance='Variance of the noise (of the scaled data, if `scale`); ``"auto"`` for the '
         'method\'s own estimate, ``"0db"`` for half the mean square of the data. The methods whose '
@@ -129,7 +130,8 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         scale="Whether to divide columns by their standard deviations: a choice of units. What is "
         "noise it does not change, where noise is found for each column.",
         whiten=Option(
-            "Whether scores are divided by their standard deviations over the training data."
+            "Whether scores are in units of the standard deviation of each component's signal: "
+            "posterior means of variables of variance 1, so that theirs is a little below 1."
         ),
         solver=Option(
             "The first two are the closed form, in turns with noise variances where rows or "
@@ -188,7 +190,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
 
     method: Method = "evb"
     _: KW_ONLY
-    n_components: int | Literal["auto", "probable"] = "auto"
+    n_components: int | float | Literal["auto", "probable", "mle"] | None = "auto"
     noise_variance: float | Literal["auto", "0db"] = "auto"
     prior_variance: float | None = None
     center: bool = True
@@ -243,10 +245,11 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         """
         start = time.perf_counter()
         form, looping = self._form(), self._looping(callback)
-        in_memory = self._needs_all_rows(X) or self.engine not in ("auto", "streaming")
+        in_memory = self._needs_all_rows(X) or self._engine not in ("auto", "streaming")
         data = _input.read(self, X, in_memory=in_memory, dask=True, twice=self.scale)
         errors = _errors.known_errors(error_std, sample_weight, data)
         fitted = checked(data, self._fitted(data, form, looping, errors))
+        _validation.check_rank_given(self, fitted.n_samples, data.features.count)
         self._keep(fitted, data.features)
         self._report(fitted, time.perf_counter() - start)
         return self
@@ -281,7 +284,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
     ) -> PCAFit:
         if self.solver == "iterative":
             how: dict[str, Any] = {"center": self.center, "scale": self.scale}
-            return sweeps.fit(X, form, looping, init=self.init, engine=self.engine, **how)
+            return sweeps.fit(X, form, looping, init=self.init, engine=self._engine, **how)
         return fit_complete(X, form, looping, asked)
 
     def _fitted_with_holes(
@@ -299,7 +302,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
             noise=self.noise,
             center=self.center,
             scale=self.scale,
-            engine=self.engine,
+            engine=self._engine,
             init=self.init if self.solver == "iterative" else "closed",
             probable=self.n_components == PROBABLE,
         )
@@ -334,14 +337,19 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
 
     def _form(self) -> ClosedForm:
         """What is asked of the spectrum, once all options have been checked."""
+        _validation.check_method(self)
         self._chosen()
         if self.n_components == PROBABLE:
             _validation.check_probable(self)
-        cap = _validation.largest_rank(self.n_components, self.method)
+        form = _validation.form_asked(self)
         _validation.check_noise(self)
         if self.solver == "iterative":
             _validation.check_iterative(self)
-        return ClosedForm(METHODS[self.method], cap, self.noise_variance, self.prior_variance)
+        return form
+
+    @property
+    def _engine(self) -> str:
+        return str(current(self, "engine"))
 
     def _looping(self, callback: inference.Callback | None) -> inference.Looping:
         seed = _validation.seed(self.random_state)

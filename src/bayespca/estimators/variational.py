@@ -16,7 +16,7 @@ from bayespca.sources.data import Data
 
 from . import _input, _validation
 from ._base import Fitted
-from ._options import COLUMNS, Auto, Engine, Option, table
+from ._options import COLUMNS, Auto, Engine, Option, current, table
 from ._posterior import PosteriorReader, line, placed
 from ._warnings import warn
 from .pca import WARNED, RankWarning
@@ -78,7 +78,7 @@ class VariationalPCA(PosteriorReader[VariationalFit]):
         """
         start = time.perf_counter()
         asked = self._chosen()
-        in_memory = self.engine not in ("auto", "streaming")
+        in_memory = asked.engine not in ("auto", "streaming")
         data = _input.in_numpy(_input.read(self, X, in_memory=in_memory))
         q = _checked_columns(asked.n_components, data.shape)
         looping = _validation.looping(self, callback)
@@ -96,7 +96,7 @@ class VariationalPCA(PosteriorReader[VariationalFit]):
                 hyper,
                 looping,
                 n_components=q,
-                engine=self.engine,
+                engine=current(self, "engine"),
                 dtype=str(data.dtype),
             )
         _input.check_any_value(data)

@@ -25,7 +25,10 @@ class ClosedForm:
     It is a plan for engines. The last answer is kept: an engine and then the fit ask about the same
     spectrum. `n_features` are all columns of the data: a spectrum knows only those that vary, but
     noise at 0 dB is half the mean square of all of them. With `exactly`, so many components are
-    kept. Without `counts`, fits say nothing of how probable other numbers of components are, which
+    kept; with `share`, as many as hold more than this part of the squares, for a method that needs
+    a rank.
+
+    Without `counts`, fits say nothing of how probable other numbers of components are, which
     takes its time.
     """
 
@@ -35,6 +38,7 @@ class ClosedForm:
     prior_variance: float | None = None
     n_features: int | None = None
     exactly: int | None = None
+    share: float | None = None
     counts: bool = True
 
     def __call__(self, spectrum: Spectrum, *, other_ranks: bool = True) -> Solution:
@@ -52,7 +56,7 @@ class ClosedForm:
 
         @lru_cache(maxsize=1)
         def solved(spectrum: Spectrum, *, other_ranks: bool) -> Solution:
-            cap = self.n_components
+            cap = self.n_components if self.share is None else _n_for(self.share, spectrum)
             return solve(
                 spectrum,
                 self.method.name,
@@ -103,9 +107,18 @@ class ClosedForm:
         A method that drops all of the noise needs none for certain; the others keep part of it, or
         look at all of it.
         """
+        if self.share is not None:
+            return EVERYTHING
         if self.n_components is not None and (self.method.chooses_rank or self.method.needs_rank):
             return self.n_components
         return 0 if self.method.drops_noise else EVERYTHING
+
+
+def _n_for(share: float, spectrum: Spectrum) -> int:
+    """How many singular values hold more than this part of all squares."""
+    squares = spectrum.singular_values**2
+    held = np.cumsum(squares) / max(spectrum.sum_of_squares, float(np.finfo(np.float64).tiny))
+    return min(int(np.searchsorted(held, share, side="right")) + 1, squares.size)
 
 
 def differing(ranks: RankPosterior, kept: int, form: ClosedForm) -> Status:
