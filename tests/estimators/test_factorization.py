@@ -619,3 +619,43 @@ def test_ratings_that_are_all_the_same(method, value):
         model = MatrixFactorization(method).fit(X)
     assert model.n_components_ == 0
     np.testing.assert_allclose(model.predict([0, 3], [0, 2]), value, atol=1e-6)
+
+
+PAIRS = np.array([(u, i) for u in range(6) for i in range(5) if (u + i) % 3])
+SCORES = 1.0 + (PAIRS.sum(axis=1) % 5)
+
+
+@pytest.mark.parametrize(
+    ("known", "asked", "words"),
+    [
+        (int, str, "users are text, as '0', and those of the fit are numbers, as 0"),
+        (str, int, "users are numbers, as 0, and those of the fit are text, as '0'"),
+        (str, lambda u: str(u).encode(), "users are bytes, as b'0', and those of the fit are text"),
+    ],
+)
+def test_ids_of_another_type_are_told(known, asked, words):
+    """They would all be strangers, whose predictions are means."""
+    users = [known(u) for u in PAIRS[:, 0].tolist()]
+    model = MatrixFactorization().fit_ratings(users, PAIRS[:, 1], SCORES)
+    others = [asked(u) for u in PAIRS[:, 0].tolist()]
+    with pytest.raises(ValueError, match=words):
+        model.predict(others, PAIRS[:, 1])
+    with pytest.raises(ValueError, match="Give them in the type that they had in the fit"):
+        model.recommend(others[0], 1)
+    assert model.predict([known(99)], [0]).shape == (1,)
+
+
+@pytest.mark.parametrize(("dtype", "low"), [("u8", 2**63), ("u8", 2**64 - 7), ("i1", -128)])
+def test_ids_at_the_limits_of_their_type(dtype, low, tmp_path):
+    if dtype == "i1":
+        users = (PAIRS[:, 0] * 50 - 128).astype("i1")
+    else:
+        users = PAIRS[:, 0].astype(dtype) + np.array(low, dtype)
+    model = MatrixFactorization().fit_ratings(users, PAIRS[:, 1], SCORES)
+    assert model.users_.tolist() == sorted(set(users.tolist()))
+    model.save(tmp_path / "m.bpca")
+    again = load(tmp_path / "m.bpca")
+    plain = MatrixFactorization().fit_ratings(PAIRS[:, 0], PAIRS[:, 1], SCORES)
+    np.testing.assert_array_equal(
+        again.predict(users, PAIRS[:, 1]), plain.predict(PAIRS[:, 0], PAIRS[:, 1])
+    )

@@ -411,3 +411,11 @@ def test_bad_masks_and_slices():
     with pytest.raises(ValueError, match=r"shape \(5, 7\)"):
         model.transform(np.ones((2, 5, 7)))
     assert not hasattr(BayesianTucker(), "core_")
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 2, 1), (3, 1, 1), (4, 3, 1)])
+def test_where_nothing_is_found_no_mode_has_a_rank(shape):
+    model = BayesianTucker().fit(np.zeros(shape))
+    assert model.ranks_ == (0,) * len(shape)
+    again = model.inverse_transform(model.transform(np.zeros(shape)))
+    np.testing.assert_array_equal(again, np.zeros(shape))

@@ -16,6 +16,7 @@ from bayespca.estimators.pca import BayesianPCA
 from bayespca.estimators.persistence import load
 from bayespca.estimators.summary import FittedPCA, summarize
 from bayespca.estimators.wording import feature_names, percent
+from bayespca.io.completing import write_filled
 from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
 
@@ -106,7 +107,7 @@ def impute(
     assert table is not None
     given.fit(model.fit, model.tol)
     with progress("filling"):
-        written = _write_filled(table, model, out, std=std, draws=draws)
+        written = _write_filled(given.file.path, how, table, model, out, std=std, draws=draws)
     holes, cells = table.n_holes, table.shape[0] * table.shape[1]
     note = f"{holes:,} holes ({percent(holes / cells)} of the cells) were filled."
     if not holes:
@@ -115,12 +116,12 @@ def impute(
 
 
 def _write_filled(
-    table: Table, model: BayesianPCA, out: Path, *, std: bool, draws: int
+    source: Path, how: How, table: Table, model: BayesianPCA, out: Path, *, std: bool, draws: int
 ) -> dict[str, str]:
     """Write the filled table and what was asked for beside it; what was written, and where."""
     filled, spread = model.impute(table, return_std=True)
     written = {"imputed": str(out)}
-    write_table(out, _with_values(table, filled))
+    write_filled(out, table, filled, source, how)
     if std:
         beside = _beside(out, "std")
         write_table(beside, _with_values(table, spread))
@@ -129,7 +130,8 @@ def _write_filled(
     rng = np.random.default_rng(model.random_state)
     for i in range(draws):
         beside = _of_draw(out, i, draws)
-        write_table(beside, _with_values(table, model.sample_imputations(table, 1, rng)[0]))
+        drawn = model.sample_imputations(table, 1, rng)[0]
+        write_filled(beside, table, drawn, source, how)
         written[f"draw {i + 1}"] = str(beside)
     return written
 
@@ -186,7 +188,7 @@ def _default(model: AnyEstimator, name: str) -> object:
 
 def _with_values(part: Table, values: np.ndarray) -> Table:
     """The same table with other numbers."""
-    return replace(part, values=values)
+    return replace(part, values=values, kept={})
 
 
 def _beside(path: Path, what: str) -> Path:

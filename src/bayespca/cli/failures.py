@@ -69,7 +69,8 @@ def _say(sentence: str) -> None:
     if SETTING.json:
         print(json.dumps({"error": sentence}, ensure_ascii=False))
     else:
-        print(f"bayespca: {sentence}", file=sys.stderr)
+        shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in sentence)
+        print(f"bayespca: {shown}", file=sys.stderr)
 
 
 def _sentence(error: Exception) -> str:

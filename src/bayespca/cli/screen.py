@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from typing import Any
 
@@ -48,6 +49,7 @@ RULES = {
     "sign flips": "singular values above those of the data with random signs",
     "bi-cross-validation": "the best prediction of held-out blocks",
 }
+CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 UNDER_NOISE = "the same with another noise model"
 WIDTH = 100
 
@@ -56,6 +58,11 @@ def console() -> Console:
     """Standard output; plain text of a fixed width when it is not a terminal."""
     out = Console(highlight=False, soft_wrap=False)
     return out if out.is_terminal else Console(highlight=False, width=WIDTH)
+
+
+def shown(text: str) -> str:
+    """Text from a file for a terminal: what would control that is written out."""
+    return CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def print_json(value: dict[str, Any]) -> None:
@@ -88,10 +95,11 @@ def print_summary(
 ) -> None:
     """The headline, a line for each component, and what should be known about them."""
     out = console()
-    out.print(
-        f"[bold]{title}[/bold]  {summary.n_samples:,} samples × {summary.n_features:,} features, "
+    what = (
+        f"{summary.n_samples:,} samples × {summary.n_features:,} features, "
         f"{METHOD_NAMES.get(summary.method, summary.method)}"
     )
+    out.print(Text.assemble((shown(title), "bold"), f"  {what}"))
     out.print()
     out.print(Padding(_headline(summary, stability), (0, 2)))
     if components:
@@ -103,7 +111,7 @@ def print_summary(
 def print_facts(title: str, what: str, facts: dict[str, str]) -> None:
     """A headline, and a line for each fact."""
     out = console()
-    out.print(Text.assemble((title, "bold"), f"  {what}"))
+    out.print(Text.assemble((shown(title), "bold"), f"  {what}"))
     out.print()
     grid = Grid.grid(padding=(0, 3))
     grid.add_column(style="dim")
@@ -136,7 +144,8 @@ def _headline(summary: Summary, stability: RankStability | None) -> Grid:
         grid.add_row("", Text(sentence, overflow="fold"))
     if sentence := holes_sentence(summary):
         grid.add_row("holes", Text(sentence, overflow="fold"))
-    grid.add_row("evidence bound", f"{-summary.free_energy:.6g} nats")
+    if math.isfinite(summary.free_energy):
+        grid.add_row("evidence bound", f"{-summary.free_energy:.6g} nats")
     return grid
 
 
@@ -157,7 +166,7 @@ def _components(components: list[dict[str, Any]]) -> Grid:
             f"{row['shrunk']:.4g}",
             percent(row["explained"]),
             *([percent(row["back"])] if known else []),
-            Text(mostly),
+            Text(shown(mostly)),
         )
     return grid
 
@@ -169,7 +178,7 @@ def print_notes(notes: list[str]) -> None:
     grid.add_column(style="yellow")
     grid.add_column(overflow="fold")
     for note in notes:
-        grid.add_row("note", Text(note))
+        grid.add_row("note", Text(shown(note)))
     out = console()
     out.print()
     out.print(Padding(grid, (0, 2)))
@@ -180,7 +189,7 @@ def print_footer(written: dict[str, str], facts: str) -> None:
     out = console()
     out.print()
     for what, path in written.items():
-        out.print(Text.assemble((f"  {what:9s}", "dim"), path))
+        out.print(Text.assemble((f"  {what:9s}", "dim"), shown(path)))
     out.print(Text(f"  {facts}", style="dim"))
 
 
@@ -205,7 +214,7 @@ def peak_memory() -> float | None:
 
 def print_ranks(ranks: RankReport, title: str) -> None:
     out = console()
-    out.print(f"[bold]{title}[/bold]")
+    out.print(Text(shown(title), style="bold"))
     out.print()
     grid = Grid(box=None, padding=(0, 3, 0, 2), header_style="dim")
     grid.add_column("rule", no_wrap=True)

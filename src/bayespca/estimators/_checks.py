@@ -36,6 +36,10 @@ OF_MANY, STRETCH, FEW = 500, 50, 10
 MANY_CELLS = 500_000
 # Smallest singular value over the largest if a column may follow from others.
 NEXT_TO_NOTHING = 1e-6
+ONE_ROW = (
+    "There is a single sample, and components are what samples differ in: give at least two. Rows "
+    "are samples, so transpose the table if it has them as columns."
+)
 
 
 def checked(data: Data, fit: PCAFit) -> PCAFit:
@@ -49,6 +53,9 @@ def checked(data: Data, fit: PCAFit) -> PCAFit:
 
 def _advice(data: Data, fit: PCAFit) -> Iterator[Advice]:
     n, p = data.values.shape
+    if n == 1:
+        yield Advice("one-row", ONE_ROW)
+        return
     # Not every library has slices that end beyond an array.
     some = data.values[: min(max(CELLS // p, FEWEST), n), :]
     rows = on_host(some)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,8 @@ def places(values: Ids, ids: Ids, name: str) -> Places:
     else:
         known = _known(ids)
         found = np.array([known.get(value, -1) for value in distinct.tolist()], dtype=np.intp)
+    if found.size and (found < 0).all():
+        _check_alike(distinct, ids, name)
     return np.asarray(found[inverse].reshape(values.shape), dtype=np.intp)
 
 
@@ -110,9 +113,11 @@ def _distinct(values: Ids, name: str) -> tuple[Ids, Ids]:
 def _distinct_by_table(values: Ids, low: int, high: int) -> tuple[Ids, Ids]:
     """Whole numbers that lie close together, without sorting them."""
     is_there = np.zeros(high - low + 1, dtype=bool)
-    shifted = (values - values.dtype.type(low)).astype(np.intp)
+    # In a type that holds all differences, and all ids from 2⁶³ on.
+    wide = values.astype(np.uint64 if values.dtype.kind == "u" else np.int64, copy=False)
+    shifted = (wide - wide.dtype.type(low)).astype(np.intp)
     is_there[shifted] = True
-    ids = (np.flatnonzero(is_there) + low).astype(values.dtype)
+    ids = (np.flatnonzero(is_there).astype(wide.dtype) + wide.dtype.type(low)).astype(values.dtype)
     return ids, (np.cumsum(is_there) - 1)[shifted]
 
 
@@ -162,6 +167,33 @@ def _check_ids(ids: Ids, places: Ids, name: str) -> None:
             f"{name} has no id at position {first} (counting from 0), but {ids[places[first]]}: "
             "leave such ratings out, or give them an id."
         )
+
+
+def _check_alike(strangers: Ids, ids: Ids, name: str) -> None:
+    """Raise where none of some ids is known, though some would be as text, or as numbers."""
+    theirs, ours = (_family(values) for values in (strangers, ids))
+    if theirs == ours or not (theirs and ours) or not _as_text(strangers) & _as_text(ids):
+        return
+    one, other = (values[:1].tolist()[0] for values in (strangers, ids))
+    raise ValueError(
+        f"{name} are {theirs}, as {one!r}, and those of the fit are {ours}, as {other!r}: none of "
+        "them is known. Give them in the type that they had in the fit."
+    )
+
+
+def _as_text(ids: Ids) -> set[str]:
+    return {v.decode(errors="replace") if isinstance(v, bytes) else str(v) for v in ids.tolist()}
+
+
+def _family(ids: Ids) -> str | None:
+    """Whether ids are text or numbers; None where they are both, or neither."""
+    if ids.dtype.kind in NUMBERS:
+        return "numbers"
+    kinds = set(map(type, ids.tolist()))
+    for words, family in (("text", str), ("bytes", bytes), ("numbers", Real)):
+        if kinds and all(issubclass(kind, family) for kind in kinds):
+            return words
+    return None
 
 
 def _is_nothing(value: Any) -> bool:

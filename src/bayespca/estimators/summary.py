@@ -79,7 +79,8 @@ def summarize(model: FittedPCA) -> Summary:
     """The summary of a fitted `BayesianPCA` or `VariationalPCA`."""
     method = getattr(model, "method", type(model).__name__)
     told = rank_was_given(model)
-    known = hasattr(model, "rank_posterior_") and not told
+    # Where nothing varies there is nothing to be sure of.
+    known = hasattr(model, "rank_posterior_") and not told and "all-zero" not in model.status_
     posterior = to_numpy(model.rank_posterior_) if known else np.zeros(0)
     likely = {int(k): float(posterior[k]) for k in np.flatnonzero(posterior > 1e-3)}
     return Summary(

@@ -268,8 +268,10 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
     def _expanded(self, found: TuckerFit, T: Array) -> TuckerFit:
         """With the modes that were left alone, where the tensor is and of its type."""
         shape = tuple(T.shape)
-        core = found.core.reshape(_tensors.expanded(found.core.shape, shape))
-        factors = _tensors.expanded(found.factors, shape, np.ones((1, 1)))
+        # Where nothing was found, modes of size 1 have nothing either.
+        one = int(found.core.size > 0)
+        core = found.core.reshape(_tensors.expanded(found.core.shape, shape, one))
+        factors = _tensors.expanded(found.factors, shape, np.ones((1, one)))
         slices = found.noise.slices
         if slices:
             slices = _tensors.expanded(slices, shape, np.full(1, found.noise_variance))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -191,9 +192,9 @@ def open_matrix_market(path: Path, how: How) -> File:
     """A matrix of numbers, sparse (zeros are zeros) or dense."""
     import scipy.io
 
+    _check_claim(path)
     try:
-        with path.open("rb") as file:
-            matrix: Any = scipy.io.mmread(file)
+        matrix: Any = scipy.io.mmread(str(path))
     except (OSError, ValueError, TypeError, OverflowError, EOFError, MemoryError) as error:
         raise ValueError(f"{path} cannot be read as Matrix Market: {first_line(error)}") from error
     if hasattr(matrix, "tocsr"):
@@ -208,6 +209,25 @@ def open_matrix_market(path: Path, how: How) -> File:
     n, p = values.shape
     memory = getattr(values, "nnz", n * p) * dtype.itemsize
     return File(path, _plain_layout(p, None), dtype, n, memory, lambda: Table(values))
+
+
+def _check_claim(path: Path) -> None:
+    """Raise where a header claims more numbers than there are bytes: SciPy makes room first."""
+    with path.open("rb") as file:
+        is_array = b" array " in file.readline(1000).lower()
+        size = next((line for line in file if not line.startswith(b"%") and line.strip()), b"")
+    try:
+        sizes = [int(word) for word in size.split()]
+    except ValueError:
+        return  # SciPy says what is wrong
+    entries = math.prod(sizes[:2]) if is_array else sizes[-1] if sizes else 0
+    # A digit and the end of a line, or two places and these.
+    least = entries * (1 if is_array else 4)
+    if min(sizes, default=0) < 0 or least > path.stat().st_size:
+        raise ValueError(
+            f"{path} cannot be read as Matrix Market: it claims to hold {entries:,} numbers, and "
+            f"has {path.stat().st_size:,} bytes. Copy or write it again."
+        )
 
 
 def open_h5ad(path: Path, how: How) -> File:

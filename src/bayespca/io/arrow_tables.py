@@ -36,7 +36,18 @@ def table_of(table: Arrow, layout: Layout, dtype: DType, where: str) -> Table:
         others=others,
         aside={layout.name(j): why for j, why in layout.aside.items()},
         order=[layout.name(j) for j in range(layout.n_columns)],
+        kept=_kept(table, layout, pa),
     )
+
+
+def _kept(table: Arrow, layout: Layout, pa: Arrow) -> dict[str, Arrow]:
+    """Columns that are written back as they are: floats would not hold all of their digits."""
+    columns = {j: table.column(str(j)) for j in layout.features}
+    return {
+        layout.name(j): column
+        for j, column in columns.items()
+        if not column.null_count and not pa.types.is_floating(column.type)
+    }
 
 
 def features_of(table: Arrow, keys: Sequence[str], dtype: DType, pa: Arrow) -> Floats:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from .endings import COMPRESSED
 from .packages import need
@@ -171,6 +171,15 @@ def recognise(
 def open_text(path: Path, encoding: str) -> io.TextIOWrapper:
     """A text file, decompressed where the ending says so."""
     return io.TextIOWrapper(_open_bytes(path), encoding=encoding, errors="replace", newline="")
+
+
+def writing_text(path: Path) -> io.TextIOWrapper:
+    """A text file to write, compressed where the ending says so."""
+    stream: Any = path.open("wb")
+    if path.suffix.lower() in COMPRESSED:
+        stream.close()
+        stream = need("pyarrow", f"writing {path}").output_stream(str(path))
+    return io.TextIOWrapper(stream, encoding="utf-8", newline="")
 
 
 # --- the beginning of the file -----------------------------------------------------------------

@@ -166,6 +166,8 @@ def _array(letters: str, what: str, axes: int | None) -> Kind:
             isinstance(value, np.ndarray)
             and value.ndim == (value.ndim if axes is None else axes)
             and value.dtype.kind in letters
+            # What linear algebra can be done with: not halves of float32, nor more than float64.
+            and (value.dtype.kind != "f" or value.dtype.itemsize in (4, 8))
         ),
     )
 

@@ -91,6 +91,8 @@ class Table:
         Why each of them was set aside, by name.
     order
         All column names in the order of the file, for tables that are written back.
+    kept
+        Columns without holes that are not floats, as the file has them, for the same.
     """
 
     values: Any
@@ -100,6 +102,7 @@ class Table:
     others: dict[str, Entries] = field(default_factory=dict)
     aside: dict[str, str] = field(default_factory=dict)
     order: list[str] | None = None
+    kept: dict[str, Arrow] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -43,6 +43,16 @@ def writable_ending(path: Path) -> str:
     return ending
 
 
+def is_text(path: Path) -> bool:
+    """Whether a table is written to a path as text."""
+    return WRITERS[writable_ending(path)] is _write_text
+
+
+def is_tabbed(path: Path) -> bool:
+    """Whether the ending says that tabs separate columns."""
+    return bool({".tsv", ".tab"} & {suffix.lower() for suffix in path.suffixes})
+
+
 # --- tables with names -------------------------------------------------------------------------
 
 
@@ -53,7 +63,8 @@ def _arrow(table: Table, pa: Arrow) -> Arrow:
         columns[table.id_name] = pa.array(table.ids, pa.string())
     values = _dense(table)
     for j, name in enumerate(table.names or [f"column {j}" for j in range(table.shape[1])]):
-        columns[name] = pa.array(np.ascontiguousarray(values[:, j]), from_pandas=True)
+        column = pa.array(np.ascontiguousarray(values[:, j]), from_pandas=True)
+        columns[name] = table.kept.get(name, column)
     for name, other in table.others.items():
         columns[name] = pa.array(other.tolist(), from_pandas=True)
     if table.order is not None:
@@ -68,8 +79,7 @@ def _dense(table: Table) -> Floats:
 
 def _write_text(path: Path, parts: Parts) -> None:
     pa, pa_csv = (need(name, f"writing {path}") for name in ("pyarrow", "pyarrow.csv"))
-    is_tabbed = bool({".tsv", ".tab"} & {suffix.lower() for suffix in path.suffixes})
-    options = pa_csv.WriteOptions(delimiter="\t" if is_tabbed else ",")
+    options = pa_csv.WriteOptions(delimiter="\t" if is_tabbed(path) else ",")
 
     def open_writer(schema: Arrow, stack: ExitStack) -> Arrow:
         stream = stack.enter_context(pa.output_stream(str(path)))

@@ -177,13 +177,15 @@ def _ragged(path: Path, sample: TextSample, layout: Layout) -> str | None:
     return None
 
 
-def data_rows(path: Path, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
+def data_rows(
+    path: Path, dialect: Dialect, *, most: int | None = SEARCHED_ROWS
+) -> Iterator[tuple[int, list[str]]]:
     """Line number and fields of each row below the header, of as many as are searched."""
     with open_text(path, dialect.encoding) as text:
         rows = dialect.rows(text)
         if dialect.has_header:
             next(rows, None)
         for count, row in enumerate(rows):
-            if count > SEARCHED_ROWS:
+            if most is not None and count > most:
                 return
             yield row

@@ -363,5 +363,5 @@ def _of_zeros(problem: Problem) -> Solution:
         moments=Moments(zeros, zeros, zeros, zeros, zeros, zeros),
         free_energy=-np.inf,
         rank_free_energies=np.where(np.arange(n + 1) == 0, 0.0, np.inf),
-        status=Status().but("all-zero", "The data are zero throughout: rank 0, no noise."),
+        status=Status().but("all-zero", "Nothing varies in the data: rank 0, no noise."),
     )

@@ -1,0 +1,60 @@
+"""Files that new users brought, and what they were told: the command as it is installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+COMMAND = [sys.executable, "-m", "bayespca"]
+CLAIM = b"%%MatrixMarket matrix array real general\n100000000 1000\n1.0\n"
+NEGATIVE = b"{'descr': '<f8', 'fortran_order': False, 'shape': (-3, 4), }"
+NUMPY = b"\x93NUMPY\x01\x00v\x00" + NEGATIVE.ljust(117) + b"\n" + bytes(96)
+HEADER = ",0,1,2\n" + "".join(f"{i},{i % 3},{i % 5},{(i * i) % 7}\n" for i in range(20))
+FILES = {
+    "a.mtx": (CLAIM, 1, ["a.mtx", "claims to hold 100,000,000,000 numbers, and has 60 bytes"]),
+    "a.npy": (NUMPY, 1, ["a.npy is damaged: it claims to hold an array of shape (-3, 4)"]),
+    "one.csv": (b"a,b\n1,2\n", 0, ["There is a single sample", "transpose the table"]),
+    "pandas.csv": (HEADER.encode(), 0, ["20 samples × 3 features", "The first line (0, 1, 2) was"]),
+}
+
+
+def run(*arguments, cwd):
+    done = subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, check=False, cwd=cwd
+    )
+    return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_gets_a_sentence(tmp_path, name):
+    contents, expected, sentences = FILES[name]
+    (tmp_path / name).write_bytes(contents)
+    rc, told = run("fit", name, cwd=tmp_path)
+    assert rc == expected, told
+    for sentence in sentences:
+        assert sentence in told
+    for nonsense in ("inf nats", "Traceback", "terminate called", "probability over"):
+        assert name == "pandas.csv" or nonsense not in told
+
+
+def test_names_do_not_control_the_terminal(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 1)) + 0.1 * rng.normal(size=(60, 3))
+    names = ["\x1b[31mred", "[bold]", "\x9b2J"]
+    pd.DataFrame(X, columns=names).to_parquet(tmp_path / "[red]x.parquet")
+    rc, told = run("fit", "[red]x.parquet", "--noise", "isotropic", cwd=tmp_path)
+    assert rc == 0, told
+    assert not {"\x1b", "\x9b"} & set(told)
+    assert all(name in told for name in ("\\x1b[31mred", "[bold]", "\\x9b2J"))
+    assert told.startswith("[red]x.parquet 60 samples")
+
+
+def test_folders_stay_as_they_were(tmp_path):
+    Path(tmp_path / "one.csv").write_text("a,b\n1,2\n")
+    run("fit", "one.csv", cwd=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["one.csv"]
