@@ -226,3 +226,32 @@ def test_a_failed_fit_leaves_the_model_alone():
     with pytest.raises(ValueError, match="holds 2"):
         model.fit(X[:, :5] * 2)
     assert vars(model) == before
+
+
+def test_probabilities_of_clusters_that_overlap_are_less_certain():
+    """Their standard deviations are those of posterior draws, by Gibbs sampling."""
+    rng = np.random.default_rng(3)
+    p = np.array([[0.75] * 6, [0.3] * 6])
+    rows = (rng.random((400, 6)) < p[rng.integers(2, size=400)]).astype(float)
+    model = BernoulliMixture(2, n_init=3, random_state=0).fit(rows)
+    sizes = model.weights_ * len(rows)
+    means, given = model.means_, np.sqrt(model.means_ * (1 - model.means_) / sizes[:, None])
+    drawn = _drawn_means(rows, means, model.weights_, rng)
+    exact = drawn.std(axis=0)
+    assert (exact > 1.1 * given).mean() > 0.8
+    assert model.means_std_ == pytest.approx(exact, rel=0.1)
+
+
+def _drawn_means(rows, p, weights, rng, n=4000):
+    """Draws of p from the posterior with uniform priors, in turns with the clusters of rows."""
+    found = []
+    for _ in range(n):
+        log_joint = rows @ np.log(p).T + (1 - rows) @ np.log1p(-p).T + np.log(weights)
+        first = 1 / (1 + np.exp(log_joint[:, 1] - log_joint[:, 0]))
+        z = (rng.random(len(rows)) > first).astype(int)
+        sizes = np.bincount(z, minlength=2)
+        ones = np.array([rows[z == k].sum(axis=0) for k in range(2)])
+        p = rng.beta(1 + ones, 1 + sizes[:, None] - ones)
+        weights = rng.dirichlet(1 + sizes)
+        found.append(p)
+    return np.array(found[n // 10 :])

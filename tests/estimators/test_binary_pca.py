@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,8 +11,10 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from bayespca import BernoulliMixture, BinaryPCA, load
+from bayespca.discrete import posterior as reading
 from bayespca.estimators import ModelFileError
 from bayespca.io import archive
+from bayespca.sources.binary import BinaryCells
 
 
 def table(n=250, p=30, rank=2, strength=1.5, seed=0):
@@ -240,3 +244,18 @@ def test_digits(load_data):
     assert model.n_components_ >= 5
     ours = log_loss(binary[hidden], filled[hidden])
     assert ours < 0.75 * log_loss(binary[hidden], np.broadcast_to(shares, binary.shape)[hidden])
+
+
+def test_scores_know_that_loadings_are_uncertain(model):
+    """With certain loadings standard deviations are those of r(a); else they are larger."""
+    posterior, cells = model.fit_.posterior, BinaryCells(HOLES[:50] == 1, ~HIDDEN[:50])
+    certain = replace(posterior, b_cov=1e-12 * posterior.b_cov)
+    _, wide = reading.scores(posterior, cells)
+    _, narrow = reading.scores(certain, cells)
+    settled = next(reading._by_block(certain, cells))
+    M = certain.basis
+    own = np.sqrt(np.einsum("kh,nhl,kl->nk", M, settled.rows.matrices, M))
+    # Steps end when next to nothing is left to gain: to three digits of a standard deviation.
+    assert narrow == pytest.approx(own, rel=1e-3)
+    factorised = next(reading._by_block(posterior, cells)).rows.matrices
+    assert (wide > np.sqrt(np.einsum("kh,nhl,kl->nk", M, factorised, M))).all()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayespca.arrays.checks import check_covariances, check_moments, check_sizes
-from bayespca.arrays.packing import are_covariances, packed
+from bayespca.arrays.packing import are_covariances, packed, unpacked
 from bayespca.arrays.types import FloatArray, Matrices, Matrix, Vector
 from bayespca.sources.binary import BinaryCells
 
@@ -91,11 +91,28 @@ def scores(posterior: BinaryPosterior, data: BinaryCells) -> tuple[FloatArray, F
     """Posterior means of the scores of rows, and their standard deviations."""
     M = posterior.basis
     parts = [
-        (found.rows.mean @ M.T, np.einsum("kh,nhl,kl->nk", M, found.rows.matrices, M))
+        (found.rows.mean @ M.T, np.einsum("kh,nhl,kl->nk", M, _spread(posterior, found), M))
         for found in _by_block(posterior, data)
     ]
     means, variances = (np.concatenate(each) for each in zip(*parts, strict=True))
     return means, np.sqrt(variances)
+
+
+def _spread(posterior: BinaryPosterior, found: _SettledRows) -> FloatArray:
+    """Covariances of the scores of rows with the loadings integrated out: (n, k, k).
+
+    A cell measures ⟨bⱼ⟩ᵀa with the variance 1/ω + ãᵀcov(b̃ⱼ)ã. r(a), which is independent of the
+    loadings, takes what is not known of them for precision, and is too narrow.
+    """
+    rows, omega, H = found.rows, found.sites.omega, posterior.prior.size
+    k, l = np.triu_indices(H + 1)
+    wide = np.concatenate([rows.mean, np.ones((len(rows.mean), 1))], axis=1)
+    twice = packed(posterior.b_cov) * np.where(k == l, 1.0, 2.0)
+    uncertain = (wide[:, k] * wide[:, l]) @ twice.T
+    inside, b = l < H, posterior.b
+    outer = b[:, k[inside]] * b[:, l[inside]]
+    precision = unpacked((omega / (1 + omega * uncertain)) @ outer, H)
+    return np.asarray(np.linalg.inv(precision + np.diag(1 / posterior.prior)))
 
 
 def probabilities(posterior: BinaryPosterior, data: BinaryCells) -> FloatArray:

@@ -15,6 +15,7 @@ from bayespca.spectrum.records import Status
 
 from .data import BernoulliRows
 from .family import BernoulliFamily
+from .memberships import with_memberships
 from .posterior import BernoulliClusters
 from .start import STARTS, with_given
 from .step import BernoulliState, step
@@ -65,7 +66,7 @@ class BernoulliModel(Model[BernoulliRows, BernoulliState, Fit[BernoulliClusters]
         return None if sums is None else BernoulliState(sums)
 
     def posterior(self, state: BernoulliState, data: BernoulliRows) -> BernoulliClusters:
-        return BernoulliClusters(*self.family.averages(state.sums))
+        return with_memberships(BernoulliClusters(*self.family.averages(state.sums)), data)
 
     def status(self, state: BernoulliState, data: BernoulliRows) -> Status:
         return data.status
