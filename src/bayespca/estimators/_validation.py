@@ -80,14 +80,23 @@ def check_rank_given(estimator: BaseEstimator, n_samples: int, n_features: int) 
         )
 
 
-def check_probable(estimator: BaseEstimator) -> None:
-    """The most probable number of components has EVB's moments, in closed form."""
+def check_rank_asked(estimator: BaseEstimator) -> None:
+    """Components that EVB would not keep by itself have its moments, in closed form."""
+    least = estimator.min_components
+    if estimator.n_components == "probable":
+        _check_other_ranks(estimator, "n_components='probable'")
+    if least:
+        _check_other_ranks(estimator, f"min_components={least}")
+        most = largest_rank(estimator.n_components)
+        if most is not None and least > most:
+            raise ValueError(f"min_components={least} is more than n_components={most} allows.")
+
+
+def _check_other_ranks(estimator: BaseEstimator, what: str) -> None:
     if estimator.method != "evb":
-        raise ValueError(
-            f"n_components='probable' needs method='evb', got method={estimator.method!r}."
-        )
+        raise ValueError(f"{what} needs method='evb', got method={estimator.method!r}.")
     if estimator.solver == "iterative":
-        raise ValueError("n_components='probable' has a closed form: leave solver at 'auto'.")
+        raise ValueError(f"{what} has a closed form: leave solver at 'auto'.")
 
 
 def check_noise(estimator: BaseEstimator) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from dataclasses import KW_ONLY, field, replace
 from typing import Any, Literal, Self
 
@@ -42,6 +43,10 @@ WARNED = (
 )
 
 PROBABLE = "probable"
+NO_COLUMN = (
+    "No component stands out from the noise, so that there are no scores: 0 columns, which most "
+    "steps of a pipeline refuse. With min_components=1 the strongest direction is kept."
+)
 
 # The names in `spectrum.methods.METHODS`.
 Learned = Literal["evb", "epb", "emap", "global-epb", "global-emap"]
@@ -105,6 +110,12 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
             'the detection limit (`rank_posterior_`), with what ``"evb"`` says of them; with '
             "holes that number is an approximation.",
             AUTO | word("probable") | word("mle") | NONE | whole(0) | SHARE,
+        ),
+        min_components=Option(
+            "At least so many components are kept, with what EVB says of them, where it would keep "
+            "fewer: 1 for a pipeline in which the next step needs a column. Data with holes, and "
+            "data without any variance, may have no such solution; `status_` says so.",
+            whole(0),
         ),
         noise_variance='Variance of the noise (of the scaled data, if `scale`); ``"auto"`` for the '
         'method\'s own estimate, ``"0db"`` for half the mean square of the data. The methods whose '
@@ -191,6 +202,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
     method: Method = "evb"
     _: KW_ONLY
     n_components: int | float | Literal["auto", "probable", "mle"] | None = "auto"
+    min_components: int = 0
     noise_variance: float | Literal["auto", "0db"] = "auto"
     prior_variance: float | None = None
     center: bool = True
@@ -305,6 +317,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
             engine=self._engine,
             init=self.init if self.solver == "iterative" else "closed",
             probable=self.n_components == PROBABLE,
+            least=self.min_components,
         )
 
     @available_if(_adds_up)  # type: ignore[untyped-decorator]
@@ -328,19 +341,19 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         return self
 
     def _of_sums(self, data: Decomposed, form: ClosedForm) -> PCAFit:
+        def again(k: int) -> PCAFit:
+            return closed.from_decomposition(data, replace(form, exactly=k))
+
         fitted = closed.from_decomposition(data, form)
-        if self.n_components != PROBABLE:
-            return fitted
-        return closed.with_most_probable(
-            fitted, lambda k: closed.from_decomposition(data, replace(form, exactly=k))
-        )
+        if self.n_components == PROBABLE:
+            fitted = closed.with_most_probable(fitted, again)
+        return closed.with_at_least(fitted, self.min_components, again)
 
     def _form(self) -> ClosedForm:
         """What is asked of the spectrum, once all options have been checked."""
         _validation.check_method(self)
         self._chosen()
-        if self.n_components == PROBABLE:
-            _validation.check_probable(self)
+        _validation.check_rank_asked(self)
         form = _validation.form_asked(self)
         _validation.check_noise(self)
         if self.solver == "iterative":
@@ -365,6 +378,13 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
             print(line(fitted, self.method, found, seconds))
 
     # --- scikit-learn --------------------------------------------------------------------------
+
+    def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Any:
+        """`fit`, and the scores of the same rows; a warning where no component is left for them."""
+        scores = super().fit_transform(X, y, **options)
+        if not self.n_components_:
+            warnings.warn(NO_COLUMN, RankWarning, stacklevel=3)
+        return scores
 
     def _check_kept(self) -> None:
         super()._check_kept()

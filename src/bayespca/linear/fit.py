@@ -71,6 +71,20 @@ def with_most_probable(found: PCAFit, again: Callable[[int], PCAFit]) -> PCAFit:
     return replace(other, status=status)
 
 
+def with_at_least(found: PCAFit, least: int, again: Callable[[int], PCAFit]) -> PCAFit:
+    """A fit with so many components at least, as far as there are solutions that keep them."""
+    kept = found.n_components
+    if kept >= least:
+        return found
+    other = again(least)
+    k = other.n_components
+    if k <= kept:
+        words = f"EVB keeps {kept}, and has no solution with min_components={least}."
+        return replace(found, status=found.status.but("at-least", words))
+    words = f"EVB keeps {kept}; with min_components={least} it is {k}."
+    return replace(other, status=other.status.but("at-least", words))
+
+
 def _not_kept(kept: int, probable: int) -> str:
     return (
         f"{kept} components are kept, not the most probable {probable}: with this noise EVB has no "

@@ -23,6 +23,7 @@ class Asked:
     init: str = "closed"
     errors: KnownErrors | None = None
     probable: bool = False
+    least: int = 0
 
 
 def first_noise(asked: Asked) -> NoiseModel:

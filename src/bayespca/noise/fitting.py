@@ -74,10 +74,11 @@ def fit_with_holes(X: Input, form: ClosedForm, looping: inference.Looping, asked
 
 
 def _with_rank_asked(fit: PCAFit, data: Complete | Incomplete) -> PCAFit:
-    """With the most probable number of components, where that was asked for."""
-    if not data.asked.probable:
-        return fit
-    return closed.with_most_probable(fit, partial(data.with_rank, fit))
+    """With the most probable number of components, or with some at least, where that is wanted."""
+    again = partial(data.with_rank, fit)
+    if data.asked.probable:
+        fit = closed.with_most_probable(fit, again)
+    return closed.with_at_least(fit, data.asked.least, again)
 
 
 def _fitted_with_holes(data: Incomplete) -> PCAFit:
