@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 from sklearn.base import BaseEstimator
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.exceptions import SkipTestWarning
+from sklearn.utils import get_tags
+from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 import bayespca
 from bayespca import (
@@ -104,3 +106,13 @@ def test_every_public_estimator_is_in_the_table():
         if isinstance(value, type) and issubclass(value, BaseEstimator)
     }
     assert public == {type(estimator) for estimator in ESTIMATORS}
+
+
+@pytest.mark.parametrize("estimator", [BernoulliMixture(), BinaryPCA()], ids=repr)
+def test_tables_of_zeros_and_ones_are_declared(estimator):
+    """Checks that pass other numbers are not run, unless these are made zeros and ones."""
+    with pytest.warns(SkipTestWarning):
+        found = check_estimator(estimator, on_fail=None)
+    assert not [check for check in found if check["status"] == "failed"]
+    estimator.set_params(binarize=0.0)
+    assert not get_tags(estimator)._skip_test

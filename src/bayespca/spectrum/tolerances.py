@@ -54,6 +54,8 @@ LEAST_NOISE_OF_ML = 1e-6
 LEAST_NOISE_OF_FEATURES = 1e-6
 # Noise taken from EVB: with less, nothing is left of the digits of a point-estimated factor.
 LEAST_BORROWED = 1e-9
+# The same for complete data, whose sweeps are held against a finer measure.
+LEAST_BORROWED_OF_SWEEPS = 1e-7
 # The same for tensors, where there are several such factors.
 LEAST_BORROWED_OF_TENSORS = 1e-6
 # Clusters in data without noise: a density needs some.

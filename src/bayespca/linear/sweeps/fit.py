@@ -21,7 +21,7 @@ from bayespca.lowrank.records import PCAFit, PCAPosterior
 from bayespca.spectrum.forms import EVERYTHING, ClosedForm
 from bayespca.spectrum.priors import EmpiricalVB, GivenPrior, Prior
 from bayespca.spectrum.records import Solution, Status
-from bayespca.spectrum.tolerances import GONE
+from bayespca.spectrum.tolerances import GONE, LEAST_BORROWED_OF_SWEEPS
 
 from .chart import SweepChart
 from .posterior import posterior, solution_of
@@ -79,8 +79,10 @@ class SweepModel(SweepProblem, Model[Decomposed, SweepState, PCAFit]):
         noise = closed.noise_variance / (unit * unit)
         if self.has_one_start:
             return start_at(data, self.factors, closed.moments.in_units(1 / unit), noise)
-        # Half of everything, until the first sweep has been made.
-        noise = 0.5 * data.mean_square if self.learns_noise else noise
+        if self.form.noise_variance == "auto":
+            # Half of everything, until the first sweep has been made; or what is EVB's.
+            least = LEAST_BORROWED_OF_SWEEPS * data.mean_square
+            noise = 0.5 * data.mean_square if self.learns_noise else max(noise, least)
         scale = float(data.mean_square**0.25) or 1.0
         return random_start(data, self.factors, self.most, noise, rng, scale)
 

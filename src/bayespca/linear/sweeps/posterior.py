@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.namespaces import array_namespace, to_namespace
 from bayespca.arrays.signs import fixed_signs
+from bayespca.arrays.types import FloatArray
 from bayespca.linear.data import Decomposed
 from bayespca.linear.posterior import posterior_of
 from bayespca.lowrank.factors import Factors
@@ -51,7 +52,7 @@ def posterior(
 ) -> Posterior:
     """The posterior of the data: components are turned into the space of the features."""
     order = _strongest(state, factors)
-    directions = (state.b[:, order] / np.linalg.norm(state.b[:, order], axis=0)).T
+    directions = _orthonormal(state.b[:, order])
     left = state.a[:, order] / np.linalg.norm(state.a[:, order], axis=0)
     gamma = np.einsum("hk,k,kh->h", directions, data.gamma, left)
     # Most directions have no weight on the weak singular vectors: these need not be computed.
@@ -61,6 +62,15 @@ def posterior(
     turn = to_namespace(directions[:, :count], right)
     components = fixed_signs(array_namespace(right).matmul(turn, right))
     return posterior_of(data, solution, components, gamma * data.unit)
+
+
+def _orthonormal(b: FloatArray) -> FloatArray:
+    """The orthonormal rows that are nearest to the directions of columns.
+
+    Sweeps end before those of nearly equal strength are at right angles to the last digit.
+    """
+    left, _, right = np.linalg.svd(b / np.linalg.norm(b, axis=0), full_matrices=False)
+    return np.asarray((left @ right).T)
 
 
 def _moments(state: SweepState, order: NDArray[np.intp]) -> Moments:
