@@ -34,7 +34,7 @@ def made(kind):
 
 
 def fitted(X, kind, **options):
-    options = {"noise": NAMES[kind], "tol": 1e-12, "max_iter": 3000, **options}
+    options = {"noise": NAMES[kind], "tol": 1e-13, "max_iter": 3000, **options}
     return BayesianPCA(**options).fit(X)
 
 

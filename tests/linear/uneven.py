@@ -28,7 +28,7 @@ def settled(X, noise, *, center=True):
 
 
 def written_out(state, X, *, center=True):
-    """A problem for the oracle, and all variational parameters of a state, in the data's units."""
+    """A problem for the oracle, and all variational parameters of a state."""
     rows, columns = state.whitening.rows, state.whitening.columns
     (n, p), k, m = X.shape, state.found.solution.rank, state.found.solution.moments
     w, t = np.ones(n) if rows is None else rows.precision, columns.precision
@@ -41,9 +41,9 @@ def written_out(state, X, *, center=True):
     problem = Problem(X, k, center, rows is not None, np.isfinite(columns.shape))
     parts = {
         "z": left[:, :k] * m.mean_a[:k] / np.sqrt(w)[:, None],
-        "z_roots": as_roots(np.diag(m.variance_a[:k]) / w[:, None, None]),
+        "z_roots": as_roots(np.broadcast_to(np.diag(m.variance_a[:k]), (n, k, k))),
         "y": means,
-        "y_roots": as_roots(np.diag(of_b) / t[:, None, None]),
+        "y_roots": as_roots(np.broadcast_to(np.diag(of_b), (p, *np.diag(of_b).shape))),
         "s2": np.log([s2]),
         "prior_a": np.log(m.prior_variance_a[:k]),
         "prior_b": np.log(m.prior_variance_b[:k]),

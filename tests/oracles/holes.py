@@ -19,8 +19,9 @@ def free_energy(
     A point-estimated factor has −log of its prior density in place of KL.
 
     With `rows` and `columns`, which have ⟨1/u⟩, ⟨log u⟩ and the divergence of r(u), cell (i, j) has
-    a noise variance of s2·uᵢ·vⱼ. Moments are in the units of the noise then: a in √uᵢ, b in √vⱼ,
-    where the priors are the same for all.
+    a noise variance of s2·uᵢ·vⱼ. Means are scaled then as the data are, by √⟨1/u⟩ and √⟨1/v⟩, and
+    covariances are in units of the noise: given uᵢ, that of the scores is uᵢ·a_cov, as their prior
+    has uᵢ·prior_a, so that uᵢ is no part of their divergence.
     """
     (n, p), seen = X.shape, ~np.isnan(X)
     w, log_u = _of_scales(rows, n)
@@ -33,13 +34,10 @@ def free_energy(
         total += _cell(x, ones, share[i] * family.integrates_a * a_cov[i], b[j], b_cov[j], s2)
     for i in range(n):
         total += _row(a[i], a_cov[i], prior_a, share[i], family.integrates_a)
-        # The prior of z = a/√w is N(0, c²u).
-        total += 0.5 * prior_a.size * share[i] * (log_u[i] + np.log(w[i]))
     for j in range(p):
         total += _column(b[j], b_cov[j], prior_b, family.integrates_b, centred)
-        total += 0.5 * np.isfinite(prior_b).sum() * (log_v[j] + np.log(q[j]))
-        # The density of μ is that of data in their own units.
-        total += centred * 0.5 * (np.log(q[j]) - np.log(np.sum(seen[:, j])))
+        # μ has no prior in units of the noise: its entropy has ½⟨log v⟩.
+        total -= centred * 0.5 * (log_v[j] + np.log(np.sum(seen[:, j])))
     return float(total + sum(scales.divergence for scales in (rows, columns) if scales is not None))
 
 

@@ -29,25 +29,24 @@ def alternated(X, *, rows, columns, steps=3000):
         left, gamma, right = np.linalg.svd(V, full_matrices=False)
         solution = solve(Spectrum(gamma[: min(p, M)], (p, M), float(gamma @ gamma)))
         k, s2, m = solution.rank, solution.noise_variance, solution.moments
-        share = 1 - w / w.sum()
-        loose_u, loose_v = log_u + np.log(w), log_v + np.log(q)
         F = solution.free_energy + 0.5 * (p * log_u.sum() + p * np.log(w.sum() / n))
-        F += 0.5 * (M * log_v.sum() + k * share @ loose_u + (k + 1) * loose_v.sum())
+        F += 0.5 * M * log_v.sum()
         F += sum(scales.divergence for scales in (of_rows, of_columns) if scales is not None)
         energies.append(F)
         if abs(energies[-2] - F) < 1e-10 * abs(F):
             break
         a, b = m.mean_a[:k] * left[:, :k], m.mean_b[:k] * right[:k].T
-        # ⟨(v − ãᵀb̃)²⟩ of each cell; the mean has the variance σ²/Σw.
-        a2 = a**2 + share[:, None] * m.variance_a[:k]
-        square = (V - a @ b.T) ** 2 + w[:, None] * s2 / w.sum()
-        square += a2 @ (b**2 + m.variance_b[:k]).T - (a**2) @ (b**2).T
-        of_a = (a2 / m.prior_variance_a[:k]).sum(1)
-        of_b = ((b**2 + m.variance_b[:k]) / m.prior_variance_b[:k]).sum(1)
+        # What is uncertain of a row's own scores does not depend on its noise, nor what is of a
+        # column's loadings and mean, which has the variance σ²/Σw.
+        square, share = (V - a @ b.T) ** 2, 1 - w / w.sum()
+        of_loadings = (a**2 @ m.variance_b[:k])[:, None] + w[:, None] * s2 / w.sum()
+        of_scores = share[:, None] * (b**2 @ m.variance_a[:k])
+        of_a = (a**2 / m.prior_variance_a[:k]).sum(1)
+        of_b = (b**2 / m.prior_variance_b[:k]).sum(1)
         if rows:
-            of_rows = learned((square.sum(1) / s2 + of_a) / w, p + k * share)
+            of_rows = learned(((square + of_loadings).sum(1) / s2 + of_a) / w, p)
         if columns:
-            of_columns = learned((square.sum(0) / s2 + of_b) / q, n + k)
+            of_columns = learned(((square + of_scores).sum(0) / s2 + of_b) / q, M)
     return F, k
 
 
@@ -107,15 +106,15 @@ def value(theta, X):
     w, q = rows.precision, columns.precision
     share = 1 - w / w.sum()
     V, r = np.where(seen, X, 0) * np.sqrt(w[:, None] * q), np.sqrt(w)
+    # Covariances are in units of the noise; a, b and μ are scaled as V is.
     square = (V - np.outer(a, b) - np.outer(r, mu)) ** 2
     square += np.outer(a**2, C[:, 0, 0]) + 2 * np.outer(a * r, C[:, 0, 1])
     square += np.outer(w, C[:, 1, 1]) + np.outer(share * s, C[:, 0, 0] + b**2)
     logs = rows.log_variance[:, None] + columns.log_variance + LOG_2PI
     total = np.sum(seen * (square + logs))
     total += np.sum(a**2 / c2 + share * (s / c2 - 1 - np.log(s / c2)))
-    total += share @ (rows.log_variance + np.log(w))
     total += np.sum((b**2 + C[:, 0, 0]) / c2 + np.log(c2) - np.linalg.slogdet(C)[1])
-    total += np.sum(columns.log_variance + 2 * np.log(q) - np.log(seen.sum(0))) - p * (2 + LOG_2PI)
+    total -= np.sum(columns.log_variance + np.log(seen.sum(0))) + p * (2 + LOG_2PI)
     return 0.5 * float(total) + rows.divergence + columns.divergence
 
 

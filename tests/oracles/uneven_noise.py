@@ -4,8 +4,9 @@ all variational parameters, each of its terms written out, and minimised by brut
     x_ij = μⱼ + zᵢᵀbⱼ + ε,   ε ~ N(0, σ²uᵢvⱼ),   zᵢ ~ N(0, uᵢCₐ),   bⱼ ~ N(0, vⱼC_b),   p(μⱼ) = √n,
     1/uᵢ ~ Gamma(α, β),   1/vⱼ ~ Gamma(α′, β′)
 
-The posterior is r(z)r(b, μ)r(u)r(v), all in the units of the data. Covariances of zᵢ count
-1 − wᵢ/Σw, with wᵢ = ⟨1/uᵢ⟩, where there is a mean: it takes one row.
+The posterior is r(z|u)r(u)·r(b, μ|v)r(v). Means are in the units of the data, and covariances in
+those of the noise: zᵢ has uᵢSᵢ, (bⱼ, μⱼ) has vⱼTⱼ. Covariances of zᵢ count 1 − wᵢ/Σw, with
+wᵢ = ⟨1/uᵢ⟩, where there is a mean: it takes one row.
 """
 
 from __future__ import annotations
@@ -85,31 +86,28 @@ def free_energy(problem, theta):
     one = np.concatenate([z, np.ones((*z.shape[:-1], int(problem.centred)))], axis=-1)
     b, Sb = y[..., :k], Sy[..., :k, :k]
     square = (X - np.einsum("...ih,...jh->...ij", one, y)) ** 2
-    square = square + np.einsum("...ig,...jgh,...ih->...ij", one, Sy, one)
-    spread = np.einsum("...jg,...igh,...jh->...ij", b, Sz, b)
-    spread = spread + np.einsum("...igh,...jgh->...ij", Sz, Sb)
-    square = square + share[..., None] * spread
-    cells = square * w[..., :, None] * t[..., None, :] / s2[..., None, None]
+    square = square * w[..., :, None] * t[..., None, :]
+    of_y = np.einsum("...ig,...jgh,...ih->...ij", one, Sy, one) * w[..., :, None]
+    of_z = np.einsum("...jg,...igh,...jh->...ij", b, Sz, b) * t[..., None, :]
+    of_z = of_z + np.einsum("...igh,...jgh->...ij", Sz, Sb)
+    cells = (square + of_y + share[..., None] * of_z) / s2[..., None, None]
     cells = cells + log_u[..., :, None] + log_v[..., None, :]
     total = cells.sum((-2, -1)) + n * p * (LOG_2PI + np.log(s2))
 
-    # KL of the scores, whose prior variance is uᵢ·cₐ².
-    variances = np.einsum("...igg->...ig", Sz)
-    total = total + _prior_squares(z**2 + share[..., None] * variances, w, of_a)
-    logs = k * log_u + np.log(of_a).sum(-1)[..., None] - _log_det(part["z_roots"], k) - k
+    # KL of the scores, whose variances are uᵢ·cₐ² a priori: uᵢ cancels in what is uncertain.
+    of_scores = w[..., None] * z**2 + share[..., None] * np.einsum("...igg->...ig", Sz)
+    total = total + (of_scores / of_a[..., None, :]).sum((-2, -1))
+    logs = np.log(of_a).sum(-1)[..., None] - _log_det(part["z_roots"], k) - k
     total = total + (share * logs).sum(-1)
 
-    # KL of loadings, whose prior variance is vⱼ·c_b², and of the mean.
-    total = total + _prior_squares(b**2 + np.einsum("...jgg->...jg", Sb), t, of_b)
-    logs = k * log_v + np.log(of_b).sum(-1)[..., None]
-    logs = logs - _log_det(part["y_roots"], k + problem.centred) - k
-    total = total + logs.sum(-1) - problem.centred * p * (np.log(n) + 1 + LOG_2PI)
+    # KL of loadings, whose variances are vⱼ·c_b² a priori, and of the mean, whose density is √n.
+    of_loadings = t[..., None] * b**2 + np.einsum("...jgg->...jg", Sb)
+    total = total + (of_loadings / of_b[..., None, :]).sum((-2, -1))
+    logs = np.log(of_b).sum(-1)[..., None] - _log_det(part["y_roots"], k + problem.centred) - k
+    total = total + logs.sum(-1)
+    if problem.centred:
+        total = total - (log_v + np.log(n) + 1 + LOG_2PI).sum(-1)
     return 0.5 * total + rows + columns
-
-
-def _prior_squares(second, precision, prior):
-    """Σ ⟨z²⟩⟨1/u⟩/c²"""
-    return (second * precision[..., None] / prior[..., None, :]).sum((-2, -1))
 
 
 def covariances(roots, q):
@@ -161,3 +159,42 @@ def least(problem, start, max_iter=400):
         options={"maxiter": max_iter, "maxfun": 10**6, "maxcor": 40, "ftol": 1e-14, "gtol": 1e-9},
     )
     return float(found.fun), found.x
+
+
+def log_evidence(problem, theta, rng, draws=200_000):
+    """log p(X) at the hyperparameters of a vector, and its standard error: an average over draws of
+    u, v and b from their priors, with z and μ integrated out.
+
+    In units of the noise, y = x/√(uv), rows are normal with the covariance Σ = σ² + b·Cₐ·bᵀ and the
+    mean μ/√u.
+    """
+    (n, p), k, part = problem.X.shape, problem.k, problem.parts(np.asarray(theta))
+    s2, of_a, of_b = np.exp(part["s2"])[0], np.exp(part["prior_a"]), np.exp(part["prior_b"])
+    log_u = _log_variances(part["rows"], n, rng, draws)
+    log_v = _log_variances(part["columns"], p, rng, draws)
+    b = rng.normal(size=(draws, p, k)) * np.sqrt(of_b)
+    r = np.exp(-0.5 * log_u)
+    y = problem.X * r[:, :, None] * np.exp(-0.5 * log_v)[:, None, :]
+    logs = -0.5 * (p * log_u.sum(1) + n * log_v.sum(1))
+    rows = n - problem.centred
+    if problem.centred:
+        y = (
+            y
+            - r[:, :, None]
+            * np.einsum("si,sij->sj", r, y)[:, None, :]
+            / (r**2).sum(1)[:, None, None]
+        )
+        logs += 0.5 * (log_v.sum(1) + p * np.log(n / (r**2).sum(1)))
+    S = s2 * np.eye(p) + np.einsum("sjh,h,skh->sjk", b, of_a, b)
+    squares = np.einsum("sij,sjk,sik->s", y, np.linalg.inv(S), y)
+    logs -= 0.5 * (squares + rows * (np.linalg.slogdet(S)[1] + p * LOG_2PI))
+    weights = np.exp(logs - logs.max())
+    return logs.max() + np.log(weights.mean()), weights.std() / weights.mean() / np.sqrt(draws)
+
+
+def _log_variances(theta, size, rng, draws):
+    """Draws from the prior; 0 where there are none."""
+    if not theta.size:
+        return np.zeros((draws, size))
+    alpha, beta = np.exp(theta[-2:])
+    return np.log(beta) - np.log(rng.gamma(alpha, size=(draws, size)))

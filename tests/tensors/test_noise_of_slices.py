@@ -32,12 +32,10 @@ def started(T, *, center=False, ranks=None):
 def written_out(T, state):
     """The free energy in units of the data: cell by cell, row by row, with u of each slice.
 
-    A row a has the prior N(0, u·C), and r(a)·r(u); data are as they were before they were divided.
+    A row a has the prior N(0, u·C), and r(a|u)·r(u), with a covariance in units of u; data are as
+    they were before they were divided.
     """
     scales, moments = state.scales, moments_of(state)
-    for n, one in enumerate(scales):
-        moments.means[n] = moments.means[n] / np.sqrt(one.precision)[:, None]
-        moments.covs[n] = moments.covs[n] / one.precision[:, None, None]
     g, total = moments.core.ravel(), 0.0
     for cell in itertools.product(*map(range, T.shape)):
         if np.isnan(T[cell]):
@@ -45,27 +43,27 @@ def written_out(T, state):
         x = oracle.regressors(moments, cell)
         second = np.outer(g, g) + moments.core_cov
         low2 = np.sum(second * oracle.second_of_regressors(moments, cell))
-        left = T[cell] ** 2 - 2 * T[cell] * (g @ x) + low2
-        logs = sum(one.log_variance[i] for one, i in zip(scales, cell, strict=True))
         precision = np.prod([one.precision[i] for one, i in zip(scales, cell, strict=True)])
+        y = T[cell] * np.sqrt(precision)
+        left = y**2 - 2 * y * (g @ x) + low2
+        logs = sum(one.log_variance[i] for one, i in zip(scales, cell, strict=True))
         s2 = moments.noise_variance
-        total += 0.5 * (LOG_2PI + np.log(s2) + logs + precision * left / s2)
+        total += 0.5 * (LOG_2PI + np.log(s2) + logs + left / s2)
     prior = np.ones(1)
     for c in moments.priors:
         prior = np.kron(prior, c)
-    total += _kl(g, moments.core_cov, prior, 0.0, 1.0)
+    total += _kl(g, moments.core_cov, prior)
     for n, one in enumerate(scales):
-        for i, (a, S) in enumerate(zip(moments.means[n], moments.covs[n], strict=True)):
-            total += _kl(a, S, moments.priors[n], one.log_variance[i], one.precision[i])
+        # Means are scaled by √⟨1/u⟩; nothing of log u is left in ratios of covariances.
+        for a, S in zip(moments.means[n], moments.covs[n], strict=True):
+            total += _kl(a, S, moments.priors[n])
         total += _of_gammas(one)
     return float(total)
 
 
-def _kl(mean, cov, prior, log_u, precision):
-    quadratic = precision * np.sum((mean**2 + np.diag(cov)) / prior)
-    return 0.5 * (
-        quadratic + np.log(prior).sum() + mean.size * (log_u - 1) - np.linalg.slogdet(cov)[1]
-    )
+def _kl(mean, cov, prior):
+    quadratic = np.sum((mean**2 + np.diag(cov)) / prior)
+    return 0.5 * (quadratic + np.log(prior).sum() - mean.size - np.linalg.slogdet(cov)[1])
 
 
 def _of_gammas(one: Scales) -> float:
@@ -99,7 +97,7 @@ def test_new_scales_lead_lower_and_no_others_lead_lower_still(share):
     last = state.scales[-1]
     for change in np.vstack([np.eye(3), -np.eye(3)]) * 0.02:
         other = last.with_precision(last.precision * np.exp(change))
-        rows = state.rows[-1].times(np.exp(0.5 * change))
+        rows = replace(state.rows[-1], mean=np.exp(0.5 * change)[:, None] * state.rows[-1].mean)
         moved = replace(state.with_rows(2, rows), scales=(*state.scales[:-1], other))
         assert written_out(T / data.unit, moved) > after
 

@@ -126,14 +126,18 @@ def pseudo_inverses(squares: Array, least: float) -> Array:
 
 
 def roots(covariances: Array) -> Array:
-    """R with R·Rᵀ = Σ of each; those that are singular, but for rounding, have one as well."""
+    """R with R·Rᵀ = Σ of each; those that are singular, but for rounding, have one as well.
+
+    It does not turn with the signs of eigenvectors, which rounding decides.
+    """
     xp = array_namespace(covariances)
     if is_numpy_array(covariances):
         # An eigendecomposition takes ten times as long.
         with suppress(np.linalg.LinAlgError):
             return np.linalg.cholesky(covariances)
     values, vectors = xp.linalg.eigh(covariances)
-    return vectors * xp.sqrt(xp.where(values > 0, values, 0 * values))[:, None, :]
+    sizes = xp.sqrt(xp.where(values > 0, values, 0 * values))
+    return xp.matmul(vectors * sizes[:, None, :], xp.matrix_transpose(vectors))
 
 
 def are_covariances(matrices: NDArray[np.float64]) -> bool:

@@ -69,11 +69,6 @@ class Scales:
         return 1 / self.precision
 
     @property
-    def looseness(self) -> FloatArray:
-        """⟨log u⟩ + log⟨1/u⟩ ≥ 0: what the spread of r(u) costs for each number that u scales."""
-        return self.log_variance + np.log(self.precision)
-
-    @property
     def degrees_of_freedom(self) -> float:
         """2α: those of Student's t, which the variances make of the normal distribution."""
         return 2 * self.shape

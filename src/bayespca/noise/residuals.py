@@ -142,7 +142,7 @@ def of_sums(table: NoisyTable, form: ClosedForm, fit: PCAFit) -> Signs:
         variances = fit.noise.features[table.live] / table.units**2
     whitening = Whitening(given(variances).at_unit_scale(), phi=phi)
     found = table.whitened(whitening, form)
-    left = products_of_columns(found, whitening, table)
+    left = products_of_columns(found, table)
     _, by_columns = of_variances(left.pull(phi), np.full(table.p, left.number))
     rest = best_phi(left)
     gain = -0.5 * table.n_samples * (table.p - 1) * float(np.log1p(-min(rest * rest, 0.99)))

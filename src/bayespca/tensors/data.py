@@ -21,26 +21,17 @@ AllScales = tuple[Scales, ...]
 
 @dataclass(frozen=True, eq=False)
 class SliceNoise:
-    """Noise variances of the slices of each mode, and what they add to the free energy.
-
-    `energy` is the part that does not depend on the ranks; `looseness` is Σᵢ(⟨log u⟩ + log⟨1/u⟩) of
-    each mode, for each of its components.
+    """Noise variances of the slices of each mode, and what they add to the free energy of the
+    divided tensor.
     """
 
     scales: AllScales
     energy: float
-    looseness: tuple[float, ...]
 
     @property
     def roots(self) -> list[FloatArray]:
         """What the tensor was multiplied by along each mode."""
         return [np.sqrt(one.precision) for one in self.scales]
-
-    def energy_of(self, ranks: tuple[int, ...]) -> float:
-        """What is to be added to the free energy of the divided tensor."""
-        return self.energy + 0.5 * sum(
-            H * one for H, one in zip(ranks, self.looseness, strict=True)
-        )
 
 
 @dataclass(frozen=True, eq=False)

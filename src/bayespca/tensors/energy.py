@@ -38,7 +38,7 @@ def free_energy(
     """½n log 2πσ² + ⟨‖Y − …‖²⟩/2σ² + KL of what is integrated out − log prior of the others."""
     s2 = state.noise_variance
     likelihood = 0.5 * (data.n_cells * (LOG_2PI + np.log(s2)) + residual / s2)
-    noise = 0.0 if data.noise is None else data.noise.energy_of(state.ranks)
+    noise = 0.0 if data.noise is None else data.noise.energy
     return likelihood + _prior_energy(state, problem) + noise + state.gone
 
 

@@ -1,9 +1,10 @@
 """The noise of slices in turns with sweeps of the tensor that is divided by its roots.
 
 Given the posterior of factors and core, the best variances of the slices of a mode follow from the
-expected squares of what is left of each slice, and of its row of the factor in units of its prior:
+expected squares of what is left of each slice, and of its row of the factor in units of its prior,
+both with the row at its mean: given the noise its covariance is in units of it, and tells nothing.
 
-    Rᵢ = (Σ⟨(y − …)²⟩/σ² + Σₕ⟨aᵢₕ²⟩/cₕ²)/⟨1/uᵢ⟩,   Nᵢ = cells + Hₙ.
+    Rᵢ = (Σ⟨(y − …)²⟩/σ² + Σₕaᵢₕ²/cₕ²)/⟨1/uᵢ⟩,   Nᵢ = cells.
 
 One mode after another has them, each with those of the modes before. Then comes a sweep.
 """
@@ -24,7 +25,7 @@ from . import holes
 from .data import TuckerCells
 from .modes import in_turn
 from .records import outer_products
-from .slices import divided, mean_variance, shares_of, sums_along
+from .slices import divided, free_cells, mean_variance, sums_along
 from .state import TuckerProblem, TuckerState, replaced
 from .step import step as swept
 
@@ -91,12 +92,13 @@ def expected_squares(state: TuckerState, data: TuckerCells) -> list[FloatArray]:
     if data.is_whole:
         seconds = tuple(rows.second for rows in state.rows)
         return [
-            _squares(state, left, n, state.core.second_along(n, seconds)[None], here)
-            for n in range(len(data.shape))
+            _squares(left, n, rows.second_of_each, state.core.second_along(n, seconds)[None])
+            for n, rows in enumerate(state.rows)
         ]
 
     def update(state: TuckerState, seen: Array, n: int) -> TuckerState:
-        found[n] = _squares(state, left, n, holes.seconds_of_rows(state, seen, n), here)
+        second = holes.seconds_of_rows(state, seen, n)
+        found[n] = _squares(left, n, state.rows[n].second_of_each, second)
         return state
 
     modes = range(len(data.shape))
@@ -116,36 +118,23 @@ def _left(state: TuckerState, data: TuckerCells) -> Left:
     return Left(squares, tuple(np.ones(M) for M in data.shape))
 
 
-def _squares(
-    state: TuckerState, left: Left, n: int, second: FloatArray, data: TuckerCells
-) -> FloatArray:
-    """Σ⟨(y − …)²⟩ over the slices of a mode; `second` is Σ⟨xxᵀ⟩ over the cells of each."""
-    spread = (_second_of_each(state, n, data) * second).sum(axis=(1, 2))
-    return np.maximum(left.along(n) + spread, 0.0)
-
-
-def _second_of_each(state: TuckerState, n: int, data: TuckerCells) -> FloatArray:
-    """⟨aaᵀ⟩ of each row of a factor, the mean's part of it taken off."""
-    rows = state.rows[n]
-    if not state.scales:
-        return rows.second_of_each
-    share = shares_of(data, n, state.scales[n])
-    return np.asarray(outer_products(rows.mean) + share[:, None, None] * rows.cov)
+def _squares(left: Left, n: int, of_rows: FloatArray, second: FloatArray) -> FloatArray:
+    """Σ⟨(y − …)²⟩ over the slices of a mode, with ⟨aaᵀ⟩ of each row of its factor, and Σ⟨xxᵀ⟩ over
+    the cells of each slice.
+    """
+    return np.maximum(left.along(n) + (of_rows * second).sum(axis=(1, 2)), 0.0)
 
 
 def _with_mode(
     state: TuckerState, left: Left, n: int, second: FloatArray, data: TuckerCells
 ) -> tuple[TuckerState, Left]:
     """The best variances of the slices of a mode, and all the rest in their units."""
-    w = state.scales[n].precision
-    cells = _squares(state, left, n, second, data) / state.noise_variance
-    prior = np.diagonal(_second_of_each(state, n, data), axis1=1, axis2=2) @ (1 / state.priors[n])
-    total = cells + prior + _of_mean(state, n, data)
-    counts = data.cells_along[n] + state.ranks[n] * shares_of(data, n, state.scales[n])
-    if data.fills:
-        hidden = data.size_along(n) - data.cells_along[n]
-        total, counts = total + hidden, counts + hidden
-    state = _in_units(state, n, _learned(total / w, counts))
+    w, mean = state.scales[n].precision, state.rows[n].mean
+    total = _squares(left, n, outer_products(mean), second) / state.noise_variance
+    total += mean**2 @ (1 / state.priors[n])
+    if not n:
+        total += _of_mean(state, data)
+    state = _in_units(state, n, _learned(total / w, free_cells(data, n)))
     ratios = replaced(left.ratios, n, state.scales[n].precision / w)
     return state, replace(left, ratios=ratios)
 
@@ -159,12 +148,12 @@ def _learned(squares: FloatArray, counts: FloatArray) -> Scales:
     return learned(squares, counts)
 
 
-def _of_mean(state: TuckerState, n: int, data: TuckerCells) -> FloatArray | float:
-    """Σ of the variance of the mean over the cells of each slice, in units of the noise."""
+def _of_mean(state: TuckerState, data: TuckerCells) -> FloatArray | float:
+    """Σ of the variance of the mean over the cells of each slice along the first mode, in units of
+    the noise.
+    """
     if data.mean is None:
         return 0.0
-    if n:
-        return data.places_along[n]
     w = state.scales[0].precision
     if data.seen is None:
         return w * data.size_along(0) / w.sum()
@@ -176,12 +165,13 @@ def _of_mean(state: TuckerState, n: int, data: TuckerCells) -> FloatArray | floa
 def _in_units(state: TuckerState, n: int, found: Scales) -> TuckerState:
     """A state in units of other variances of a mode, which then have a geometric mean of 1.
 
-    Rows are multiplied by the roots of their precisions. A factor f that all precisions have in
-    common goes to σ², and f^¼ each to the factor and to the core, whose priors are alike.
+    Means of rows are multiplied by the roots of their precisions. A factor f that all precisions
+    have in common goes to σ², and f^¼ each to the factor and to the core, whose priors are alike.
     """
     f = float(np.exp(np.log(found.precision).mean()))
-    ratio = found.precision / state.scales[n].precision / math.sqrt(f)
-    state = state.with_rows(n, state.rows[n].times(np.sqrt(ratio)))
+    ratio, rows = found.precision / state.scales[n].precision / math.sqrt(f), state.rows[n]
+    mean, cov = np.sqrt(ratio)[:, None] * rows.mean, rows.cov / math.sqrt(f)
+    state = state.with_rows(n, replace(rows, mean=mean, cov=cov))
     return replace(
         state,
         core=state.core.scaled(f**-0.25),

@@ -2,13 +2,14 @@
 
 The noise of a cell has the variance σ²·∏ₙ uₙ with one factor for its slice along each mode. Data
 divided by the roots have noise of one variance, and the factors of the divided tensor have the
-priors of the model as it is: a row of Aₙ has a prior in units of its slice's noise. The free
-energy in the units of the data is that of the divided tensor and
+priors of the model as it is: a row of Aₙ has a prior in units of its slice's noise, and given the
+noise its covariance is in these units too. The free energy in the units of the data is that of the
+divided tensor and
 
-    ½Σ over cells Σₙ⟨log uₙ⟩ + Σₙ KL(uₙ) + ½ΣₙHₙΣᵢ(⟨log uₙᵢ⟩ + log⟨1/uₙᵢ⟩),
+    ½Σ over cells Σₙ⟨log uₙ⟩ + Σₙ KL(uₙ).
 
-the last for the rows of factors. A mean of the slices along the first mode is that of the slices
-weighted by their precision, and has a share in each of these.
+A mean of the slices along the first mode is that of the slices weighted by their precision. It adds
+½log Σᵢ⟨1/u₁ᵢ⟩/M₁ in each place, and takes one cell of it from the other modes.
 """
 
 from __future__ import annotations
@@ -53,41 +54,28 @@ def _weighted_mean(values: Array, weights: FloatArray) -> Array:
 def _slice_noise(data: TuckerCells, scales: AllScales) -> SliceNoise:
     energy = sum(one.divergence for one in scales)
     for n, one in enumerate(scales):
-        cells = data.cells_along[n]
-        energy += 0.5 * float(cells @ one.log_variance)
-        if data.fills:
-            # A hole is a latent variable, as uncertain as a cell is noisy.
-            energy += 0.5 * float((data.size_along(n) - cells) @ one.looseness)
+        energy += 0.5 * float(free_cells(data, n) @ one.log_variance)
     if data.mean is not None:
-        energy += _energy_of_mean(data, scales)
-    looseness = tuple(
-        float(shares_of(data, n, one) @ one.looseness) for n, one in enumerate(scales)
-    )
-    return SliceNoise(scales, float(energy), looseness)
+        energy += _energy_of_mean(data, scales[0])
+    return SliceNoise(scales, float(energy))
 
 
-def _energy_of_mean(data: TuckerCells, scales: AllScales) -> float:
+def free_cells(data: TuckerCells, n: int) -> FloatArray:
+    """Cells with a value in each slice along a mode, less those that went to the mean.
+
+    The precision of the mean is that of all slices along the first mode, to which it is no loss.
+    """
+    cells = data.cells_along[n]
+    return cells - data.places_along[n] if n and data.mean is not None else cells
+
+
+def _energy_of_mean(data: TuckerCells, first: Scales) -> float:
     """½Σ log of the precision of the mean in each place, relative to that with equal noise."""
-    first, *others = scales
     if data.seen is None:
-        energy = math.prod(data.shape[1:]) * float(np.log(first.precision.mean()))
-    else:
-        weights, counts = to_numpy(data.weights(first.precision)), to_numpy(data.counts)
-        there = counts > 0
-        energy = float(np.log(weights[there] / counts[there]).sum())
-    for n, one in enumerate(others, 1):
-        energy += float(data.places_along[n] @ np.log(one.precision))
-    return 0.5 * energy
-
-
-def shares_of(data: TuckerCells, n: int, scales: Scales) -> FloatArray:
-    """How much of each row of a factor is left when the mean has taken its part."""
-    M = data.shape[n]
-    if n or data.mean is None:
-        return np.ones(M)
-    if data.is_whole:
-        return np.asarray(1 - scales.precision / scales.precision.sum())
-    return np.full(M, (M - 1) / M)
+        return 0.5 * math.prod(data.shape[1:]) * float(np.log(first.precision.mean()))
+    weights, counts = to_numpy(data.weights(first.precision)), to_numpy(data.counts)
+    there = counts > 0
+    return 0.5 * float(np.log(weights[there] / counts[there]).sum())
 
 
 def all_noise(data: TuckerCells) -> AllScales:

@@ -27,7 +27,8 @@ class RowForms:
     explained
         What components take away from them: Σₕtᵢₕ²·s(2 − s), shrinkage s.
     uncertain
-        What uncertain loadings and the prior of the scores add, in units of the noise:
+        What uncertain loadings and the prior of the scores add at the means of the scores, in
+        units of the noise:
         Σₕaᵢₕ²·(p·var(b)/σ² + 1/cₐ²).
     leverage
         Share of their noise that components take: Σₕtᵢₕ²·s/γ².

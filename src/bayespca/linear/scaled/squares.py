@@ -1,4 +1,13 @@
-"""Expected squares of what is left of rows and columns: all that the best noise follows from."""
+"""Expected squares of what is left of rows and columns: all that the best noise follows from.
+
+Scores are as uncertain as their row is noisy, and loadings as their column is: given uᵢ, the scores
+of a row have a mean that does not depend on it and the covariance uᵢ·Cₐ, and likewise loadings and
+mean of a column have vⱼ·C_b. Divided by the noise,
+
+    ⟨(x − zᵀb)²/uv⟩ = ⟨1/u⟩⟨1/v⟩(x − mᵀβ)² + ⟨1/v⟩βᵀCₐβ + ⟨1/u⟩mᵀC_b m + tr CₐC_b,
+
+so that what is uncertain of a row's own scores says nothing about its noise.
+"""
 
 from __future__ import annotations
 
@@ -8,28 +17,11 @@ import numpy as np
 
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.scales import Scales
-from bayespca.spectrum.records import Moments
 from bayespca.spectrum.tolerances import LEAST_NOISE_OF_FEATURES
 
 from .data import NoisyTable, Whitened
-from .rows import has_prior, inverse
+from .rows import inverse
 from .whitening import Whitening
-
-# Up to so many rows each counts as it is.
-FEW_ROWS = 300
-
-
-def shares(rows: Scales, data: NoisyTable) -> FloatArray:
-    """How much of each row is left when the mean has taken its part."""
-    if not data.centred:
-        return np.ones(data.n_samples)
-    return np.asarray(1 - rows.precision / rows.precision.sum())
-
-
-def n_proper(moments: Moments) -> int:
-    """Number of components that have a proper prior."""
-    return int(np.count_nonzero(has_prior(moments.prior_variance_b)))
-
 
 # --- rows --------------------------------------------------------------------------------------
 
@@ -37,43 +29,23 @@ def n_proper(moments: Moments) -> int:
 def squares_of_rows(
     found: Whitened, rows: Scales, columns: Scales, data: NoisyTable
 ) -> tuple[FloatArray, FloatArray]:
-    """Rᵢ and Nᵢ: cells and scores of each row."""
+    """Rᵢ and Nᵢ: the cells of each row, and the means of its scores in units of their prior."""
     assert found.rows is not None
-    solution, moments, of_rows = found.solution, found.solution.moments, found.rows
-    s2, share, w = solution.noise_variance, shares(rows, data), rows.precision
-    b2 = moments.mean_b**2 + data.p * moments.variance_b
+    s2, of_rows, w = found.solution.noise_variance, found.rows, rows.precision
     left = of_rows.squares - of_rows.explained
     left = np.maximum(left, LEAST_NOISE_OF_FEATURES * of_rows.squares)
-    left += share * float(moments.variance_a @ b2)
     left += w * float(data.rounding @ columns.precision)
     total = left / s2 + of_rows.uncertain + (data.p * w / w.sum() if data.centred else 0.0)
-    of_prior = inverse(moments.prior_variance_a)
-    total += share * float(moments.variance_a @ of_prior)
-    proper = int(np.count_nonzero(of_prior))
-    squares = total / w - _of_shares(rows, proper) * data.centred
-    return squares, _counts_of_rows(share, proper, data.p)
-
-
-def _of_shares(rows: Scales, k: int) -> FloatArray:
-    """What a row's precision changes in the free energy through the shares of all rows, twice."""
-    part = rows.precision / rows.precision.sum()
-    return np.asarray(k * (rows.looseness - part @ rows.looseness) / rows.precision.sum())
-
-
-def _counts_of_rows(share: FloatArray, k: int, p: int) -> FloatArray:
-    """Cells and scores. Shares of many rows are next to equal, and are made so: special functions
-    of as many different numbers as there are rows take their time.
-    """
-    many = share.size > FEW_ROWS
-    return p + k * (np.full(share.size, share.mean()) if many else share)
+    return total / w, np.full(data.n_samples, float(data.p))
 
 
 # --- columns -----------------------------------------------------------------------------------
 
 
 class Products(NamedTuple):
-    """⟨EᵀE⟩/σ² + Σₕ⟨bₕbₕᵀ⟩/c² over pairs of columns, with what is left of them before the filter,
-    E, and loadings b: its diagonal, the one beside it, and the number of products in each sum.
+    """⟨EᵀE⟩/σ² + Σₕβₕβₕᵀ/c² over pairs of columns, with what is left of them before the filter, E,
+    and means β of loadings: its diagonal, the one beside it, and the number of products in each
+    sum, one less where there is a mean.
     """
 
     own: FloatArray
@@ -92,7 +64,7 @@ class Products(NamedTuple):
         return self.own * np.r_[1.0, np.full(self.own.size - 2, 1 + phi * phi), 1.0]
 
 
-def products_of_columns(found: Whitened, whitening: Whitening, data: NoisyTable) -> Products:
+def products_of_columns(found: Whitened, data: NoisyTable) -> Products:
     """What is left of columns, and of columns times their neighbours."""
     solution, moments, k = found.solution, found.solution.moments, found.solution.rank
     s2, of_prior = solution.noise_variance, inverse(moments.prior_variance_b)
@@ -103,11 +75,7 @@ def products_of_columns(found: Whitened, whitening: Whitening, data: NoisyTable)
     own = found.squares - 2 * own + a2[:k] @ own_b
     own = np.maximum(own, LEAST_NOISE_OF_FEATURES * found.squares) / s2 + of_prior[:k] @ own_b
     beside = (found.beside - beside) / s2 + (a2[:k] / s2 + of_prior[:k]) @ beside_b
-    # Uncertain loadings and the mean: L⁻¹ε has the variance 1/(1 − φ²), neighbours φ times that.
-    spread = float((a2 / s2 + of_prior) @ moments.variance_b) + data.centred
-    spread /= 1 - whitening.phi**2
-    number = float(data.n_samples + np.count_nonzero(of_prior))
-    return Products(own + spread, beside + whitening.phi * spread, number)
+    return Products(own, beside, float(data.M))
 
 
 def _crossed(found: Whitened) -> tuple[FloatArray, FloatArray]:
@@ -121,10 +89,10 @@ def _crossed(found: Whitened) -> tuple[FloatArray, FloatArray]:
 def squares_of_columns(
     found: Whitened, whitening: Whitening, data: NoisyTable
 ) -> tuple[FloatArray, FloatArray]:
-    """Rⱼ and Nⱼ: cells, loadings and the mean of each column.
+    """Rⱼ and Nⱼ: the cells of each column, and the means of its loadings in units of their prior.
 
     Where neighbours are alike, Rⱼ is twice what the free energy changes by with ⟨1/vⱼ⟩: a column is
     part of what is left of its neighbours too.
     """
-    left = products_of_columns(found, whitening, data)
+    left = products_of_columns(found, data)
     return left.pull(whitening.phi) / whitening.columns.precision, np.full(data.p, left.number)

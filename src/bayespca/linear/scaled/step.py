@@ -5,11 +5,12 @@ for whitened data, its noise variance included. Given the posterior, the best va
 the expected squares of what is left of each row and each column, and φ from the products of
 neighbours. The free energy is that of the whitened data and
 
-    ½p Σᵢ⟨log uᵢ⟩ + ½p log Σᵢ⟨1/uᵢ⟩/n + ½M Σⱼ⟨log vⱼ⟩ − M log|L| + KL + looseness,
+    ½p Σᵢ⟨log uᵢ⟩ + ½p log Σᵢ⟨1/uᵢ⟩/n + ½M Σⱼ⟨log vⱼ⟩ − M log|L| + KL,
 
 the second term for the mean, which is that of the rows weighted by their precision. The prior of a
-row's scores is in units of the row's noise, and that of a column's loadings in the column's: both
-count among the squares, and their spread costs ½(⟨log u⟩ + log⟨1/u⟩) for each.
+row's scores is in units of the row's noise, and that of a column's loadings in the column's; their
+posteriors given the noise are so too (`squares`), which leaves nothing of log u or log v in their
+divergence.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from .extrapolating import Round, extrapolated, remembered
 from .leverage import hastened
 from .neighbours import beside_neighbours, best_phi
 from .refining import BESIDE, near_to
-from .squares import n_proper, products_of_columns, shares, squares_of_columns, squares_of_rows
+from .squares import products_of_columns, squares_of_columns, squares_of_rows
 from .whitening import Whitening
 
 # Relative fall of the free energy that is hardly one: then all ways are tried.
@@ -242,7 +243,7 @@ def updated(
     if noise.columns:
         columns = estimate(*squares_of_columns(found, whitening, data))
     if noise.neighbours:
-        left = products_of_columns(found, whitening, data)
+        left = products_of_columns(found, data)
         columns = beside_neighbours(whitening.columns, columns, left, phi)
         phi = best_phi(left)
     return Whitening(columns.at_unit_scale() if noise.columns else columns, rows, phi)
@@ -259,13 +260,11 @@ def best_rows(
 
 def free_energy(whitening: Whitening, found: Whitened, data: NoisyTable) -> float:
     """In the units of the data; infinite where the closed form's is."""
-    rows, columns, k = whitening.rows, whitening.columns, n_proper(found.solution.moments)
+    rows, columns = whitening.rows, whitening.columns
     energy = found.solution.free_energy - data.M * filtering.log_det(whitening.phi)
     energy += 0.5 * data.M * float(columns.log_variance.sum()) + columns.divergence
-    energy += 0.5 * (k + data.centred) * float(columns.looseness.sum())
     if rows is not None:
         energy += 0.5 * data.p * float(rows.log_variance.sum()) + rows.divergence
-        energy += 0.5 * k * float(shares(rows, data) @ rows.looseness)
         if data.centred:
             energy += 0.5 * data.p * float(np.log(rows.precision.mean()))
     return float(energy)

@@ -95,21 +95,27 @@ def _parts_without(
     xp, b = array_namespace(state.b), state.b
     # Σ⟨ããᵀ⟩ and ⟨b̃b̃ᵀ⟩ of each column in the new coordinates, the row of the component.
     of_a = times(sums.second, turn.of_a[h, :]) @ turn.of_a.T
-    overlap = of_a * (state.b_cov[:, h, :] + b[:, h : h + 1] * b)
-    pairs = xp.sum(overlap if present.all() else overlap * at(b, present), axis=1)
+    spread = _lost(of_a * state.b_cov[:, h, :], h, present)
     cross = (sums.cross @ turn.of_a[h, :]) * b[:, h]
-    misfit = 2 * (pairs - cross) - overlap[:, h]
+    misfit = spread + _lost(of_a * b[:, h : h + 1] * b, h, present) - 2 * cross
     along_a = along_b = 0.0
     if family.integrates_a:
         along_a = log_precision_along(data, before.columns, turn.back[h])
     if family.integrates_b:
         along_b = xp.sum(xp.log(_precision(of_a[:, h], h, turn, before)))
-    lost, in_a, in_b = brought(misfit, along_a, along_b)
+    lost, uncertain, in_a, in_b = brought(misfit, spread, along_a, along_b)
     return replace(
         parts,
         residuals=parts.residuals - lost,
+        spread=parts.spread - uncertain,
         moments=parts.moments.without(h, along_a=data.share * float(in_a), along_b=float(in_b)),
     )
+
+
+def _lost(overlap: Array, h: int, present: FloatArray) -> Array:
+    """What a component has in common with each that is present, both ways, and with itself."""
+    there = overlap if present.all() else overlap * at(overlap, present)
+    return 2 * array_namespace(overlap).sum(there, axis=1) - overlap[:, h]
 
 
 def _precision(of_a: Array, h: int, turn: Turn, before: Before) -> Array:

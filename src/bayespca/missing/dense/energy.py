@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bayespca.arrays.namespaces import array_namespace, to_numpy
+from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.places import at
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.factors import Factors
@@ -18,14 +18,17 @@ from .idle import Idle
 from .scales import in_units
 from .state import DenseProblem, DenseState
 
+# Cells that a column counts for whose only one goes to the mean.
+HARDLY = 1e-3
+
 
 @dataclass(frozen=True, eq=False)
 class Parts:
     """What the free energy is made of.
 
-    Of each column: counts are the observed cells, squares is Σx², residuals Σ⟨(x − b̃ᵀã)²⟩. Where B
-    is point-estimated, `moments.log_det_b` is that of μ. `of_component` is what each component
-    costs because rows or columns have noise of their own.
+    Of each column: counts are the observed cells, squares is Σx², residuals Σ⟨(x − b̃ᵀã)²⟩, and
+    spread what is uncertain of its b̃ in them. Where B is point-estimated, `moments.log_det_b` is
+    that of μ.
     """
 
     factors: Factors
@@ -33,10 +36,10 @@ class Parts:
     counts: FloatArray
     squares: FloatArray
     residuals: FloatArray
+    spread: FloatArray
     moments: FactorMoments
     noise_variance: float
     idle: Idle | None
-    of_component: float = 0.0
 
     @property
     def free_energy(self) -> float:
@@ -63,12 +66,10 @@ class Parts:
 
     @property
     def _energy_of_others(self) -> float:
-        """The components that are idle, or gone, and what all of them cost besides."""
-        count = self.moments.Sa.size + (self.idle.count if self.idle is not None else 0)
-        others = count * self.of_component
+        """The components that are idle, or gone."""
         if self.idle is not None:
-            return others + self.idle.energy
-        return others + self.moments.n_gone * self.factors.gone_energy
+            return self.idle.energy
+        return self.moments.n_gone * self.factors.gone_energy
 
     def at_best_noise(self, least: float | None) -> Parts:
         """With the noise where the free energy is lowest, unless it is given."""
@@ -85,58 +86,39 @@ def with_best_noise(
     state = replace(state, noise_variance=parts.noise_variance)
     if not problem.noise.columns:
         return state, parts
-    new, less = _with_best_columns(state, parts, data, problem)
+    new, less = _with_best_columns(state, parts, problem)
     before = parts.free_energy + state.scales.energy(data)
     # Rounding errors aside it never rises.
     return (new, less) if less.free_energy + new.scales.energy(data) < before else (state, parts)
 
 
 def _with_best_columns(
-    state: DenseState, parts: Parts, data: IncompleteRows, problem: DenseProblem
+    state: DenseState, parts: Parts, problem: DenseProblem
 ) -> tuple[DenseState, Parts]:
-    """r(v) that minimises the free energy at the posterior of A and (B, μ), feature by feature.
+    """r(v) that minimises the free energy at the posterior of A and (B, μ) given v, feature by
+    feature.
 
-    Its squares are ⟨residual²⟩/σ² of the nⱼ observed cells and ⟨bⱼₕ²⟩/c_bₕ² of the loadings that
-    have a proper prior, which is in units of the noise as well. Everything in units of √v is
-    rescaled.
+    Its squares are those of what is left of the nⱼ observed cells, one of which goes to the mean,
+    and of the loadings in units of their prior, both at the means of (b, μ). Given v, covariances
+    are in units of it, and stay as they are; means are rescaled.
     """
-    H, scales, s2 = state.rank, state.scales, parts.noise_variance
+    scales, s2 = state.scales, parts.noise_variance
     assert scales.columns is not None
-    before = scales.columns.precision
-    xp = array_namespace(state.b)
-    variances = xp.linalg.diagonal(state.b_cov)[:, :H]
-    loadings = to_numpy(state.b[:, :H] ** 2 + variances)
-    prior = loadings @ (1 / state.prior_b)
-    count = H * problem.has_prior_of_loadings
-    if parts.idle is not None:
-        prior += parts.idle.count * parts.idle.b / problem.factors.prior.variance
-        count += parts.idle.count
-    squares, counts = parts.residuals / s2 + prior, parts.counts + count
-    squares = np.maximum(squares / before, counts * LEAST_NOISE_WITH_HOLES / s2)
     assert scales.units is not None
+    before, left = scales.columns.precision, parts.residuals - parts.spread
+    loadings = to_numpy(state.b[:, : state.rank] ** 2)
+    squares = left / s2 + loadings @ (1 / state.prior_b)
+    counts = np.maximum(parts.counts - parts.has_mean, HARDLY)
+    squares = np.maximum(squares / before, counts * LEAST_NOISE_WITH_HOLES / s2)
     free = problem.scale_is_free
     columns = in_units(problem.estimate, squares, counts, scales.units, is_free=free)
-    scales = replace(scales, columns=columns)
-    phi = before / columns.precision
+    growth = columns.precision / before
+    Sb = parts.moments.Sb + (growth - 1) @ loadings
     scaled = replace(
         parts,
-        squares=parts.squares / phi,
-        residuals=parts.residuals / phi,
-        moments=replace(
-            parts.moments,
-            Sb=(loadings / phi[:, None]).sum(axis=0),
-            log_det_b=parts.moments.log_det_b
-            - _integrated_entries(parts, H) * float(np.log(phi).sum()),
-        ),
-        idle=None if parts.idle is None else parts.idle.rescaled(phi),
-        of_component=problem.energy_of_component(scales, centred=data.centred),
+        squares=parts.squares * growth,
+        residuals=left * growth + parts.spread,
+        moments=replace(parts.moments, Sb=Sb),
     )
-    there = at(state.b, phi)
-    b, b_cov = state.b / xp.sqrt(there)[:, None], state.b_cov / there[:, None, None]
-    idle = None if scaled.idle is None else scaled.idle.b
-    return replace(state, b=b, b_cov=b_cov, scales=scales, idle=idle), scaled
-
-
-def _integrated_entries(parts: Parts, H: int) -> int:
-    """Number of entries of (bⱼ, μⱼ) that are integrated out."""
-    return H * parts.factors.family.integrates_b + parts.has_mean
+    b = state.b * at(state.b, np.sqrt(growth))[:, None]
+    return replace(state, b=b, scales=replace(scales, columns=columns)), scaled

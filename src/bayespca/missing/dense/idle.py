@@ -50,10 +50,6 @@ class Idle:
         of_b = self.factors.energy_of_b(np.array([self.b.sum()]), prior_b, log_b)
         return self.count * (of_a + of_b)
 
-    def rescaled(self, phi: FloatArray) -> Idle:
-        """For columns divided by √φ."""
-        return replace(self, b=self.b / phi)
-
 
 def start_idle(data: IncompleteRows, factors: Factors, noise_variance: float) -> FloatArray:
     """s for v at its prior."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.signs import signs_of
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank import holes_posterior as read
 from bayespca.lowrank.cells import CellScales
@@ -35,6 +36,9 @@ def for_all_columns(state: DenseState, table: HolesTable, problem: DenseProblem)
     prior_b = state.prior_b if family.integrates_b else np.zeros(H)
     b_cov[~live] = np.diag(np.append(prior_b, 1.0))
     b[live], b_cov[live] = to_numpy(state.b), to_numpy(state.b_cov)
+    # Draws are to be the same whichever way rounding turned the components.
+    signs = np.append(signs_of(b[:, :H].T), 1.0)
+    b, b_cov = b * signs, b_cov * signs * signs[:, None]
     location, scales = np.zeros(p), np.ones(p)
     location[live] = rows.location
     scales[live] = rows.unit * root / unit

@@ -4,11 +4,13 @@ The noise of cell (i, j) has the variance σ²·uᵢ·vⱼ/τᵢⱼ, with wᵢ =
 see the data √(wᵢpⱼ)·x, with scores in units of their row's noise, loadings in units of their
 column's. The free energy of the data is that of the scaled data and
 
-    ½Σᵢ nᵢ⟨log uᵢ⟩ + ½Σⱼ (nⱼ − 1)⟨log vⱼ⟩ + ½Σⱼ loosenessⱼ + KL(rows) + KL(columns)
+    ½Σᵢ nᵢ⟨log uᵢ⟩ + ½Σⱼ (nⱼ − 1)⟨log vⱼ⟩ + KL(rows) + KL(columns),
 
-and, for each component, half the looseness of all columns and that of all rows, with the share that
-the mean has left them; without a mean there is neither the 1 nor the term beside it. Cells add
-½Σ⟨log 1/τᵢⱼ⟩ and their own KL; factors are not in their units.
+without the 1 where there is no mean. Given uᵢ, the covariance of a row's scores is in units of it,
+as their prior is, and given vⱼ that of a column's loadings and mean: covariances of the scaled data
+stay as they are when the variances change, and of log u and log v nothing is left in divergences
+but that of the mean, which has no prior. Cells add ½Σ⟨log 1/τᵢⱼ⟩ and their own KL; factors are not
+in their units.
 """
 
 from __future__ import annotations
@@ -74,26 +76,17 @@ class NoiseScales:
         return replace(self, columns=replace(found, precision=precision, log_variance=log_variance))
 
     def energy(self, data: IncompleteRows) -> float:
-        """What they cost, whatever the number of components."""
+        """What they cost."""
         total = 0.0
         if self.rows is not None:
             total += 0.5 * float(data.row_counts @ self.rows.log_variance) + self.rows.divergence
         if self.columns is not None:
             columns, centred = self.columns, data.centred
             total += 0.5 * float((data.column_counts - centred) @ columns.log_variance)
-            total += 0.5 * centred * float(columns.looseness.sum()) + columns.divergence
+            total += columns.divergence
         if self.cells is not None:
             total += self.cells.energy
         return total
-
-    def energy_of_component(self, *, centred: bool, loadings: bool) -> float:
-        """What they cost for each component; the second part only if loadings have a prior."""
-        total = 0.0
-        if self.rows is not None:
-            total += float(shares(self.rows, centred) @ self.rows.looseness)
-        if self.columns is not None and loadings:
-            total += float(self.columns.looseness.sum())
-        return 0.5 * total
 
     def divided(self, data: IncompleteRows) -> IncompleteRows:
         """A copy of the data divided by their root."""

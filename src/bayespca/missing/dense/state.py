@@ -63,11 +63,6 @@ class DenseProblem:
     def has_prior_of_loadings(self) -> bool:
         return bool(np.isfinite(self.factors.prior.variance))
 
-    def energy_of_component(self, scales: NoiseScales, *, centred: bool) -> float:
-        """What each component costs because of noise that rows and columns have of their own."""
-        loadings = self.has_prior_of_loadings
-        return scales.energy_of_component(centred=centred, loadings=loadings)
-
     @property
     def has_idle(self) -> bool:
         """Whether components without a mean differ from their prior, and so have to be counted."""

@@ -38,7 +38,7 @@ from bayespca.lowrank.cells import best_cells
 from bayespca.lowrank.holes import Holes, IncompleteRows
 from bayespca.lowrank.kernels import given_gram
 from bayespca.lowrank.moments import FactorMoments
-from bayespca.lowrank.rows import RowSums, misfits_of_rows, second_moments, sums_over_rows
+from bayespca.lowrank.rows import RowSums, misfits_of_rows, sums_over_rows
 from bayespca.lowrank.weighing import squares_of_cells
 from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES, VANISHING
 
@@ -110,7 +110,6 @@ def with_best_rows(state: DenseState, data: IncompleteRows, problem: DenseProble
     task = RowTask(
         found,
         data.row_counts,
-        rank=problem.most if problem.has_idle else state.rank,
         centred=data.centred,
         estimate=problem.estimate,
         least=LEAST_NOISE_WITH_HOLES / state.noise_variance,
@@ -189,12 +188,13 @@ def _settled(
     p, H, family = data.shape[1], state.rank, problem.factors.family
     b = found.b[:, :H]
     Sbb = b.T @ b + xp.sum(found.b_cov[:, :H, :H], axis=0)
-    everything, Sbb, log_det_a, log_det_b, misfit, weights = brought(
+    everything, Sbb, log_det_a, log_det_b, misfit, spread, weights = brought(
         sums.everything,
         Sbb,
         sums.log_det,
         found.log_det,
         _misfit(found, sums),
+        xp.sum(found.b_cov * sums.second, axis=(1, 2)),
         sums.second[:, H, H],
     )
     mean = everything[:H, H] / everything[H, H] * data.centred
@@ -210,13 +210,15 @@ def _settled(
         idle = update_idle(
             state.idle, data, problem.factors, problem.most - H, state.noise_variance
         )
+        spread = spread + idle.overlap
     squares = _squares(state, data, weights)
     parts = Parts(
         factors=problem.factors,
         has_mean=data.centred,
         counts=data.column_counts,
         squares=squares,
-        residuals=squares + misfit + (0.0 if idle is None else idle.overlap),
+        residuals=squares + misfit + spread,
+        spread=spread,
         moments=FactorMoments(
             Sa=Sa,
             Sb=Sb,
@@ -228,7 +230,6 @@ def _settled(
         ),
         noise_variance=state.noise_variance,
         idle=idle,
-        of_component=problem.energy_of_component(state.scales, centred=data.centred),
     )
     state = replace(state, b=b, b_cov=b_cov, prior_a=prior_a, prior_b=prior_b)
     return replace(state, idle=None if idle is None else idle.b), parts, turn
@@ -236,22 +237,25 @@ def _settled(
 
 def _reach(parts: Parts, sums: RowSums, state: DenseState, problem: DenseProblem) -> FloatArray:
     """1/(1 − s), if a part s of the expected squares is made of the noise that it is to tell: what
-    is more than the squares at the means of rows and columns. 1 where cells count differently.
+    is more than the squares at the means of rows and columns. 1 where cells count differently. What
+    is uncertain of a column's own loadings does not tell its noise.
     """
     left, residuals, counts = to_numpy(sums.left), parts.residuals, parts.counts
     if state.scales.cells is not None:
         left = residuals
-    if not problem.noise.columns:
+    if problem.noise.columns:
+        residuals = residuals - parts.spread
+    else:
         left, residuals, counts = (x.sum(keepdims=True) for x in (left, residuals, counts))
     made = (residuals - left) / (parts.noise_variance * np.maximum(counts, 1))
     return np.asarray(1 / (1 - np.clip(made, 0, 1 - 1 / FURTHEST)))
 
 
 def _misfit(found: _Loadings, sums: RowSums) -> Array:
-    """Σ⟨(x − b̃ᵀã)²⟩ − Σx² over the observed cells of each column."""
+    """Σ⟨(x − b̃ᵀã)²⟩ − Σx² over the observed cells of each column, with b̃ at its mean."""
     xp = array_namespace(sums.second)
-    fitted = xp.sum(second_moments(found.b, found.b_cov) * sums.second, axis=(1, 2))
-    return fitted - 2 * xp.sum(sums.cross * found.b, axis=1)
+    fitted = xp.matmul(sums.second, found.b[:, :, None])[:, :, 0]
+    return xp.sum((fitted - 2 * sums.cross) * found.b, axis=1)
 
 
 # --- what sweeps have found ---------------------------------------------------------------------
