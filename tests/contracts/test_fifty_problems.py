@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from bayespca import BayesianPCA, VariationalPCA
+from bayespca import (
+    BayesianPCA,
+    BernoulliMixture,
+    BinaryPCA,
+    MatrixFactorization,
+    PCAMixture,
+    VariationalPCA,
+)
+from bayespca.discrete.fit import BinaryModel
+from bayespca.inference import FreeEnergyWarning
 from bayespca.linear.sweeps.fit import SweepModel
 from bayespca.linear.variational.fit import VariationalModel
 from bayespca.missing.dense.fit import DenseModel
+from bayespca.missing.ratings.fit import RatingsModel
 from bayespca.missing.variational.fit import VariationalHolesModel
+from bayespca.mixtures.bernoulli.fit import BernoulliModel
+from bayespca.mixtures.pca.fit import MixtureModel
 
 TOL = 1e-8
 # Plain steps are asked for more digits: they stop where they are slow.
@@ -99,3 +113,135 @@ def test_no_worse_end_and_fewer_steps(name, monkeypatch):
         steps += quick.size, plain.size
     assert len(worse) <= 1, worse
     assert steps[0] < steps[1]
+
+
+# --- ratings, bits and clusters ----------------------------------------------------------------
+
+
+def bits(X):
+    return (np.median(X, axis=0) < X).astype(float)
+
+
+def clusters(seed):
+    """Rows of a problem about three means, and where it has holes."""
+    rng, (_, X, holes) = np.random.default_rng(seed), problem(seed)
+    means = 3 * rng.normal(size=(3, X.shape[1]))
+    return X / X.std() + means[rng.integers(0, 3, len(X))], holes
+
+
+def fit_ratings(method, seed, callback, noise="auto", **options):
+    """`noise` is a share of the variance where it is given: EPB would take it from another fit."""
+    _, X, holes = problem(seed)
+    i, j = np.nonzero(~holes)
+    variance = noise if noise == "auto" else noise * float(X.var())
+    model = MatrixFactorization(method, noise_variance=variance, **options)
+    model.fit_ratings(i, j, X[i, j], callback=callback)
+
+
+def fit_bits(seed, callback, **options):
+    BinaryPCA(**options).fit(bits(problem(seed)[1]), callback=callback)
+
+
+def fit_bits_with_holes(seed, callback, **options):
+    _, X, holes = problem(seed)
+    BinaryPCA(**options).fit(np.where(holes, np.nan, bits(X)), callback=callback)
+
+
+def fit_bernoulli(seed, callback, **options):
+    BernoulliMixture(random_state=0, **options).fit(bits(clusters(seed)[0]), callback=callback)
+
+
+def fit_clusters(seed, callback, **options):
+    PCAMixture(3, random_state=0, **options).fit(clusters(seed)[0], callback=callback)
+
+
+def fit_clusters_with_holes(seed, callback, **options):
+    X = np.where(clusters(seed)[1], np.nan, clusters(seed)[0])
+    PCAMixture(3, random_state=0, **options).fit(X, callback=callback)
+
+
+class Case(NamedTuple):
+    """The model whose chart is taken away, how it is fitted to a problem, every how many-th of
+    these it is, and what is asked of plain steps: no more of them than can be waited for.
+    """
+
+    model: type
+    fit: partial
+    every: int = 1
+    max_iter: int = 20_000
+    tol: float = 1e-12
+
+
+CASES = {
+    "ratings": Case(RatingsModel, partial(fit_ratings, "evb"), 7, 1000),
+    "ratings, EPB": Case(RatingsModel, partial(fit_ratings, "epb", noise=0.3), 7, 1000),
+    "bits": Case(BinaryModel, partial(fit_bits), 7, 500),
+    "bits, with holes": Case(BinaryModel, partial(fit_bits_with_holes), 7, 500),
+    # Plain steps leave a saddle when rounding errors have grown: no step can know of that.
+    "clusters of bits": Case(BernoulliModel, partial(fit_bernoulli, n_components=5), tol=TOL),
+    "clusters of bits, EM": Case(
+        BernoulliModel, partial(fit_bernoulli, n_components=3, method="ml"), tol=TOL
+    ),
+    "clusters, noise of features": Case(
+        MixtureModel, partial(fit_clusters, noise="per-feature"), 3
+    ),
+    "clusters, with holes": Case(MixtureModel, partial(fit_clusters_with_holes), 3),
+}
+
+
+# Minima side by side are this near; one of all problems may end in the higher one.
+SIDE_BY_SIDE = 1e-3
+
+
+def energies_of(case, seed, **options):
+    """Free energies of the steps; one that rises is an error, but for what rounding does to data
+    without noise, by plain steps as well.
+    """
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if KINDS[seed % len(KINDS)] != "noise-free":
+            warnings.simplefilter("error", FreeEnergyWarning)
+        case.fit(seed, lambda number, info: found.append(info.free_energy), **options)
+    return np.array(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_rows_columns_and_clusters_end_no_worse(name, monkeypatch):
+    case, steps, worse = CASES[name], np.zeros(2), []
+    for seed in range(0, PROBLEMS, case.every):
+        quick = energies_of(case, seed, tol=TOL)
+        with monkeypatch.context() as patched:
+            patched.setattr(case.model, "chart", lambda self, data: None)
+            plain = energies_of(case, seed, tol=case.tol, max_iter=case.max_iter)
+        gap = (quick[-1] - plain[-1]) / (abs(plain[-1]) + 1)
+        kind = KINDS[seed % len(KINDS)]
+        assert gap <= SIDE_BY_SIDE, (seed, kind)
+        worse += [seed] if gap > FLAT.get(kind, 2 * TOL) else []
+        steps += quick.size, plain.size
+    assert len(worse) <= 1, worse
+    assert steps[0] < steps[1]
+
+
+class _KilledError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_fit_that_is_killed_goes_on_with_the_same_digits(name, monkeypatch, tmp_path):
+    monkeypatch.setattr("bayespca.inference.checkpoint.EVERY", 0.0)
+    case, seed = CASES[name], 3
+    whole = energies_of(case, seed, tol=TOL)
+    path, last = tmp_path / "fit.ckpt", max(whole.size // 2, 1)
+
+    def killed(number, info):
+        if number == last:
+            raise _KilledError
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(_KilledError):
+            case.fit(seed, killed, tol=TOL, checkpoint=path)
+    assert path.exists() or last == 1
+    assert energies_of(case, seed, tol=TOL, checkpoint=path)[-1] == whole[-1]

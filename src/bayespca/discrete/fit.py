@@ -20,6 +20,7 @@ from bayespca.spectrum.families import VB
 from bayespca.spectrum.records import Status
 from bayespca.spectrum.tolerances import GONE_OF_BITS
 
+from .chart import BinaryChart
 from .data import BinaryTable
 from .normals import Normals
 from .posterior import BinaryPosterior, from_factors
@@ -60,6 +61,9 @@ class BinaryModel(BinaryProblem, Model[BinaryTable, BinaryState, BinaryFit]):
 
     def step(self, state: BinaryState, data: BinaryTable) -> tuple[BinaryState, Info]:
         return step(state, data.cells, self)
+
+    def chart(self, data: BinaryTable) -> BinaryChart:
+        return BinaryChart(data.cells)
 
     def digests(self, data: BinaryTable) -> Sequence[object]:
         return [data.cells.ones, data.cells.seen]

@@ -290,7 +290,7 @@ def _spectrum(
 
 @dataclass(frozen=True)
 class SquaredSpectrum:
-    """SquaredSpectrum of singular values, largest first, and right vectors as rows on demand."""
+    """Squares of singular values, largest first, and right vectors as rows on demand."""
 
     squares: FloatArray
     right: Callable[[int], FloatArray]

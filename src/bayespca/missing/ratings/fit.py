@@ -18,6 +18,7 @@ from bayespca.spectrum.records import Status
 from bayespca.spectrum.solving import borrowed_noise
 from bayespca.spectrum.tolerances import GONE
 
+from .chart import RatingsChart
 from .data import RatingsCells
 from .posterior import RatingsFactor, RatingsPosterior
 from .start import random_start, start, with_one_more
@@ -25,6 +26,8 @@ from .step import RatingsProblem, RatingsState, step, task_of
 
 # Components to start with where their number is to be found, and twice that where all are kept.
 FIRST = 16
+# Loadings up to which steps are accelerated: the last ten of them have to be kept.
+REMEMBERED = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +63,9 @@ class RatingsModel(RatingsProblem, Model[RatingsCells, RatingsState, RatingsFit]
 
     def step(self, state: RatingsState, data: RatingsCells) -> tuple[RatingsState, Info]:
         return step(state, data, self)
+
+    def chart(self, data: RatingsCells) -> RatingsChart | None:
+        return RatingsChart(data, self) if data.shape[1] * self.rank <= REMEMBERED else None
 
     def digests(self, data: RatingsCells) -> Sequence[object]:
         return data.digests()

@@ -18,6 +18,7 @@ from bayespca.mixtures.weights import Weights
 from bayespca.spectrum.records import Status
 from bayespca.spectrum.tolerances import LEAST_NOISE_OF_FEATURES, NO_NOISE
 
+from .chart import MixtureChart
 from .cluster import Cluster
 from .data import MixtureData
 from .posterior import MixturePosterior, in_units, noise_variances
@@ -90,6 +91,13 @@ class MixtureModel(MixtureProblem, Model[MixtureData, MixtureState, MixtureFit])
 
     def step(self, state: MixtureState, data: MixtureData) -> tuple[MixtureState, Info]:
         return step(state, data, self)
+
+    def chart(self, data: MixtureData) -> MixtureChart | None:
+        """None where a closed form is all there is to a cluster: such sweeps are few, and taking
+        them from elsewhere costs more of them than it saves.
+        """
+        is_closed = data.rows.is_complete and isinstance(self.least_noise, float)
+        return None if is_closed else MixtureChart(self)
 
     def digests(self, data: MixtureData) -> Sequence[object]:
         rows = data.rows

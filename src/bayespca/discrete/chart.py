@@ -1,0 +1,81 @@
+"""States of binary PCA as vectors: loadings, means, and logarithms of variances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bayespca.arrays.types import FloatArray, Vector
+from bayespca.inference.accelerating import StatePoint
+from bayespca.lowrank.aligning import FURTHEST, Loadings, change_of_root, logarithm
+from bayespca.sources.binary import BinaryCells
+
+from .normals import Normals
+from .step import BinaryState, evaluated_all
+
+
+@dataclass(frozen=True, eq=False)
+class BinaryChart:
+    """W = B·diag(c), for scores of unit variance a priori, turned to be like another one; the
+    logarithm of its covariance summed over columns; μ, and log v.
+
+    Rows are those of the state, in the units of the new loadings, and cells are evaluated anew: the
+    step that follows takes rows to where these loadings want them.
+    """
+
+    data: BinaryCells
+
+    def point(self, state: BinaryState, like: Vector | None) -> StatePoint | None:
+        if not np.isfinite(state.columns.log_dets).all():  # the iteration has just begun
+            return None
+        return StatePoint(_parts(state).aligned(like).vector, _errors(state))
+
+    def at(self, state: BinaryState, vector: Vector) -> BinaryState:
+        here, H = _parts(state), state.rank
+        goal = here.at(vector).turned_to(here.W)
+        T = change_of_root(here.spread, goal.spread)
+        # Both factors have the prior variance c²: the size of W is divided between them.
+        growth = (_squares(goal.W, T, state) / _squares(here.W, np.eye(H), state)) ** 0.25
+        c, new = np.sqrt(state.prior), np.sqrt(state.prior) * growth
+        change = np.eye(H + 1)
+        change[:H, :H] = T * c / new[:, None]
+        mean = np.column_stack([goal.W / new, goal.rest[:-1]])
+        columns = replace(state.columns.changed(change), mean=mean)
+        rows = state.rows.changed(np.diag(growth))
+        log_v = np.clip(goal.rest[-1], here.rest[-1] - FURTHEST, here.rest[-1] + FURTHEST)
+        return replace(
+            state,
+            rows=rows,
+            columns=columns,
+            prior=new**2,
+            spread=float(np.exp(log_v)),
+            found=evaluated_all(rows, columns, self.data),
+        )
+
+
+def _parts(state: BinaryState) -> Loadings:
+    H, c = state.rank, np.sqrt(state.prior)
+    rest = np.append(state.columns.mean[:, H], np.log(state.spread))
+    spread = logarithm(_covariance(state.columns, H) * c * c[:, None])
+    return Loadings(state.columns.mean[:, :H] * c, spread, rest)
+
+
+def _covariance(columns: Normals, H: int) -> FloatArray:
+    """That of loadings, summed over columns."""
+    return columns.matrices.sum(axis=0)[:H, :H]
+
+
+def _squares(W: FloatArray, T: FloatArray, state: BinaryState) -> FloatArray:
+    """⟨‖w‖²⟩ of each component, with the covariance of the state's changed by T."""
+    c = np.sqrt(state.prior)
+    cov = _covariance(state.columns, state.rank) * c * c[:, None]
+    return np.asarray((W**2).sum(axis=0) + np.diag(T @ cov @ T.T))
+
+
+def _errors(state: BinaryState) -> FloatArray:
+    """1/√Σω of each column, for its loadings and its mean."""
+    p, H = len(state.columns.mean), state.rank
+    errors = 1 / np.sqrt(state.found.omega.sum(axis=0) + 1 / state.spread)
+    spread = np.full(H * H + 1, np.sqrt(2 / p))
+    return np.concatenate([np.repeat(errors, H), spread[:-1], errors, spread[-1:]])

@@ -1,0 +1,86 @@
+"""Charts: a state comes back from its own vector, and the steps from both are the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bayespca.discrete.data import binary_table
+from bayespca.discrete.fit import binary_model
+from bayespca.missing.ratings.data import sorted_both_ways
+from bayespca.missing.ratings.fit import ratings_model
+from bayespca.mixtures.bernoulli.data import bernoulli_rows
+from bayespca.mixtures.bernoulli.family import Bayes, MaximumLikelihood
+from bayespca.mixtures.bernoulli.fit import BernoulliModel
+from bayespca.mixtures.pca.data import prepared
+from bayespca.mixtures.pca.fit import mixture_model
+from bayespca.mixtures.weights import Dirichlet
+from bayespca.sources.binary import BinaryCells
+from bayespca.spectrum.methods import METHODS
+
+
+def table(seed=0, n=80, p=12, k=3):
+    """A low-rank matrix with noise, and cells that are there."""
+    rng = np.random.default_rng(seed)
+    X = 2 * rng.normal(size=(n, k)) @ rng.normal(size=(k, p)) + rng.normal(size=(n, p))
+    return X, rng.random(X.shape) > 0.3
+
+
+def cells(holes):
+    X, seen = table()
+    ones = X > 0
+    return BinaryCells(ones & seen, seen) if holes else BinaryCells(ones)
+
+
+def of_ratings(method, **options):
+    X, seen = table()
+    i, j = np.nonzero(seen)
+    data = sorted_both_ways(i, j, X[i, j], X.shape, center=True)
+    return ratings_model(data, METHODS[method], n_components=4, **options), data
+
+
+def of_bits(holes):
+    data = binary_table(cells(holes))
+    return binary_model(data, n_components=4), data
+
+
+def of_clusters_of_bits(family, holes):
+    return BernoulliModel(3, family), bernoulli_rows(cells(holes))
+
+
+def of_clusters(per_feature, holes):
+    X, seen = table()
+    X[:40] += 5
+    data = prepared(np.where(seen, X, np.nan) if holes else X, None)
+    asked = {"ranks": (None,) * 2, "method": "evb", "weights": Dirichlet(0.5), "prune": False}
+    return mixture_model(data, per_feature=per_feature, **asked), data
+
+
+MODELS = {
+    "ratings": lambda: of_ratings("evb"),
+    "ratings, without biases": lambda: of_ratings("evb", biases=False),
+    "ratings, EPB, noise given": lambda: of_ratings("epb", noise_variance=1.0),
+    "ratings, EMAP, noise given": lambda: of_ratings("emap", noise_variance=1.0),
+    "bits": lambda: of_bits(False),
+    "bits, with holes": lambda: of_bits(True),
+    "clusters of bits": lambda: of_clusters_of_bits(Bayes(0.3), False),
+    "clusters of bits, with holes": lambda: of_clusters_of_bits(MaximumLikelihood(), True),
+    "clusters, noise of features": lambda: of_clusters(True, False),
+    "clusters, with holes": lambda: of_clusters(False, True),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_state_is_where_its_vector_is(name):
+    model, data = MODELS[name]()
+    state = model.start(data, np.random.default_rng(0))
+    for _ in range(4):
+        state, _ = model.step(state, data)
+    chart = model.chart(data)
+    vector, errors = chart.point(state, None)
+    assert vector.shape == errors.shape
+    assert (errors > 0).all()
+    again = chart.at(state, vector)
+    np.testing.assert_allclose(chart.point(again, vector).vector, vector, rtol=1e-9, atol=1e-9)
+    expected = model.step(state, data)[1].free_energy
+    assert model.step(again, data)[1].free_energy == pytest.approx(expected, rel=1e-11)
