@@ -3,13 +3,14 @@ PYTHON ?= python3
 PYTEST_ARGS ?= -n auto --maxprocesses 8
 
 VENV := .venv
+OLDEST := .venv-oldest
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # What is installed elsewhere on the machine must not be seen from .venv.
 unexport PYTHONPATH
 
-.PHONY: demo test torch check bench bench-dask bench-ratings clean
+.PHONY: demo test test-oldest torch check bench bench-dask bench-ratings clean
 .NOTPARALLEL:
 
 # Writes its files to the folder bayespca-demo.
@@ -19,6 +20,15 @@ demo: $(VENV)/.installed-program
 # One BLAS thread per worker: the workers already use all cores.
 test: $(VENV)/.installed-test
 	SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 MPLBACKEND=Agg $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# With the oldest versions that pyproject.toml allows, in an environment of its own.
+test-oldest:
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check $$($(PYTHON) tests/oldest.py)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 MPLBACKEND=Agg $(OLDEST)/bin/python -m pytest -W ignore::DeprecationWarning \
+		tests/io tests/spectrum tests/engines tests/cli/test_places.py tests/cli/test_first_contact.py \
+		tests/estimators/test_pca.py tests/estimators/test_functions.py tests/estimators/test_files.py
 
 # Not among the test requirements, because its Linux wheels bring gigabytes of CUDA along: without
 # it the tests of torch arrays are skipped.
@@ -44,7 +54,7 @@ bench-ratings: $(VENV)/.installed-ratings
 	RECBOLE_WHEEL=$$(ls build/recbole-*.whl) $(BIN)/python benchmarks/run.py ratings
 
 clean:
-	rm -rf $(VENV) build dist bayespca-demo bayespca-reproduction .artefacts .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist bayespca-demo bayespca-reproduction .artefacts .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks experiments -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(VENV)/.created:

@@ -152,3 +152,10 @@ def test_names(X):
     ratio = 100 * model.explained_variance_ratio_[0]
     assert readings.component_label(model, 1) == f"component 1 ({ratio:.0f} %)"
     assert readings.short_feature_names(BayesianPCA().fit(X))[:2] == ["feature 0", "feature 1"]
+
+
+def test_notebooks_show_a_short_line_below_a_figure(model):
+    """And not all the numbers that were drawn."""
+    shown = repr(displays.ScreeDisplay.from_estimator(model))
+    assert shown.startswith("<ScreeDisplay: singular_values ")
+    assert len(shown) < 120

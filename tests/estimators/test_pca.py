@@ -292,7 +292,9 @@ class TestPerFeature:
 
     def test_it_explains_the_data_better_than_one_noise(self):
         ours = BayesianPCA(noise="per-feature").fit(self.X)
-        with pytest.warns(RankWarning, match="rank 22 is near 24"):
+        with pytest.warns(
+            RankWarning, match=r"22 components are nearly as many as .* \(24 at most\)"
+        ):
             other = BayesianPCA(noise="isotropic").fit(self.X)
         assert ours.free_energy_ < other.free_energy_
         assert ours.score(self.X) > other.score(self.X)
@@ -386,7 +388,7 @@ def test_a_failed_partial_fit_keeps_what_was_there():
 
 def test_warns_near_the_rank_bound_with_the_figure():
     X = np.random.default_rng(0).normal(size=(3000, 6)) * [32, 16, 8, 4, 2, 1]
-    with pytest.warns(RankWarning, match=r"times the mean square"):
+    with pytest.warns(RankWarning, match=r"nearly as many as can be told from noise"):
         BayesianPCA(noise="isotropic").fit(X)
     model = BayesianPCA().fit(X)
     assert (model.noise_, model.n_components_) == ("per-feature", 0)
@@ -435,7 +437,7 @@ def test_data_frames_and_output_containers():
 
 def test_sparse():
     rng = np.random.default_rng(0)
-    X = sp.random_array((300, 20), density=0.2, rng=rng, format="csr")
+    X = sp.csr_array(rng.random((300, 20)) * (rng.random((300, 20)) < 0.2))
     model, dense = (BayesianPCA(noise="isotropic").fit(Y) for Y in (X, X.toarray()))
     assert model.engine_ == "sparse"
     assert model.n_components_ == dense.n_components_

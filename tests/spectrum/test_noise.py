@@ -91,7 +91,7 @@ def test_near_the_rank_bound_it_says_so_with_a_figure():
     found = solve(Spectrum(gammas, (L, M)))
     assert found.rank >= 0.75 * evb_rank_limit(L, M)
     assert "near-rank-bound" in found.status
-    assert "times" in str(found.status)
+    assert f"({evb_rank_limit(L, M)} at most)" in str(found.status)
 
 
 class TestTruncated:

@@ -22,7 +22,7 @@ REACH = 0.85
 LINE = 0.052
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BiplotDisplay(canvas.Display):
     """Scores as points, and the features with the largest loadings as arrows.
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from importlib import import_module
 from typing import Any, TypeAlias
+
+import numpy as np
 
 # Okabe and Ito's colours, which people with any colour vision can tell apart. Blue is what the
 # model keeps, orange what it decides by, grey what it leaves out.
@@ -28,6 +31,16 @@ class Display:
 
     ax_: Axes
     figure_: Any
+
+    def __repr__(self) -> str:
+        """Short, as notebooks show it below the figure; the record's fields are attributes."""
+        return f"<{type(self).__name__}: {self._shape()}>"
+
+    def _shape(self) -> str:
+        """The sizes of the arrays that are drawn."""
+        sizes = {f.name: np.shape(getattr(self, f.name)) for f in fields(self)}  # type: ignore[arg-type]
+        shown = [f"{name} {'×'.join(map(str, size))}" for name, size in sizes.items() if size]
+        return ", ".join(shown[:3])
 
     def _keep(self, **drawn: Any) -> None:
         """Remember what was drawn on, beside the record's own fields, which stay as they are."""

@@ -20,7 +20,7 @@ HOLE = "#FFFFFF"
 ZERO = "#EDEDED"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClustersDisplay(canvas.Display):
     """A table of zeros and ones, its rows sorted by cluster; ones have the colour of the cluster.
 

@@ -22,7 +22,7 @@ SMALLEST = float(np.sqrt(np.finfo(np.float64).tiny))
 FEWEST_BINS, MOST_BINS = 4, 60
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SpectrumDensityDisplay(SpectralDisplay):
     """Histogram of eigenvalues γ²/M beside the Marchenko–Pastur density of the noise found.
 

@@ -15,7 +15,7 @@ from . import canvas
 from .canvas import Axes
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FreeEnergyDisplay(canvas.Display):
     """Free energy after each step, and the rank as a step line on a second axis.
 

@@ -20,7 +20,7 @@ CELL, LETTER, MARGINS = 0.22, 0.07, (0.4, 0.8)
 BACKGROUND = "#9C9C9C"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HintonDisplay(canvas.Display):
     """Squares with areas in proportion to the entries of a matrix, white if positive, else black.
 

@@ -24,7 +24,7 @@ STRIP = 0.25
 MISSING = "#0B3C5D"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MissingnessDisplay(canvas.Display):
     """A map of holes, rows of data from top to bottom, and the share of holes in each column.
 

@@ -22,7 +22,7 @@ MARGIN, FEWEST = 2, 5
 MOST_NUMBERED = 12
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RankPosteriorDisplay(canvas.Display):
     """Bars of the probabilities of ranks, with the rank that was chosen in colour.
 

@@ -23,7 +23,7 @@ MOST_POINTS = 10_000
 MOST_ELLIPSES = 2_000
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ScoresDisplay(canvas.Display):
     """Scores as points, each in the ellipse that holds the true one with a given probability.
 

@@ -21,7 +21,7 @@ MOST_MARKERS = 100
 WIDE = 10.0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ScreeDisplay(SpectralDisplay):
     """Singular values, those that were kept with their shrunk values, threshold and noise.
 

@@ -11,7 +11,7 @@ from . import canvas
 from .canvas import Axes
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ComponentSelectionDisplay(canvas.Display):
     """Mean held-out log-likelihood of a row for each number of components, with standard errors.
 

@@ -199,7 +199,7 @@ def _minimised(problem: Problem, prior: NoisePrior) -> Answer:
     if found.noise_variance <= noise.rounding_floor(problem.spectrum) * (1 + 1e-6):
         status = status.but("noise-free", _noise_free(problem.spectrum))
     answer = Answer(found.noise_variance, found.rank, found.rank_energies, status)
-    return replace(answer, status=_rank_advice(problem, prior, answer))
+    return replace(answer, status=_rank_advice(prior, answer))
 
 
 def _noise_free(spectrum: Spectrum) -> str:
@@ -208,20 +208,22 @@ def _noise_free(spectrum: Spectrum) -> str:
     return "The data have exactly this rank: the noise is at the level of rounding errors."
 
 
-def _rank_advice(problem: Problem, prior: Prior, answer: Answer) -> Status:
+def _rank_advice(prior: Prior, answer: Answer) -> Status:
     """Advice on a rank found with the noise unknown."""
     status, k = answer.status, answer.rank
-    if isinstance(prior, EmpiricalVB) and k and k >= NEAR_BOUND * (bound := prior.rank_limit):
-        freedom = float(prior.L - k) * (prior.M - k)
-        plain = noise.tail_sums(problem.spectrum)[k] / max(freedom, 1.0)
-        ratio = answer.noise_variance / plain if plain else np.inf
-        status = status.but(
-            "near-rank-bound",
-            f"The rank {k} is near {bound}, the most that EVB can find in data of this shape with "
-            f"the noise unknown; its noise variance is {ratio:.3g} times the mean square of what "
-            "the components leave. Give noise_variance if you know it.",
-        )
-    return status
+    if not isinstance(prior, EmpiricalVB) or not k or "noise-free" in status:
+        return status
+    bound = prior.rank_limit
+    return status.but("near-rank-bound", _near(k, bound)) if k >= NEAR_BOUND * bound else status
+
+
+def _near(rank: int, bound: int) -> str:
+    return (
+        f"{rank} components are nearly as many as can be told from noise in a table of this size "
+        f"({bound} at most), which leaves little to measure the noise by: their number is a rough "
+        "one. More samples help most; else leave out features, or give the variance of the "
+        "measurement errors if you know it (noise_variance)."
+    )
 
 
 def _thresholded(problem: Problem, s: float) -> Answer:
