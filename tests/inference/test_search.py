@@ -9,7 +9,7 @@ import pytest
 from bayespca import BayesianPCA, inference
 from bayespca.datasets import low_rank
 from bayespca.inference import Info
-from bayespca.inference.search import given_up
+from bayespca.inference.search import decided, given_up
 
 ENERGIES = {0: 90.0, 1: 40.0, 2: 20.0, 3: 30.0, 4: 35.0, 5: 200.0}
 
@@ -80,3 +80,32 @@ def test_a_rank_that_is_worse_need_not_be_known_to_all_digits():
     # What might still become better goes on.
     assert trial([0.05], [4], to_gain=0.005) is None
     assert trial([-1.0], [4], to_gain=0.005) is None
+
+
+def test_a_rank_that_is_clearly_better_is_taken_before_it_has_settled():
+    assert decided(10.0)(1, Info(5.0, 3, 1.0, to_gain=0.05))
+    assert not decided(10.0)(1, Info(9.9, 3, 1.0, to_gain=0.05))
+    assert not decided(10.0)(1, Info(-90.0, 3, 1.0, to_gain=0.5))
+    assert not decided(10.0)(1, Info(9.99, 3, 1.0, to_gain=0.005))
+
+
+def test_what_is_found_has_settled():
+    """Each rank comes to its free energy by halves."""
+
+    def slow(state):
+        rank, distance = state
+        return (rank, 0.5 * distance), Info(ENERGIES[rank] + 0.5 * distance, rank, 1.0)
+
+    begun = inference.run(slow, (4, 8.0), max_iter=100, tol=1e-9)
+    found, energies = inference.searched(
+        begun,
+        slow,
+        less=lambda state: (state[0] - 1, 8.0) if state[0] else None,
+        more=lambda state: None,
+        max_iter=100,
+        tol=1e-9,
+    )
+    assert found.converged
+    assert found.state[0] == 2
+    assert found.free_energy == pytest.approx(20.0, abs=1e-6)
+    assert energies[3] > ENERGIES[3] + 1e-6

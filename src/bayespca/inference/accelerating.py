@@ -23,13 +23,13 @@ from bayespca.arrays.types import FloatArray, Vector
 S = TypeVar("S")
 
 # Steps that are remembered.
-MEMORY = 10
+MEMORY = 20
 # Plain steps after one that was not taken.
 PAUSE = 3
 # Beside a saddle: how often a change is taken at most along a direction of the last steps, and how
 # independent these have to be for their curvatures to be known. None is much more than 1.
 LONGEST = 64.0
-INDEPENDENT = 1e-2
+INDEPENDENT = 0.1
 STEEPEST = 1.5
 # Relative to the largest, a singular value of changes of changes that is rounding.
 DEPENDENT = 1e-9

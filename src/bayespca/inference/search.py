@@ -19,6 +19,10 @@ S = TypeVar("S")
 IMPROBABLE = 30.0
 # Nats to which the free energy of a rank that is worse is known well enough.
 PRECISE = 0.01
+# A rank that is better is taken when what it has to gain is less than this part of what it gained,
+# and than so many nats.
+CLEARLY = 0.1
+ROUGHLY = 0.1
 # Steps like the last few after which a run that is still worse is given up.
 PATIENCE = 30
 FEW = 4
@@ -42,24 +46,34 @@ def searched(
     energies: dict[int, float] = {}
     _note(run, energies)
 
-    def tried(state: S, least: int = 0) -> Run[S]:
-        watched = given_up(run.free_energy, least)
+    def ran(state: S, watched: Callback | None = None) -> Run[S]:
         found = run_on(step, state, max_iter=max_iter, tol=tol, callback=watched, chart=chart)
         _note(found, energies)
         return found
 
+    def tried(state: S, least: int = 0) -> Run[S]:
+        return ran(state, decided(run.free_energy, least))
+
     begun = run
-    while run.converged and (state := less(run.state)) is not None:
+    while _goes_on(run, begun) and (state := less(run.state)) is not None:
         found = tried(state)
         if found.free_energy >= run.free_energy:
             break
         run = _followed(run, found)
-    while run.converged and begun is run and (state := more(run.state)) is not None:
+    lower = run is not begun
+    while _goes_on(run, begun) and not lower and (state := more(run.state)) is not None:
         found = tried(state, _rank(run) + 1)
         if found.free_energy >= run.free_energy or _rank(found) <= _rank(run):
             break
-        begun = run = _followed(run, found)
+        run = _followed(run, found)
+    if run is not begun and run.reason == "stopped":
+        run = _followed(run, ran(run.state))
     return run, energies
+
+
+def _goes_on(run: Run[S], begun: Run[S]) -> bool:
+    """Whether the next rank is tried: trials are stopped when it is clear that they lead lower."""
+    return begun.converged and run.reason in ("settled", "stopped")
 
 
 def rank_probabilities(energies: dict[int, float]) -> NDArray[np.float64]:
@@ -84,6 +98,20 @@ def _followed(run: Run[S], better: Run[S]) -> Run[S]:
     """The better run, with a trace that tells what led lower."""
     led_lower = better.trace.free_energy < run.free_energy
     return replace(better, trace=run.trace.followed_by(better.trace, led_lower))
+
+
+def decided(best: float, least: int = 0) -> Callback:
+    """Ends a run that is given up, or that has become better than a free energy by much more than
+    it still has to gain.
+    """
+    gives_up = given_up(best, least)
+
+    def callback(number: int, info: Info) -> bool:
+        gained = best - info.free_energy
+        enough = info.to_gain < min(CLEARLY * gained, ROUGHLY)
+        return bool(gives_up(number, info)) or (enough and info.rank >= least)
+
+    return callback
 
 
 def given_up(best: float, least: int = 0) -> Callback:

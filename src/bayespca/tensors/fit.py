@@ -36,6 +36,7 @@ from .slices import all_noise, divided
 from .start import Guess, guess, random, spectral, with_one_more
 from .state import TuckerProblem, TuckerState
 from .step import equations_of, step
+from .trying import step_or_less
 
 Ranks = tuple[int | None, ...]
 
@@ -176,9 +177,10 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
     def step(self, state: TuckerState, data: TuckerCells) -> tuple[TuckerState, Info]:
         if self.by_gradient:
             return gradient.step(state, data, self)
-        if self.has_slices:
-            return noise.step(state, data, self)
-        return step(state, data, self)
+        sweep = partial(noise.step if self.has_slices else step, data=data, problem=self)
+        if not self.prunes:
+            return sweep(state)
+        return step_or_less(state, sweep, partial(self._less, data=data), self.free_modes)
 
     def chart(self, data: TuckerCells) -> TuckerChart | None:
         """Point estimates are left alone: without noise their free energy is mostly rounding."""

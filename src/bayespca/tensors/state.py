@@ -80,6 +80,9 @@ class TuckerState:
     energy: float = np.inf
     # Noise variances of the slices of each mode, where they have their own.
     scales: tuple[Scales, ...] = ()
+    # Steps before fewer components are tried again, and how many there were in all.
+    wait: int = 0
+    waited: int = 0
 
     @property
     def ranks(self) -> tuple[int, ...]:
