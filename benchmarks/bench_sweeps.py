@@ -21,15 +21,16 @@ from timing import heading
 
 from bayespca import BayesianPCA, BayesianTucker
 from bayespca.datasets import low_rank_tensor
-from bayespca.inference import fitting
-from bayespca.missing.dense import fit as dense
+from bayespca.missing.dense import step as dense
+from bayespca.missing.dense.fit import DenseModel
+from bayespca.tensors import complete, holes
 from bayespca.tensors.fit import TuckerModel
 
 MOST_SWEEPS = 5_000
 
 
 class Fitted(NamedTuple):
-    """A fit: all of its sweeps, those of the search over ranks and those taken back included."""
+    """A fit: all of its sweeps, those of trials and those that were taken back included."""
 
     sweeps: int
     seconds: float
@@ -120,16 +121,20 @@ FITS: dict[str, tuple[bool, Callable[[], Any], Callable[[], np.ndarray]]] = {
 @contextmanager
 def counted(*, accelerated: bool) -> Iterator[list[int]]:
     """Counts sweeps, which are plain if asked for."""
-    count, step = [0], fitting._step
+    count = [0]
 
-    def one(model: Any, data: Any, state: Any) -> Any:
-        count[0] += 1
-        return step(model, data, state)
+    def counting(sweep: Callable[..., Any]) -> Callable[..., Any]:
+        def one(*given: Any) -> Any:
+            count[0] += 1
+            return sweep(*given)
+
+        return one
 
     with ExitStack() as stack:
-        for module in (fitting, dense):
-            stack.enter_context(patch.object(module, "_step", one))
-        for model in () if accelerated else (dense.DenseModel, TuckerModel):
+        for module, name in ((dense, "sweep"), (complete, "swept"), (holes, "swept")):
+            found = counting(getattr(module, name))
+            stack.enter_context(patch.object(module, name, found))
+        for model in () if accelerated else (DenseModel, TuckerModel):
             stack.enter_context(patch.object(model, "chart", lambda *_: None))
         yield count
 

@@ -42,7 +42,7 @@ from .density import low_rank_normal
 from .holes import Block, Holes
 from .observing import new_rows
 from .recognising import digests, with_squares_of_sweeps
-from .rows import Columns, latent, suited_blocks
+from .rows import Columns, latent, latent_means, suited_blocks
 from .tails import NORMAL, Tails
 from .weighing import bounds, on_host_for_cells, weighed
 
@@ -254,7 +254,8 @@ def _by_block(data: Holes, rank: int, work: Callable[[Block], Array]) -> Array:
 @on_host_for_cells
 def scores(posterior: HolesPosterior, X: Array) -> Array:
     """Posterior mean of the scores, from the cells that are there."""
-    a, _, _ = _latent(posterior, X)
+    data = _weighed(posterior, X)
+    a = data.in_order(latent_means(data, posterior.columns))
     return _typed(posterior, array_namespace(a).matmul(a, at(a, posterior.basis.T)))
 
 
