@@ -61,6 +61,14 @@ class MatrixFactorization(Iterating[FactorizationFit]):
     posterior r(A, u)·r(B, v) is found by sweeps (Eq. 13–16), each user and each item with a
     covariance of its own, so that a prediction comes with the standard deviation that the number of
     ratings behind it warrants. A user or an item that was never seen has the prior's answer.
+
+    >>> from bayespca import MatrixFactorization
+    >>> users = ["ann", "ann", "bob", "bob", "cid", "cid"]
+    >>> items = ["tea", "jam", "tea", "ale", "jam", "ale"]
+    >>> model = MatrixFactorization().fit_ratings(users, items, [5, 4, 4, 2, 5, 1])
+    >>> mean, std = model.predict(["ann"], ["ale"], return_std=True)
+    >>> mean.shape, std.shape
+    ((1,), (1,))
     """
 
     options = table(

@@ -40,6 +40,14 @@ def evbmf(Y: Input, sigma2: float | None = None, H: int | None = None) -> Factor
     post
         ``ma``, ``mb``, ``sa2``, ``sb2`` (moments of the k components with cₐ = c_b, aistats2014
         Eq. 15), ``cacb`` (learned prior scales cₐc_b), ``sigma2`` and ``F`` (free energy, nats).
+
+    Examples
+    --------
+    >>> from bayespca import evbmf
+    >>> from bayespca.datasets import low_rank
+    >>> U, S, V, post = evbmf(low_rank(60, 40, 2, random_state=0).X)
+    >>> U.shape, S.shape, V.shape
+    ((60, 2), (2, 2), (40, 2))
     """
     return _factorize(Y, ClosedForm(METHODS["evb"], H, _noise(sigma2)))
 
@@ -48,6 +56,12 @@ def vbmf(Y: Input, cacb: float, sigma2: float | None = None, H: int | None = Non
     """Variational Bayes matrix factorization with given prior scales `cacb` = cₐc_b.
 
     Otherwise as `evbmf` (icml2011 Theorem 3).
+
+    >>> from bayespca import vbmf
+    >>> from bayespca.datasets import low_rank
+    >>> U, S, V, post = vbmf(low_rank(60, 40, 2, random_state=0).X, cacb=1.0, sigma2=1.0)
+    >>> (U @ S @ V.T).shape
+    (60, 40)
     """
     if not cacb > 0:
         raise ValueError(f"cacb must be positive, got {cacb!r}.")
@@ -90,6 +104,12 @@ def denoise(X: Input, **options: Any) -> Array:
     """The data without their noise: the posterior mean of the low-rank matrix, plus the mean.
 
     Options are those of `BayesianPCA`.
+
+    >>> from bayespca import denoise
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> denoise(X).shape
+    (100, 12)
     """
     model = BayesianPCA(**options).fit(X)
     return model.denoise(X)

@@ -46,6 +46,13 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
     A sweep costs the same for any number of samples. The prior is broad for the data at hand unless
     its constants are given, in the units of the data; `fit` gives a `RankWarning` where these are
     not broad. Complete data only.
+
+    >>> from bayespca import GibbsPCA
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> model = GibbsPCA(3, n_draws=500, random_state=0).fit(X)
+    >>> model.draws_.W.shape  # chains, draws, features, columns
+    (4, 500, 12, 3)
     """
 
     options = table(

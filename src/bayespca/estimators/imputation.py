@@ -40,6 +40,14 @@ class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, Estimator[Imput
     Options are those of `BayesianPCA`, whose `impute` it is; columns are scaled by default, as
     tables with holes mostly have columns of different units. For standard deviations and draws use
     `BayesianPCA` itself.
+
+    >>> from bayespca import BayesianPCAImputer
+    >>> import numpy as np
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> X[::7, 4] = np.nan
+    >>> bool(np.isnan(BayesianPCAImputer().fit_transform(X)).any())
+    False
     """
 
     options = table(
@@ -99,6 +107,15 @@ def impute(X: Input, return_std: bool | str = False, **options: Any) -> ArrayOrP
     """The data with their holes (NaN) filled, and the standard deviations of the filled cells.
 
     `return_std` and what is returned are as in `BayesianPCA.impute`, options as in `BayesianPCA`.
+
+    >>> from bayespca import impute
+    >>> import numpy as np
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> X[::7, 4] = np.nan
+    >>> filled, std = impute(X, return_std=True)
+    >>> bool(np.isnan(filled).any()), int((std > 0).sum())
+    (False, 15)
     """
     return BayesianPCA(**options).fit(X).impute(X, return_std=return_std)
 
@@ -145,6 +162,17 @@ def cross_validate_entries(
         Number of folds, over which the cells are spread at random.
     random_state
         Seed of that.
+
+    Examples
+    --------
+    >>> from sklearn.impute import SimpleImputer
+    >>> from bayespca import BayesianPCAImputer, cross_validate_entries
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> imputers = {"pca": BayesianPCAImputer(), "mean": SimpleImputer()}
+    >>> found = cross_validate_entries(imputers, X)
+    >>> bool(found.rmse["pca"].mean() < found.rmse["mean"].mean())
+    True
     """
     named = imputers if isinstance(imputers, Mapping) else {type(imputers).__name__: imputers}
     values = np.asarray(_input.unmasked(X), dtype=np.float64)

@@ -88,6 +88,13 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
     data every method is solved in closed form from the singular values of X, the noise variance
     included. The rank, its probability, and a standard deviation of each loading and score come
     with it; 0 components is a legal answer.
+
+    >>> from bayespca import BayesianPCA
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> model = BayesianPCA().fit(X)
+    >>> model.n_components_, model.transform(X).shape
+    (3, (100, 3))
     """
 
     options = table(

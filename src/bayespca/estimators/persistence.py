@@ -66,6 +66,17 @@ def load(path: str | os.PathLike[str]) -> Any:
         A ValueError: the file is no model file, is damaged, or needs a newer bayespca.
     OSError
         The file is not there or cannot be read.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from bayespca import BayesianPCA, load
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> with TemporaryDirectory() as folder:
+    ...     BayesianPCA().fit(X).save(f"{folder}/model.bpca")
+    ...     load(f"{folder}/model.bpca").n_components_
+    3
     """
     version, meta, arrays = archive.read_any(path)
     with archive.naming(path):

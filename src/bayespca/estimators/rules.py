@@ -58,6 +58,13 @@ def rank_report(
     `n_halves` is the number of half samples that show what comes back (`rank_stability`); 0 for
     none. ``"auto"`` takes 100 of complete data in memory with up to 200,000 cells: of more
     they take longer than a fit.
+
+    >>> from bayespca import rank_report
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> report = rank_report(X)
+    >>> report.evb, report.probable
+    (3, 3)
     """
     data = _input.read(BayesianPCA(), X, dask=True, twice=scale)
     rng = _validation.generator(random_state)

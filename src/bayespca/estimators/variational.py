@@ -35,6 +35,13 @@ class VariationalPCA(PosteriorReader[VariationalFit]):
 
     NaN in X are holes, at `fit` and afterwards: mean, noise and columns are found from the cells
     that are there. Each sample then has a covariance of its own, and each row of W.
+
+    >>> from bayespca import VariationalPCA
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> model = VariationalPCA(random_state=0).fit(X)
+    >>> model.n_components_, model.weights_.shape
+    (3, (12, 11))
     """
 
     options = table(

@@ -18,8 +18,10 @@ from .tolerances import EPS, LOG_2PI
 NEAR_BOUND = 0.75
 # Data this small beside the standard deviation of the noise are nothing.
 NEGLIGIBLE = 1e-150
-# Rounding errors larger than those of float32 hide noise that data may well have.
-SINGLE = 1.01 * float(np.finfo(np.float32).eps)
+NOISE_FREE = (
+    "The noise is at the level of rounding errors: as far as can be told from them, the data have "
+    "exactly this rank."
+)
 
 
 def solve(
@@ -197,15 +199,9 @@ def _minimised(problem: Problem, prior: NoisePrior) -> Answer:
         found = noise.with_rank(objective, found, problem.exactly)
     status = Status()
     if found.noise_variance <= noise.rounding_floor(problem.spectrum) * (1 + 1e-6):
-        status = status.but("noise-free", _noise_free(problem.spectrum))
+        status = status.but("noise-free", NOISE_FREE)
     answer = Answer(found.noise_variance, found.rank, found.rank_energies, status)
     return replace(answer, status=_rank_advice(prior, answer))
-
-
-def _noise_free(spectrum: Spectrum) -> str:
-    if spectrum.resolution > SINGLE:
-        return "The noise is at most what is said: less could not be told from rounding errors."
-    return "The data have exactly this rank: the noise is at the level of rounding errors."
 
 
 def _rank_advice(prior: Prior, answer: Answer) -> Status:
