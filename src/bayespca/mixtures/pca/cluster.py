@@ -291,11 +291,14 @@ class _Scaled(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """The noise of a spectrum, the singular value above which components are kept, and F."""
+    """The noise of a spectrum, the singular value above which components are kept, and F; all of
+    the closed form where that was made for it.
+    """
 
     noise: float
     threshold: float
     free_energy: float
+    solution: Solution | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,7 +312,8 @@ class _Decomposed:
 
     @cached_property
     def solution(self) -> Solution:
-        return self.of.plan.solve(self.spectrum, self.found.noise)
+        known = self.found.solution
+        return self.of.plan.solve(self.spectrum, self.found.noise) if known is None else known
 
     @cached_property
     def components(self) -> FloatArray:
@@ -359,7 +363,7 @@ def _noises(parts: Sequence[_Scaled], spectra: Sequence[Spectrum]) -> list[_Foun
 
 def _solved(plan: ClusterPlan, spectrum: Spectrum) -> _Found:
     solution = plan.solve(spectrum, None)
-    return _Found(solution.noise_variance, solution.threshold, solution.free_energy)
+    return _Found(solution.noise_variance, solution.threshold, solution.free_energy, solution)
 
 
 def _at(objective: Objective, noise: float, free_energy: float) -> _Found:

@@ -1,0 +1,184 @@
+"""Accelerated and plain sweeps of every model that iterates: how many, and their CPU time.
+
+Plain sweeps are the same fits with the model's chart taken away, once with the same `tol`, and once
+until they are as low as the accelerated ones ended, `MOST` at most.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+from sklearn.base import clone
+from timing import heading
+
+from bayespca import (
+    BayesianPCA,
+    BayesianTucker,
+    BernoulliMixture,
+    BinaryPCA,
+    MatrixFactorization,
+    PCAMixture,
+    VariationalPCA,
+)
+from bayespca.discrete.fit import BinaryModel
+from bayespca.linear.sweeps.fit import SweepModel
+from bayespca.linear.variational.fit import VariationalModel
+from bayespca.missing.dense.fit import DenseModel
+from bayespca.missing.ratings.fit import RatingsModel
+from bayespca.missing.variational.fit import VariationalHolesModel
+from bayespca.mixtures.bernoulli.fit import BernoulliModel
+from bayespca.mixtures.pca.fit import MixtureModel
+from bayespca.tensors.fit import TuckerModel
+
+MOST = 1000
+# Differences of free energies that are the same, relative.
+SAME = 1e-9
+
+
+class Case(NamedTuple):
+    """What is fitted; `work` takes a callback and options of the iteration."""
+
+    name: str
+    model: type
+    work: Callable[..., Any]
+
+
+class Told(NamedTuple):
+    """Steps, CPU seconds and the last free energy of a fit."""
+
+    steps: int
+    seconds: float
+    free_energy: float
+
+
+def table(name: str, rows: int) -> np.ndarray:
+    with np.load(Path(os.environ["BAYESPCA_DATA"]) / f"{name}.npz") as file:
+        X = file["X"].astype(float)[:rows]
+    return X[:, np.ptp(X, axis=0) > 0]
+
+
+def with_holes(X: np.ndarray, share: float = 0.1) -> np.ndarray:
+    return np.where(np.random.default_rng(0).random(X.shape) < share, np.nan, X)
+
+
+def fitted(estimator: Any, X: np.ndarray) -> Callable[..., Any]:
+    def work(callback: Any, **options: Any) -> Any:
+        return clone(estimator).set_params(**options).fit(X, callback=callback)
+
+    return work
+
+
+def rated(X: np.ndarray, share: float) -> Callable[..., Any]:
+    i, j = np.nonzero(np.random.default_rng(0).random(X.shape) < share)
+
+    def work(callback: Any, **options: Any) -> Any:
+        return MatrixFactorization(**options).fit_ratings(i, j, X[i, j], callback=callback)
+
+    return work
+
+
+def cases() -> Iterator[Case]:
+    digits, letters, oil = table("optdigits", 1500), table("letter", 2000), table("oilflow", 1000)
+    glass, standard = table("glass", 214), (letters - letters.mean(axis=0)) / letters.std(axis=0)
+    bits = (table("optdigits", 800) > 7).astype(float)
+    swept = BayesianPCA("epb", solver="iterative", noise="isotropic", random_state=0)
+    yield Case("`BayesianPCA`, EPB by sweeps, letters", SweepModel, fitted(swept, letters))
+    plain = VariationalPCA(random_state=0)
+    yield Case("`VariationalPCA`, oil flow", VariationalModel, fitted(plain, oil))
+    holes = VariationalPCA(random_state=0)
+    yield Case(
+        "`VariationalPCA`, glass, 10 % holes",
+        VariationalHolesModel,
+        fitted(holes, with_holes(glass)),
+    )
+    for noise in ("isotropic", "per-feature"):
+        model, name = BayesianPCA(noise=noise), f'`BayesianPCA(noise="{noise}")`'
+        yield Case(
+            f"{name}, letters, 10 % holes", DenseModel, fitted(model, with_holes(letters[:800]))
+        )
+    tucker = BayesianTucker(noise="isotropic")
+    yield Case("`BayesianTucker`, amino acids", TuckerModel, fitted(tucker, amino()))
+    yield Case("`MatrixFactorization`, letters, half", RatingsModel, rated(standard, 0.5))
+    scaled = (digits - digits.mean(axis=0)) / digits.std(axis=0)
+    yield Case("`MatrixFactorization`, digits, 30 %", RatingsModel, rated(scaled, 0.3))
+    yield Case("`BinaryPCA`, digits > 7", BinaryModel, fitted(BinaryPCA(), bits))
+    clusters = BernoulliMixture(10, random_state=0)
+    yield Case("`BernoulliMixture(10)`, digits > 7", BernoulliModel, fitted(clusters, bits))
+    for name, X, K in (("oil flow", oil, 3), ("digits", digits[:1000] + jitter(digits), 10)):
+        model = PCAMixture(K, noise="per-feature", random_state=0)
+        label = f'`PCAMixture({K}, noise="per-feature")`, {name}'
+        yield Case(label, MixtureModel, fitted(model, X))
+
+
+def jitter(X: np.ndarray) -> np.ndarray:
+    return np.random.default_rng(0).random((1000, X.shape[1]))
+
+
+def amino() -> np.ndarray:
+    """A part of the tensor: samples, emission, excitation."""
+    with np.load(Path(os.environ["BAYESPCA_DATA"]) / "amino.npz") as file:
+        return np.asarray(file["T"], float)[:, ::8, ::4]
+
+
+@contextmanager
+def counted(model: type, *, accelerated: bool) -> Iterator[list[int]]:
+    """Counts all steps, those of trials and those that are taken back too; plain if asked for."""
+    count, step = [0], model.step
+
+    def counting(*given: Any) -> Any:
+        count[0] += 1
+        return step(*given)
+
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(model, "step", counting))
+        if not accelerated:
+            stack.enter_context(patch.object(model, "chart", lambda *_: None))
+        yield count
+
+
+def told(case: Case, *, accelerated: bool, until: float | None = None) -> Told:
+    """A fit; `until` ends it at a free energy, in the units of the loop, in place of its `tol`."""
+    seen: list[float] = []
+
+    def callback(number: int, info: Any) -> bool:
+        seen.append(info.free_energy)
+        return until is not None and bool(info.free_energy <= until)
+
+    options = {"max_iter": MOST} if until is None else {"max_iter": MOST, "tol": 1e-15}
+    with warnings.catch_warnings(), counted(case.model, accelerated=accelerated) as count:
+        warnings.simplefilter("ignore")
+        start = time.process_time()
+        case.work(callback, **options)
+        return Told(count[0], time.process_time() - start, min(seen))
+
+
+def main() -> None:
+    if "BAYESPCA_DATA" not in os.environ:
+        print("accelerating: set BAYESPCA_DATA to the folder of the data")
+        return
+    heading("sweeps and CPU seconds: accelerated; plain with the same tol; plain until as low")
+    for case in cases():
+        told(case, accelerated=True)  # compiles what there is to compile
+        quick, plain = (told(case, accelerated=which) for which in (True, False))
+        goal = quick.free_energy + SAME * (abs(quick.free_energy) + 1)
+        equal = told(case, accelerated=False, until=goal)
+        higher = plain.free_energy - quick.free_energy
+        reached = "" if equal.free_energy <= goal else ", not reached"
+        print(
+            f"| {case.name} | {quick.steps}, {quick.seconds:.2f} s "
+            f"| {plain.steps}, {plain.seconds:.2f} s | {higher:.2g} "
+            f"| {equal.steps}, {equal.seconds:.2f} s{reached} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
