@@ -215,7 +215,8 @@ def test_how_often_the_data_are_read(kind, many, monkeypatch):
 def test_words_where_cells_have_errors_of_their_own(many, monkeypatch):
     if many:
         few_are_many(monkeypatch)
-    X = made("gross")
+    # Rows with noise of their own explain most of it; of 120 rows this set leaves 12 nats over.
+    X = made("gross", seed=3)
     found = BayesianPCA().fit(lazy(X))
     assert BayesianPCA().fit(X).noise_ == "student-cells"
     assert "noise='student-cells' would have more evidence" in str(found.status_)
