@@ -15,7 +15,7 @@ from .records import PCAFit, VariationalFit
 
 # What is left out is a product of scores and loadings, there or not: 95 % of it lie within 1.96
 # standard deviations times √1.24 to √1.32. The rest is for strengths that are not known, chosen
-# where intervals of simulated data hold.
+# where intervals of simulated data hold; the page of claims has it on other shapes and seeds.
 WIDER = 1.5
 
 
