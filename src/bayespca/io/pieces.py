@@ -20,7 +20,7 @@ from .dialect import TextSample
 from .endings import COMPRESSED, PARQUET, TEXT, known_ending
 from .packages import need
 from .records import DType, Floats, How, Layout, first_line
-from .text_files import complaint, reading_options, recognised
+from .text_files import READ_AHEAD, block_size_of, complaint, reading_options, recognised
 
 # Of the numbers in memory; a row group is read as a whole all the same.
 PIECE_BYTES = 32 * 2**20
@@ -64,7 +64,8 @@ class TextPiece:
     def read(self) -> Floats:
         pa, pa_csv = (need(name, f"reading {self.path}") for name in ("pyarrow", "pyarrow.csv"))
         options = reading_options(
-            pa, pa_csv, self.sample, self.layout, self.layout.features, block_size=None
+            *(pa, pa_csv, self.sample, self.layout, self.layout.features),
+            block_size=block_size_of(self.sample, READ_AHEAD),
         )
         if self.start:
             options["read_options"].skip_rows = 0

@@ -49,7 +49,7 @@ def recognised(path: Path, how: How) -> tuple[TextSample, Layout]:
 def _read(path: Path, sample: TextSample, layout: Layout) -> Table:
     pa, pa_csv = (need(name, f"reading {path}") for name in ("pyarrow", "pyarrow.csv"))
     columns = range(layout.n_columns)
-    size = _block_size(sample, READ_AHEAD)
+    size = block_size_of(sample, READ_AHEAD)
     options = reading_options(pa, pa_csv, sample, layout, columns, block_size=size)
     try:
         table = pa_csv.read_csv(path, **options)
@@ -65,7 +65,7 @@ def _read(path: Path, sample: TextSample, layout: Layout) -> Table:
 def _blocks(path: Path, sample: TextSample, layout: Layout, block_bytes: int) -> Iterator[RowBlock]:
     pa, pa_csv = (need(name, f"reading {path}") for name in ("pyarrow", "pyarrow.csv"))
     columns = [j for j in range(layout.n_columns) if j not in layout.aside]
-    size = _block_size(sample, min(block_bytes, READ_AHEAD))
+    size = block_size_of(sample, min(block_bytes, READ_AHEAD))
     options = reading_options(pa, pa_csv, sample, layout, columns, block_size=size)
     keys = [str(j) for j in layout.features]
     try:
@@ -81,7 +81,7 @@ def _blocks(path: Path, sample: TextSample, layout: Layout, block_bytes: int) ->
             raise ValueError(complaint(error, path, sample, layout)) from error
 
 
-def _block_size(sample: TextSample, size: int) -> int:
+def block_size_of(sample: TextSample, size: int) -> int:
     """Bytes of a block of about this size, into which a line must fit.
 
     pyarrow reads dozens of blocks ahead, whatever their size.
