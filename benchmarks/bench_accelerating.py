@@ -52,11 +52,12 @@ class Case(NamedTuple):
 
 
 class Told(NamedTuple):
-    """Steps, CPU seconds and the last free energy of a fit."""
+    """Steps, CPU seconds, the lowest free energy of the first run and the fit's own."""
 
     steps: int
     seconds: float
     free_energy: float
+    at_the_end: float
 
 
 def table(name: str, rows: int) -> np.ndarray:
@@ -112,14 +113,10 @@ def cases() -> Iterator[Case]:
     yield Case("`BinaryPCA`, digits > 7", BinaryModel, fitted(BinaryPCA(), bits))
     clusters = BernoulliMixture(10, random_state=0)
     yield Case("`BernoulliMixture(10)`, digits > 7", BernoulliModel, fitted(clusters, bits))
-    for name, X, K in (("oil flow", oil, 3), ("digits", digits[:1000] + jitter(digits), 10)):
-        model = PCAMixture(K, noise="per-feature", random_state=0)
-        label = f'`PCAMixture({K}, noise="per-feature")`, {name}'
-        yield Case(label, MixtureModel, fitted(model, X))
-
-
-def jitter(X: np.ndarray) -> np.ndarray:
-    return np.random.default_rng(0).random((1000, X.shape[1]))
+    for noise in ("isotropic", "per-feature"):
+        model = PCAMixture(3, noise=noise, random_state=0)
+        label = f'`PCAMixture(3, noise="{noise}")`, oil flow, 10 % holes'
+        yield Case(label, MixtureModel, fitted(model, with_holes(oil)))
 
 
 def amino() -> np.ndarray:
@@ -156,8 +153,8 @@ def told(case: Case, *, accelerated: bool, until: float | None = None) -> Told:
     with warnings.catch_warnings(), counted(case.model, accelerated=accelerated) as count:
         warnings.simplefilter("ignore")
         start = time.process_time()
-        case.work(callback, **options)
-        return Told(count[0], time.process_time() - start, min(seen))
+        fit = case.work(callback, **options).fit_
+        return Told(count[0], time.process_time() - start, min(seen), fit.free_energy)
 
 
 def main() -> None:
@@ -170,7 +167,7 @@ def main() -> None:
         quick, plain = (told(case, accelerated=which) for which in (True, False))
         goal = quick.free_energy + SAME * (abs(quick.free_energy) + 1)
         equal = told(case, accelerated=False, until=goal)
-        higher = plain.free_energy - quick.free_energy
+        higher = plain.at_the_end - quick.at_the_end
         reached = "" if equal.free_energy <= goal else ", not reached"
         print(
             f"| {case.name} | {quick.steps}, {quick.seconds:.2f} s "

@@ -151,10 +151,6 @@ def fit_bernoulli(seed, callback, **options):
     BernoulliMixture(random_state=0, **options).fit(bits(clusters(seed)[0]), callback=callback)
 
 
-def fit_clusters(seed, callback, **options):
-    PCAMixture(3, random_state=0, **options).fit(clusters(seed)[0], callback=callback)
-
-
 def fit_clusters_with_holes(seed, callback, **options):
     X = np.where(clusters(seed)[1], np.nan, clusters(seed)[0])
     PCAMixture(3, random_state=0, **options).fit(X, callback=callback)
@@ -182,10 +178,10 @@ CASES = {
     "clusters of bits, EM": Case(
         BernoulliModel, partial(fit_bernoulli, n_components=3, method="ml"), tol=TOL
     ),
-    "clusters, noise of features": Case(
-        MixtureModel, partial(fit_clusters, noise="per-feature"), 3
+    "clusters with holes, noise of features": Case(
+        MixtureModel, partial(fit_clusters_with_holes, noise="per-feature"), 3
     ),
-    "clusters, with holes": Case(MixtureModel, partial(fit_clusters_with_holes), 3),
+    "clusters with holes": Case(MixtureModel, partial(fit_clusters_with_holes), 3),
 }
 
 

@@ -93,11 +93,10 @@ class MixtureModel(MixtureProblem, Model[MixtureData, MixtureState, MixtureFit])
         return step(state, data, self)
 
     def chart(self, data: MixtureData) -> MixtureChart | None:
-        """None where a closed form is all there is to a cluster: such sweeps are few, and taking
-        them from elsewhere costs more of them than it saves.
+        """None without holes: closed forms leave few sweeps, and rows that go from one cluster to
+        another make these steps rather than a sequence that heads somewhere.
         """
-        is_closed = data.rows.is_complete and isinstance(self.least_noise, float)
-        return None if is_closed else MixtureChart(self)
+        return None if data.rows.is_complete else MixtureChart(self)
 
     def digests(self, data: MixtureData) -> Sequence[object]:
         rows = data.rows
