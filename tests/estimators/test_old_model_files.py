@@ -23,6 +23,9 @@ OTHERWISE = {
     # It is gone.
     estimators.BinaryPCA: ("components_std_",),
 }
+# Answers that are larger than when the file was made: standard deviations of scores know how
+# uncertain loadings are.
+WIDER = {estimators.BinaryPCA: ("transform.1",)}
 
 
 def _without(arrays, names):
@@ -65,7 +68,13 @@ def assert_as_written_down(model, wanted):
     assert_equal(*(_without(each, OTHERWISE.get(type(model), ())) for each in (found, before)))
     assert all(array.shape == before[name].shape for name, array in found.items())
     assert_equal(parameters(model, wanted["parameter"]), wanted["parameter"])
-    assert_close(answers(model, wanted["input"]), wanted["answer"])
+    given, then, wider = (
+        answers(model, wanted["input"]),
+        wanted["answer"],
+        WIDER.get(type(model), ()),
+    )
+    assert_close(_without(given, wider), _without(then, wider))
+    assert all((given[name] >= then[name]).all() for name in wider if name in then)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
