@@ -89,3 +89,11 @@ def test_the_order_of_columns_counts_only_where_neighbours_are_alike():
     X = noisy("ar", 200, 30, 3, random_state=0).X
     mixed = X[:, np.random.default_rng(0).permutation(30)]
     assert BayesianPCA().fit(mixed).noise_ != "autoregressive"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_three_columns_with_a_component_in_common_show_no_order(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 1)) * np.ones(3) + rng.normal(size=(60, 3))
+    model = BayesianPCA().fit(X)
+    assert (model.noise_, model.n_components_) == ("isotropic", 1)

@@ -34,7 +34,7 @@ from bayespca.spectrum.forms import ClosedForm
 from . import advice, residuals
 from .asked import Asked
 from .choosing import CHOICES, MOST_TO_SWEEP, choose
-from .signs import Signs
+from .signs import FEWEST_IN_ORDER, Signs
 
 # Sparse data are made dense for noise that is not equal: up to so many cells.
 MOST_DENSE = 200_000_000
@@ -269,7 +269,7 @@ class Complete:
     @property
     def _has_neighbours(self) -> bool:
         """Whether features have an order, and all of them vary."""
-        if not self.ordered or self.p < 3:
+        if not self.ordered or self.p < FEWEST_IN_ORDER:
             return False
         if not where_of(self.X).in_memory and gram_of(self.found) is None:
             return False

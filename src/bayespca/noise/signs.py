@@ -29,6 +29,8 @@ FAR, LEAST_LEFT = 0.05, 0.1
 LEAST_CORRELATION = 0.03
 # Rows that are too few to show anything.
 FEWEST = 4
+# Features that show an order: of three, one pair are no neighbours, and says nothing of chance.
+FEWEST_IN_ORDER = 4
 # Share of the squares of a component that one row or column has, if it is all there is to it.
 MOST_OF_IT = 0.5
 # Features among which correlations are compared.
@@ -153,7 +155,7 @@ def _alike(E: FloatArray, adjacent: NDArray[np.bool_] | None) -> tuple[float, fl
     as neighbours, so that their order says nothing.
     """
     n, p = E.shape
-    if p < 3 or (adjacent is not None and not adjacent.any()):
+    if p < FEWEST_IN_ORDER or (adjacent is not None and not adjacent.any()):
         return 0.0, 0.0
     size = np.sqrt(np.einsum("ij,ij->j", E, E))
     size[size == 0] = 1.0
