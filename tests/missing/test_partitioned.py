@@ -233,19 +233,20 @@ def test_draws_have_the_mean_and_spread_that_are_told():
     D = da.from_array(X, chunks=((120, 0, 180), 12))
     with one_thread():
         model = fitted(D, random_state=0)
-        draws = model.sample_imputations(D, 100)
+        draws = model.sample_imputations(D, 400)
         assert isinstance(draws, da.Array)
-        assert draws.shape == (100, *X.shape)
+        assert draws.shape == (400, *X.shape)
         drawn = draws.compute()
         assert_array_equal(drawn, draws.compute())
         assert model.sample_imputations(D, 0).shape == (0, *X.shape)
     filled, std = model.impute(X, return_std=True)
     holes = np.isnan(X)
-    assert_array_equal(drawn[:, ~holes], np.tile(X[~holes], (100, 1)))
-    away = (drawn.mean(axis=0) - filled)[holes] / (std[holes] / 10)
-    # About 1600 cells.
+    assert_array_equal(drawn[:, ~holes], np.tile(X[~holes], (400, 1)))
+    away = (drawn.mean(axis=0) - filled)[holes] / (std[holes] / 20)
+    # About 1600 cells, which share loadings and means in each draw: the mean of their variances has
+    # an error of 0.024 from 100 draws, 0.012 from 400.
     assert np.abs(away).max() < 5
-    assert abs(np.mean(drawn.var(axis=0)[holes] / std[holes] ** 2) - 0.99) < 0.05
+    assert abs(np.mean(drawn.var(axis=0)[holes] / std[holes] ** 2) - 1) < 0.05
 
 
 def test_loadings_and_means_are_drawn_once_for_all_blocks_of_a_copy():
