@@ -22,7 +22,6 @@ from timing import heading
 from bayespca import (
     BayesianPCA,
     BayesianTucker,
-    BernoulliMixture,
     BinaryPCA,
     MatrixFactorization,
     PCAMixture,
@@ -34,7 +33,6 @@ from bayespca.linear.variational.fit import VariationalModel
 from bayespca.missing.dense.fit import DenseModel
 from bayespca.missing.ratings.fit import RatingsModel
 from bayespca.missing.variational.fit import VariationalHolesModel
-from bayespca.mixtures.bernoulli.fit import BernoulliModel
 from bayespca.mixtures.pca.fit import MixtureModel
 from bayespca.tensors.fit import TuckerModel
 
@@ -111,8 +109,6 @@ def cases() -> Iterator[Case]:
     scaled = (digits - digits.mean(axis=0)) / digits.std(axis=0)
     yield Case("`MatrixFactorization`, digits, 30 %", RatingsModel, rated(scaled, 0.3))
     yield Case("`BinaryPCA`, digits > 7", BinaryModel, fitted(BinaryPCA(), bits))
-    clusters = BernoulliMixture(10, random_state=0)
-    yield Case("`BernoulliMixture(10)`, digits > 7", BernoulliModel, fitted(clusters, bits))
     for noise in ("isotropic", "per-feature"):
         model = PCAMixture(3, noise=noise, random_state=0)
         label = f'`PCAMixture(3, noise="{noise}")`, oil flow, 10 % holes'

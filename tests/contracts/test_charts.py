@@ -9,9 +9,6 @@ from bayespca.discrete.data import binary_table
 from bayespca.discrete.fit import binary_model
 from bayespca.missing.ratings.data import sorted_both_ways
 from bayespca.missing.ratings.fit import ratings_model
-from bayespca.mixtures.bernoulli.data import bernoulli_rows
-from bayespca.mixtures.bernoulli.family import Bayes, MaximumLikelihood
-from bayespca.mixtures.bernoulli.fit import BernoulliModel
 from bayespca.mixtures.pca.data import prepared
 from bayespca.mixtures.pca.fit import mixture_model
 from bayespca.mixtures.weights import Dirichlet
@@ -44,10 +41,6 @@ def of_bits(holes):
     return binary_model(data, n_components=4), data
 
 
-def of_clusters_of_bits(family, holes):
-    return BernoulliModel(3, family), bernoulli_rows(cells(holes))
-
-
 def of_clusters(per_feature):
     X, seen = table()
     X[:40] += 5
@@ -63,8 +56,6 @@ MODELS = {
     "ratings, EMAP, noise given": lambda: of_ratings("emap", noise_variance=1.0),
     "bits": lambda: of_bits(False),
     "bits, with holes": lambda: of_bits(True),
-    "clusters of bits": lambda: of_clusters_of_bits(Bayes(0.3), False),
-    "clusters of bits, with holes": lambda: of_clusters_of_bits(MaximumLikelihood(), True),
     "clusters with holes, noise of features": lambda: of_clusters(True),
     "clusters with holes": lambda: of_clusters(False),
 }

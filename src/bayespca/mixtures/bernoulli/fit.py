@@ -13,7 +13,6 @@ from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit
 from bayespca.spectrum.records import Status
 
-from .chart import BernoulliChart
 from .data import BernoulliRows
 from .family import BernoulliFamily
 from .memberships import with_memberships
@@ -55,9 +54,6 @@ class BernoulliModel(Model[BernoulliRows, BernoulliState, Fit[BernoulliClusters]
 
     def step(self, state: BernoulliState, data: BernoulliRows) -> tuple[BernoulliState, Info]:
         return step(state, data, self.family)
-
-    def chart(self, data: BernoulliRows) -> BernoulliChart:
-        return BernoulliChart(data)
 
     def digests(self, data: BernoulliRows) -> Sequence[object]:
         return [data.ones, data.seen, data.weights, self.weights_init, self.means_init]

@@ -10,27 +10,26 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
 
 from .cluster import Update
 from .data import MixtureData
-from .gaussian import log_densities
 from .step import (
     MixtureProblem,
     MixtureState,
-    costs_of,
     free_energy,
     log_others,
     responsibilities,
+    row_costs,
     updates,
 )
 
 # Clusters looked at in full, of those whose rows would be best off elsewhere as these are.
 CANDIDATES = 5
-# A cluster that gets no more than this share of its rows from the one that goes is left as it is.
-SAME = 1e-3
+# A cluster that gets no more than this share of its rows from the one that goes has the same update
+# whichever that is.
+SAME = 1e-9
 
 
 def with_one_less(
@@ -45,22 +44,15 @@ def with_fewer(
     state: MixtureState, data: MixtureData, problem: MixtureProblem, K: int
 ) -> MixtureState:
     """K of the clusters: one after another goes that can best be spared."""
-    of_rows = [log_densities(cluster.gaussian, data.rows) for cluster in state.clusters]
     while len(state.clusters) > K:
-        costs = costs_of(state, problem, np.stack(of_rows, axis=1))
-        best = _best_removal(state, data, problem, costs)
-        changed = best.changed
-        state, of_rows = best.state(state), of_rows[: best.k] + of_rows[best.k + 1 :]
-        for j in np.flatnonzero(changed):
-            of_rows[j] = log_densities(state.clusters[j].gaussian, data.rows)
+        state = _best_removal(state, data, problem).state(state)
     return state
 
 
 class _Removal(NamedTuple):
-    """What follows when cluster k goes: which of the others are `changed`, and by how much F is."""
+    """The other clusters when cluster k goes, and their free energy."""
 
     k: int
-    changed: NDArray[np.bool_]
     found: list[Update]
     free_energy: float
 
@@ -69,12 +61,12 @@ class _Removal(NamedTuple):
         return MixtureState(clusters, before.without(self.k).max_ranks)
 
 
-def _best_removal(
-    state: MixtureState, data: MixtureData, problem: MixtureProblem, costs: FloatArray
-) -> _Removal:
+def _best_removal(state: MixtureState, data: MixtureData, problem: MixtureProblem) -> _Removal:
+    costs = row_costs(state, data.rows, problem)
     r = responsibilities(costs)
+    known = updates(state, data, problem, r, costs)
     order = np.argsort(_losses(state, data, costs), kind="stable")[:CANDIDATES]
-    found = [_removal(state, data, problem, r, costs, int(k)) for k in order]
+    found = [_removal(state, data, problem, r, costs, int(k), known) for k in order]
     return min(found, key=lambda removal: removal.free_energy)
 
 
@@ -85,15 +77,19 @@ def _removal(
     r: FloatArray,
     costs: FloatArray,
     k: int,
+    known: list[Update],
 ) -> _Removal:
+    """Without cluster k; `known` are the updates of all clusters while it is there."""
     others, leaving = np.delete(costs, k, axis=1), r[:, k] > 0
     before = np.delete(r, k, axis=1)
     after = before.copy()
     after[leaving] = responsibilities(others[leaving])
     gains = data.rows.weights[leaving] @ (after - before)[leaving]
     changed = gains > SAME * np.delete(state.counts, k)
-    found = updates(state.without(k), data, problem, after, others, changed)
-    return _Removal(k, changed, found, free_energy(found, data, problem, after))
+    new = updates(state.without(k), data, problem, after, others, changed)
+    every = zip(new, known[:k] + known[k + 1 :], changed, strict=True)
+    found = [one if is_changed else old for one, old, is_changed in every]
+    return _Removal(k, found, free_energy(found, data, problem, after))
 
 
 def _losses(state: MixtureState, data: MixtureData, costs: FloatArray) -> FloatArray:

@@ -106,6 +106,8 @@ def _sweep(
     state: MixtureState, data: MixtureData, problem: MixtureProblem
 ) -> tuple[MixtureState, Info]:
     costs = row_costs(state, data.rows, problem)
+    if not np.isfinite(costs).all():
+        raise np.linalg.LinAlgError("clusters have no densities")
     r = responsibilities(costs)
     return given(state, data, problem, r, costs)
 
