@@ -285,6 +285,8 @@ class _Scaled(NamedTuple):
 
     def spectrum(self, squares: FloatArray) -> Spectrum:
         """That of all squares, of which no more than the shape allows are named."""
+        if not np.isfinite(squares).all():
+            raise np.linalg.LinAlgError("a cluster has no spectrum")
         squares, shape = np.maximum(squares, 0.0), (self.scale.size, self.moments.M)
         named = np.sqrt(squares[: int(min(shape))])
         return Spectrum(named, shape, float(squares.sum()), n_values=shape[0])
