@@ -212,12 +212,12 @@ def test_without_biases_it_is_the_model_with_dense_masks(method):
     found = fitted(data, method, biases=False, noise_variance=noise, looping=to_the_end)
     assert found.posterior.rank == len(dense.posterior.components)
     assert found.free_energy == pytest.approx(dense.free_energy, rel=1e-10)
-    assert found.noise_variance == pytest.approx(dense.noise_variance, rel=1e-8)
+    # Where the free energy has settled to its last digit, half of the digits of others have.
+    assert found.noise_variance == pytest.approx(dense.noise_variance, rel=1e-7)
     everywhere = np.nonzero(np.isnan(Y))
     mean, std = read.predict_and_std(found.posterior, *everywhere)
     filled, spread = holes_posterior.impute(dense.posterior, Y)
-    # Point estimates are still on their way when the last digit of the free energy has settled.
-    tol = 1e-8 if method == "evb" else 1e-6
+    tol = 1e-6
     np.testing.assert_allclose(mean, filled[everywhere], atol=tol)
     np.testing.assert_allclose(std, spread[everywhere], rtol=tol)
 

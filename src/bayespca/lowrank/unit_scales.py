@@ -20,6 +20,7 @@ from bayespca.arrays.types import FloatArray
 from .scales import LARGEST_SHAPE, LEAST_SHAPE, LONGEST, MOST_STEPS, ROUNDING, Scales, learned
 
 # α and β to the last digits.
+FARTHEST = 50.0
 EXACT: Any = {"maxiter": 200, "ftol": 1e-15, "gtol": 1e-11}
 
 
@@ -45,7 +46,9 @@ def at_unit_scale(squares: FloatArray, counts: FloatArray, units: FloatArray) ->
     begin = learned(R, N)
     move = float(np.log(begin.precision).mean()) - goal
     start = np.log([begin.shape, begin.rate]) + np.array([0.0, move])
-    bounds = [(np.log(LEAST_SHAPE), np.log(LARGEST_SHAPE)), (None, None)]
+    # Columns without a square of their own leave β free: it stays in the range of numbers.
+    near = (start[1] - FARTHEST, start[1] + FARTHEST)
+    bounds = [(np.log(LEAST_SHAPE), np.log(LARGEST_SHAPE)), near]
     found = minimize(energy, start, jac=True, bounds=bounds, method="L-BFGS-B", options=EXACT)
     return at(found.x)
 
