@@ -49,7 +49,7 @@ class Case(NamedTuple):
     work: Callable[..., Any]
 
 
-class Told(NamedTuple):
+class Measured(NamedTuple):
     """Steps, CPU seconds, the lowest free energy of the first run and the fit's own."""
 
     steps: int
@@ -137,7 +137,7 @@ def counted(model: type, *, accelerated: bool) -> Iterator[list[int]]:
         yield count
 
 
-def told(case: Case, *, accelerated: bool, until: float | None = None) -> Told:
+def measured(case: Case, *, accelerated: bool, until: float | None = None) -> Measured:
     """A fit; `until` ends it at a free energy, in the units of the loop, in place of its `tol`."""
     seen: list[float] = []
 
@@ -150,7 +150,7 @@ def told(case: Case, *, accelerated: bool, until: float | None = None) -> Told:
         warnings.simplefilter("ignore")
         start = time.process_time()
         fit = case.work(callback, **options).fit_
-        return Told(count[0], time.process_time() - start, min(seen), fit.free_energy)
+        return Measured(count[0], time.process_time() - start, min(seen), fit.free_energy)
 
 
 def main() -> None:
@@ -159,10 +159,10 @@ def main() -> None:
         return
     heading("sweeps and CPU seconds: accelerated; plain with the same tol; plain until as low")
     for case in cases():
-        told(case, accelerated=True)  # compiles what there is to compile
-        quick, plain = (told(case, accelerated=which) for which in (True, False))
+        measured(case, accelerated=True)  # compiles what there is to compile
+        quick, plain = (measured(case, accelerated=which) for which in (True, False))
         goal = quick.free_energy + SAME * (abs(quick.free_energy) + 1)
-        equal = told(case, accelerated=False, until=goal)
+        equal = measured(case, accelerated=False, until=goal)
         higher = plain.at_the_end - quick.at_the_end
         reached = "" if equal.free_energy <= goal else ", not reached"
         print(

@@ -1,4 +1,4 @@
-"""Files that new users brought, and what they were told: the command as it is installed."""
+"""Files that new users brought, and the answers that they get: the command as it is installed."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def run(*arguments, cwd):
 def test_a_file_gets_a_sentence(tmp_path, name):
     contents, expected, sentences = FILES[name]
     (tmp_path / name).write_bytes(contents)
-    rc, told = run("fit", name, cwd=tmp_path)
-    assert rc == expected, told
+    rc, said = run("fit", name, cwd=tmp_path)
+    assert rc == expected, said
     for sentence in sentences:
-        assert sentence in told
+        assert sentence in said
     for nonsense in ("inf nats", "Traceback", "terminate called", "probability over"):
-        assert name == "pandas.csv" or nonsense not in told
+        assert name == "pandas.csv" or nonsense not in said
 
 
 def test_names_do_not_control_the_terminal(tmp_path):
@@ -47,11 +47,11 @@ def test_names_do_not_control_the_terminal(tmp_path):
     X = rng.normal(size=(60, 1)) + 0.1 * rng.normal(size=(60, 3))
     names = ["\x1b[31mred", "[bold]", "\x9b2J"]
     pd.DataFrame(X, columns=names).to_parquet(tmp_path / "[red]x.parquet")
-    rc, told = run("fit", "[red]x.parquet", "--noise", "isotropic", cwd=tmp_path)
-    assert rc == 0, told
-    assert not {"\x1b", "\x9b"} & set(told)
-    assert all(name in told for name in ("\\x1b[31mred", "[bold]", "\\x9b2J"))
-    assert told.startswith("[red]x.parquet 60 samples")
+    rc, said = run("fit", "[red]x.parquet", "--noise", "isotropic", cwd=tmp_path)
+    assert rc == 0, said
+    assert not {"\x1b", "\x9b"} & set(said)
+    assert all(name in said for name in ("\\x1b[31mred", "[bold]", "\\x9b2J"))
+    assert said.startswith("[red]x.parquet 60 samples")
 
 
 def test_folders_stay_as_they_were(tmp_path):

@@ -48,12 +48,12 @@ def here(tmp_path, monkeypatch):
     return folder
 
 
-@pytest.mark.parametrize(("command", "told"), CLASHES, ids=[command for command, _ in CLASHES])
-def test_an_output_that_would_replace_a_file_of_the_same_command(here, capsys, command, told):
+@pytest.mark.parametrize(("command", "said"), CLASHES, ids=[command for command, _ in CLASHES])
+def test_an_output_that_would_replace_a_file_of_the_same_command(here, capsys, command, said):
     with pytest.raises(SystemExit) as stopped:
         app(command.split(), prog_name="bayespca")
     assert stopped.value.code == 1
-    assert told in capsys.readouterr().err
+    assert said in capsys.readouterr().err
     assert Path("a.csv").read_bytes() == b"\x00"
 
 

@@ -55,14 +55,14 @@ def test_callback_and_verbose(capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         plain = GibbsPCA(2, **options).fit(X)
-        told = GibbsPCA(2, **options, verbose=True).fit(X, callback=callback)
-    np.testing.assert_array_equal(told.draws_.W, plain.draws_.W)
+        model = GibbsPCA(2, **options, verbose=True).fit(X, callback=callback)
+    np.testing.assert_array_equal(model.draws_.W, plain.draws_.W)
     assert [number for number, _ in steps] == list(range(1, 2 * (3 + 2 * 4) + 1))
     last = steps[-1][1]
-    assert last.noise_variance == pytest.approx(1 / told.draws_.tau[-1, -1])
-    assert last.free_energy == -told.draws_.log_joint[-1, -1]
+    assert last.noise_variance == pytest.approx(1 / model.draws_.tau[-1, -1])
+    assert last.free_energy == -model.draws_.log_joint[-1, -1]
     assert last.rank == 2
-    said = f"100×10, 2 chains of 4 draws: rank {told.n_components_}"
+    said = f"100×10, 2 chains of 4 draws: rank {model.n_components_}"
     assert said in capsys.readouterr().out
 
 
@@ -289,9 +289,9 @@ def test_without_arviz(monkeypatch):
 @needs_arviz
 @pytest.mark.filterwarnings("default::sklearn.exceptions.ConvergenceWarning")
 def test_chains_that_have_not_mixed_are_told():
-    with pytest.warns(ConvergenceWarning) as told:
+    with pytest.warns(ConvergenceWarning) as found:
         GibbsPCA(n_draws=8, n_warmup=0, n_chains=2, random_state=0).fit(X)
-    texts = [str(warning.message) for warning in told]
+    texts = [str(warning.message) for warning in found]
     assert any("R-hat of " in text and "n_warmup" in text for text in texts)
     assert any("independent ones, fewer than 200" in text for text in texts)
 

@@ -1,4 +1,4 @@
-"""Objects of every kind that people pass as X: what cannot be read is told at once."""
+"""Objects of every kind that people pass as X: what cannot be read gets a sentence at once."""
 
 from __future__ import annotations
 

@@ -388,7 +388,7 @@ def test_a_failed_partial_fit_keeps_what_was_there():
 
 def test_warns_near_the_rank_bound_with_the_figure():
     X = np.random.default_rng(0).normal(size=(3000, 6)) * [32, 16, 8, 4, 2, 1]
-    with pytest.warns(RankWarning, match=r"nearly as many as can be told from noise"):
+    with pytest.warns(RankWarning, match=r"nearly as many as can be distinguished from noise"):
         BayesianPCA(noise="isotropic").fit(X)
     model = BayesianPCA().fit(X)
     assert (model.noise_, model.n_components_) == ("per-feature", 0)

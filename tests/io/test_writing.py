@@ -266,9 +266,9 @@ def test_every_format_notices_a_full_disk(tmp_path):
         stdout=subprocess.PIPE,
         text=True,
     )
-    told = done.stdout.splitlines()
-    assert [line.split()[0] for line in told] == endings
-    assert all("the disk is full" in line for line in told)
+    said = done.stdout.splitlines()
+    assert [line.split()[0] for line in said] == endings
+    assert all("the disk is full" in line for line in said)
     assert names(tmp_path) == sorted(f"a{ending}" for ending in endings)
     assert all((tmp_path / f"a{ending}").read_bytes() == b"before" for ending in endings)
 

@@ -112,17 +112,17 @@ def _of_one_kind(ids: Identifiers) -> Identifiers:
     return np.array([str(value) for value in ids.tolist()], dtype=object)
 
 
-def _users(model: MatrixFactorization, told: str | None) -> Identifiers:
+def _users(model: MatrixFactorization, given: str | None) -> Identifiers:
     """Whom to recommend to: all users, those in a file, or those in a list."""
-    if told is None:
+    if given is None:
         return model.users_
-    if os.path.isfile(told):  # pathlib raises for long lists of ids
-        names = Path(told).read_text(encoding="utf-8-sig").splitlines()
+    if os.path.isfile(given):  # pathlib raises for long lists of ids
+        names = Path(given).read_text(encoding="utf-8-sig").splitlines()
     else:
-        names = told.split(",")
+        names = given.split(",")
     found = [name.strip() for name in names if name.strip()]
     if not found:
-        raise ValueError(f"there are no users in {told!r}: give ids, or a file with one a line.")
+        raise ValueError(f"there are no users in {given!r}: give ids, or a file with one a line.")
     return _like(np.array(found, dtype=object), model.users_)
 
 

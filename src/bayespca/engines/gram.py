@@ -98,7 +98,7 @@ def has_digits(spectrum: Spectrum, noise: float, threshold: float, dtype: DType)
 
 
 def as_rough(found: Decomposition, dtype: DType) -> Decomposition:
-    """With the rounding errors of a Gram matrix of this type told: small values may be nothing."""
+    """With the resolution of a Gram matrix of this type: values below it may be nothing."""
     resolution = float(np.sqrt(np.finfo(dtype).eps))
     return replace(found, spectrum=found.spectrum.with_resolution(resolution))
 

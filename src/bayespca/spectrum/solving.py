@@ -19,7 +19,7 @@ NEAR_BOUND = 0.75
 # Data this small beside the standard deviation of the noise are nothing.
 NEGLIGIBLE = 1e-150
 NOISE_FREE = (
-    "The noise is at the level of rounding errors: as far as can be told from them, the data have "
+    "The noise is at the level of rounding errors: as far as they show, the data have "
     "exactly this rank."
 )
 
@@ -215,10 +215,10 @@ def _rank_advice(prior: Prior, answer: Answer) -> Status:
 
 def _near(rank: int, bound: int) -> str:
     return (
-        f"{rank} components are nearly as many as can be told from noise in a table of this size "
-        f"({bound} at most), which leaves little to measure the noise by: their number is a rough "
-        "one. More samples help most; else leave out features, or give the variance of the "
-        "measurement errors if you know it (noise_variance)."
+        f"{rank} components are nearly as many as can be distinguished from noise in a table of "
+        f"this size ({bound} at most), which leaves little to measure the noise by: their number "
+        "is a rough one. More samples help most; else leave out features, or give the variance of "
+        "the measurement errors if you know it (noise_variance)."
     )
 
 

@@ -33,8 +33,8 @@ def step_or_less(
         found = less(new, n)
         if found is None:
             continue
-        found, told = step(step(found)[0])
+        found, after = step(step(found)[0])
         if found.energy < new.energy:
-            return replace(found, wait=0, waited=0), told
+            return replace(found, wait=0, waited=0), after
     wait = max(2 * state.waited, WAIT)
     return replace(new, wait=wait, waited=wait), info
