@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -10,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bayespca import BayesianPCA, BernoulliMixture, BinaryPCA, VariationalPCA
 from bayespca.datasets import low_rank
 from bayespca.estimators.pca import RankWarning
+from bayespca.inference import FreeEnergyWarning
 
 GIVEN = {"pb": 1.0, "pb-a": 1.0, "pb-b": 1.0, "map": 1.0, "vb": 1e3}
 METHODS = ("evb", "epb", "emap", *GIVEN)
@@ -23,6 +26,28 @@ def test_sweeps_on_data_of_rank_one(method, center):
     model = BayesianPCA(method, solver="iterative", **options).fit(ONE)
     assert model.n_components_ == 1
     assert np.isfinite(model.transform(ONE)).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("seed", range(6))
+def test_sweeps_never_rise_where_there_is_no_noise(method, seed):
+    """What is left is taken from differences no more, which had no digits: steps rose."""
+    rng = np.random.default_rng(seed)
+    k, n, p = rng.integers(1, 4), rng.integers(8, 40), rng.integers(5, 20)
+    X = rng.integers(1, 9, (n, k)) @ rng.integers(1, 9, (k, p)).astype(float)
+    given = {"prior_variance": GIVEN.get(method), "center": bool(seed % 2)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FreeEnergyWarning)
+        BayesianPCA(method, solver="iterative", random_state=seed, **given).fit(X)
+
+
+def test_bishops_model_ends_at_the_least_noise():
+    """Where data have no noise, it is as if they had a little, and steps still lead lower."""
+    X = np.outer(np.arange(1.0, 104), np.arange(1.0, 11))
+    model = VariationalPCA(random_state=0).fit(X / X.std())
+    again = VariationalPCA(random_state=0, tol=1e-14).fit(X / X.std())
+    assert (model.n_components_, again.n_components_) == (1, 1)
+    assert_allclose(model.free_energy_, again.free_energy_, rtol=1e-8)
 
 
 @pytest.mark.parametrize("method", METHODS)

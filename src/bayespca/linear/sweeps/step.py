@@ -31,7 +31,7 @@ from bayespca.lowrank.factors import Factors, inverse, rows_given
 from bayespca.lowrank.moments import FactorMoments
 from bayespca.spectrum.families import VB
 from bayespca.spectrum.noise_law import largest_singular_value
-from bayespca.spectrum.tolerances import CALM, LEAST_NOISE_OF_SWEEPS, VANISHED
+from bayespca.spectrum.tolerances import CALM, CANCELS, LEAST_NOISE_OF_SWEEPS, VANISHED
 
 
 @dataclass(frozen=True)
@@ -114,10 +114,24 @@ def _second(mean: FloatArray, cov: FloatArray, n: float) -> FloatArray:
     return np.asarray(mean.T @ mean + n * cov)
 
 
-def _residual(state: SweepState, data: Decomposed, Saa: FloatArray, Sbb: FloatArray) -> float:
-    """⟨‖V − BAᵀ‖²⟩"""
+def _residual(state: SweepState, data: Decomposed, factors: Factors) -> float:
+    """⟨‖V − BAᵀ‖²⟩; from ⟨AᵀA⟩ and ⟨BᵀB⟩, unless hardly any digit would be left of it."""
+    Saa, Sbb = seconds(state, factors)
     overlap = np.einsum("k,kh,kh->", data.gamma, state.a, state.b)
-    return float(data.sum_of_squares - 2 * overlap + np.einsum("hk,hk->", Saa, Sbb))
+    left = float(data.sum_of_squares - 2 * overlap + np.einsum("hk,hk->", Saa, Sbb))
+    return left if left > CANCELS * data.sum_of_squares else _small_residual(state, data, factors)
+
+
+def _small_residual(state: SweepState, data: Decomposed, factors: Factors) -> float:
+    """⟨‖V − BAᵀ‖²⟩ as a sum of what is positive, in K²·H instead of K·H."""
+    (L, M), of_means = factors.shape, state.b @ -state.a.T
+    of_means[np.diag_indices_from(of_means)] += data.gamma
+    spread = (
+        M * np.einsum("hk,hk->", state.a_cov, state.b.T @ state.b)
+        + L * np.einsum("hk,hk->", state.b_cov, state.a.T @ state.a)
+        + L * M * np.einsum("hk,hk->", state.a_cov, state.b_cov)
+    )
+    return float(np.einsum("ij,ij->", of_means, of_means) + spread)
 
 
 def _with_best_noise(state: SweepState, data: Decomposed, problem: SweepProblem) -> SweepState:
@@ -125,7 +139,7 @@ def _with_best_noise(state: SweepState, data: Decomposed, problem: SweepProblem)
     if not problem.learns_noise:
         return state
     L, M = problem.factors.shape
-    left = _residual(state, data, *seconds(state, problem.factors))
+    left = _residual(state, data, problem.factors)
     return replace(state, noise_variance=max(left / (L * M), LEAST_NOISE_OF_SWEEPS))
 
 
@@ -146,7 +160,7 @@ def free_energy(state: SweepState, data: Decomposed, factors: Factors) -> float:
     )
     energy = moments.free_energy(
         factors,
-        residual=_residual(state, data, Saa, Sbb),
+        residual=_residual(state, data, factors),
         n_cells=L * M,
         noise_variance=state.noise_variance,
     )

@@ -22,10 +22,9 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Info
-from bayespca.inference.rounding import is_rounding
 from bayespca.lowrank import variational as shared
 from bayespca.lowrank.variational import Hyper
-from bayespca.spectrum.tolerances import ROUNDING
+from bayespca.spectrum.tolerances import CANCELS, ROUNDING
 
 from .data import Scatter
 
@@ -46,12 +45,15 @@ class VariationalState:
 
 @dataclass(frozen=True, eq=False)
 class ScatterLatent:
-    """Q(X): its covariance, mean over samples, Σ⟨xxᵀ⟩ and Σ(t − ⟨μ⟩)⟨x⟩ᵀ."""
+    """Q(X): its covariance, mean over samples, Σ⟨xxᵀ⟩ and Σ(t − ⟨μ⟩)⟨x⟩ᵀ; ⟨x⟩ is `pull`·(t − t̄)
+    beside its mean.
+    """
 
     cov: FloatArray
     mean: FloatArray
     second: FloatArray
     cross: FloatArray
+    pull: FloatArray
 
 
 def precision(state: VariationalState, data: Scatter, hyper: Hyper) -> float:
@@ -75,12 +77,8 @@ def is_on(state: VariationalState, data: Scatter) -> NDArray[np.bool_]:
 def step(
     state: VariationalState, data: Scatter, hyper: Hyper, *, settle: bool = True
 ) -> tuple[VariationalState, Info]:
-    """A sweep, unless it is lost in rounding errors."""
+    """A sweep, and what it led to."""
     new = sweep(state, data, hyper, settle=settle)
-    tau = precision(new, data, hyper)
-    squares = float(data.scatter.sum()) + data.N * float(data.mean @ data.mean)
-    if is_rounding(-state.height, -new.height, squares, tau):
-        new = state
     rank = int(np.count_nonzero(is_on(new, data)))
     return new, Info(-new.height, rank, 1 / precision(new, data, hyper))
 
@@ -94,7 +92,7 @@ def sweep(
     if settle and state.b_alpha.size:
         state, latent = _settled(state, latent, data, hyper)
     state = replace(state, b_alpha=hyper.b_alpha + 0.5 * np.diag(_second_weights(state, data)))
-    state = replace(state, b_tau=hyper.b_tau + 0.5 * _residual(state, latent, data, hyper))
+    state = replace(state, b_tau=_best_b_tau(state, latent, data, hyper))
     return replace(state, height=bound(state, latent, data, hyper))
 
 
@@ -118,7 +116,7 @@ def update_latent(
     first = pull * scatter  # Σ x̂(t − t̄)ᵀ
     second = N * cov + first @ pull.T + N * np.outer(mean, mean)
     cross = first.T + N * np.outer(off, mean)
-    return state, ScatterLatent(cov, mean, second, cross)
+    return state, ScatterLatent(cov, mean, second, cross, pull)
 
 
 def _update_weights(
@@ -140,14 +138,41 @@ def mean_variance(state: VariationalState, data: Scatter, hyper: Hyper) -> float
     return 1 / (hyper.beta + data.N * precision(state, data, hyper)) if hyper.has_mean else 0.0
 
 
-def _residual(state: VariationalState, latent: ScatterLatent, data: Scatter, hyper: Hyper) -> float:
-    """Σ⟨‖t − Wx − μ‖²⟩"""
+def _best_b_tau(
+    state: VariationalState, latent: ScatterLatent, data: Scatter, hyper: Hyper
+) -> float:
+    """b_τ + ½Σ⟨‖t − Wx − μ‖²⟩, as if data without noise had some.
+
+    The bound falls on both sides of its highest point, so that sweeps never lower it.
+    """
+    least = ROUNDING * _squares_about(state, data)
+    return hyper.b_tau + 0.5 * max(_residual(state, latent, data, hyper), least)
+
+
+def _squares_about(state: VariationalState, data: Scatter) -> float:
+    """Σ‖t − ⟨μ⟩‖²"""
     off = data.mean - state.mu
-    centred = float(data.scatter.sum()) + data.N * float(off @ off)
+    return float(data.scatter.sum()) + data.N * float(off @ off)
+
+
+def _residual(state: VariationalState, latent: ScatterLatent, data: Scatter, hyper: Hyper) -> float:
+    """Σ⟨‖t − Wx − μ‖²⟩; from Σ⟨xxᵀ⟩ and Σ(t − μ)⟨x⟩ᵀ, unless hardly a digit would be left of it."""
+    squares = _squares_about(state, data)
     fitted = -2 * float(np.einsum("kq,kq->", latent.cross, state.W))
     product = float(np.einsum("ij,ij->", _second_weights(state, data), latent.second))
     spread = data.N * data.d * mean_variance(state, data, hyper)
-    return max(centred + fitted + product + spread, ROUNDING * centred)
+    left = squares + fitted + product
+    return spread + (left if left > CANCELS * squares else _small_residual(state, latent, data))
+
+
+def _small_residual(state: VariationalState, latent: ScatterLatent, data: Scatter) -> float:
+    """Σ⟨‖t − Wx − ⟨μ⟩‖²⟩ as a sum of what is positive, in K²·q instead of K·q."""
+    rest = -state.W @ latent.pull
+    rest[np.diag_indices_from(rest)] += 1.0
+    off = data.mean - state.mu - state.W @ latent.mean
+    of_means = float(np.einsum("ij,ij,j->", rest, rest, data.padded)) + data.N * float(off @ off)
+    of_latent = data.N * np.einsum("ij,ij->", state.W.T @ state.W, latent.cov)
+    return of_means + float(of_latent + data.d * np.einsum("ij,ij->", state.W_cov, latent.second))
 
 
 def _inverse(matrix: FloatArray) -> FloatArray:
@@ -180,6 +205,7 @@ def _settled(
         back @ latent.mean,
         back @ latent.second @ back.T,
         latent.cross @ back.T,
+        back @ latent.pull,
     )
     return state, turned
 
