@@ -97,3 +97,12 @@ def test_three_columns_with_a_component_in_common_show_no_order(seed):
     X = rng.normal(size=(60, 1)) * np.ones(3) + rng.normal(size=(60, 3))
     model = BayesianPCA().fit(X)
     assert (model.noise_, model.n_components_) == ("isotropic", 1)
+
+
+def test_what_fills_the_holes_of_a_small_table_does_not_decide():
+    """Features over their standard deviation have noise that is not equal, though it was."""
+    rng = np.random.default_rng(0)
+    X = 3 * rng.normal(size=(60, 2)) @ rng.normal(size=(2, 8)) + rng.normal(size=(60, 8)) + 2
+    X[rng.random(X.shape) < 0.3] = np.nan
+    found = {BayesianPCA(scale=True).fit(X[rng.permutation(60)]).noise_ for _ in range(6)}
+    assert found == {"per-feature"}

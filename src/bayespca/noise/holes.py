@@ -3,13 +3,14 @@
 Sweeps with holes take long, so that few are tried. Equal noise comes first; a draw of what the
 holes might hold, noise included, makes a complete matrix of it, for which closed forms choose the
 noise. The noise chosen is then fitted to the cells that are there, and kept if that has more
-evidence.
+evidence. What is drawn has equal noise, and in a small table it may be the draw that decides: the
+holes are filled again, a few times, before equal noise is believed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +23,9 @@ from bayespca.sources.rounding import rounding_variances
 
 from .choosing import MOST_TO_SWEEP, Fitter, Tried
 from .signs import Signs
+
+# Up to so many cells, holes are filled so often.
+SMALL, DRAWS = 20_000, 5
 
 
 def choose_with_holes(
@@ -54,7 +58,12 @@ def choose_with_holes(
     return replace(fit, noise=replace(fit.noise, evidence=tried.evidence))
 
 
-def filled(X: Array, fit: PCAFit) -> Array:
+def fillings(X: Array, fit: PCAFit) -> Iterator[Array]:
+    """X with a draw in each of its holes; several times where it is small."""
+    return (filled(X, fit, seed) for seed in range(DRAWS if math.prod(X.shape) <= SMALL else 1))
+
+
+def filled(X: Array, fit: PCAFit, seed: int = 0) -> Array:
     """X with a draw in each of its holes, always the same."""
     assert isinstance(fit.posterior, HolesPosterior)
-    return sample_imputation(fit.posterior, X, np.random.default_rng(0))
+    return sample_imputation(fit.posterior, X, np.random.default_rng(seed))

@@ -16,7 +16,7 @@ from bayespca.spectrum.forms import ClosedForm
 from . import advice
 from .asked import AUTO, Asked, first_noise
 from .complete import Complete, rows_here, swept, with_evidence
-from .holes import choose_with_holes, filled
+from .holes import choose_with_holes, filled, fillings
 from .signs import Signs
 
 
@@ -63,7 +63,7 @@ class Incomplete:
             few,
             plain,
             data.fit,
-            self._noise_of(filled(few, plain)),
+            self._noise_of_filled(few, plain),
             rounded,
             sweeps=not self.on_workers,
         )
@@ -76,11 +76,18 @@ class Incomplete:
         data = self._without_holes(filled(few, fit))
         return data.look(data.fit(NOISES[fit.noise.name]))
 
-    def _noise_of(self, values: Input) -> tuple[PCAFit, Signs]:
-        """The noise of a filled matrix, and what that leaves over."""
-        data = self._without_holes(values)
-        fit = data.chosen()
-        return fit, data.look(fit)
+    def _noise_of_filled(self, few: Input, plain: PCAFit) -> tuple[PCAFit, Signs]:
+        """The noise of a matrix that a fit has filled, and what that leaves over.
+
+        The first filling with noise that is not equal; the last, where it is equal in all.
+        """
+        for values in fillings(few, plain):
+            data = self._without_holes(values)
+            fit = data.chosen()
+            signs = data.look(fit)
+            if fit.noise.name != ISOTROPIC.name or "cells" in signs.seen:
+                break
+        return fit, signs
 
     def _without_holes(self, values: Input) -> Complete:
         quiet = replace(self.looping, callback=None, checkpoint=None)
