@@ -59,6 +59,9 @@ WARMING = 50
 CALM_ENOUGH = 1e-5
 # Components that a start may have beyond twice as many as another.
 MORE = 10
+# Sweeps after which a new component is judged: the first has nothing of its uncertainty, and only
+# a rough direction.
+BEFORE_JUDGED = 2
 
 
 def fit(
@@ -221,7 +224,12 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         return [Move(_less, partial(self._more, data=data))] if self.prunes else []
 
     def _more(self, state: DenseState, data: HolesTable) -> DenseState | None:
-        return with_one_more(state, data.rows) if state.rank < self.most else None
+        if state.rank >= self.most:
+            return None
+        new, lenient = with_one_more(state, data.rows), replace(self, exactly=True)
+        for _ in range(BEFORE_JUDGED):
+            new, _ = lenient.step(new, data)
+        return new
 
     def grown(self, state: DenseState, data: HolesTable) -> DenseState | None:
         """Under VB with a given prior: with more components, as long as none has become idle."""

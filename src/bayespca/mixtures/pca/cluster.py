@@ -46,6 +46,9 @@ from .data import MixtureRows
 from .feature_noise import best_noise
 from .gaussian import ExpectedRows, Gaussian, expected
 
+# The most noise of a feature over the least, which is a millionth of its variance.
+WIDEST = 1e8
+
 
 @dataclass(frozen=True, eq=False)
 class Cluster(OfComponents):
@@ -110,7 +113,7 @@ def compared(posterior: Posterior) -> Gaussian:
 class Update:
     """The free energy of an updated cluster, and the entropy of the holes in its rows.
 
-    The cluster itself is made when it is asked for: those that are only tried need none.
+    The cluster itself is made when it is needed: those that are only tried need none.
     """
 
     made: Callable[[], Cluster]
@@ -148,6 +151,12 @@ class ClusterPlan:
     @property
     def is_per_feature(self) -> bool:
         return isinstance(self.least_noise, np.ndarray)
+
+    def within(self, noise: FloatArray) -> FloatArray:
+        """Noise of features within bounds: one without a cell in a cluster has a mean that may be
+        anywhere, and no end to the noise that suits it.
+        """
+        return np.asarray(np.clip(noise, self.least_noise, WIDEST * self.least_noise))
 
     def objective(self, spectrum: Spectrum) -> Objective | None:
         """The free energy over the noise, where that has to be minimised."""
@@ -386,7 +395,7 @@ def _best_scale(found: _Decomposed) -> FloatArray:
         spectrum=found.spectrum,
         components=found.components,
     )
-    return np.sqrt(np.maximum(psi, found.of.plan.least_noise))
+    return np.sqrt(found.of.plan.within(psi))
 
 
 def _update(found: _Decomposed, entropy: float) -> Update:
