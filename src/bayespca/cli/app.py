@@ -94,9 +94,10 @@ def rank(
 @app.command()
 @o.grouped
 def transform(
-    model: o.Model,
-    data: o.Data,
+    model: o.ModelOrData,
+    data: o.DataAfterModel = None,
     *,
+    saved: o.Saved = None,
     out: o.Out = None,
     std: Annotated[
         bool,
@@ -106,10 +107,14 @@ def transform(
     reading: o.Reading,
     stream: o.Stream = None,
 ) -> None:
-    """Scores of the rows of DATA under a MODEL: to --out, or as CSV to standard output."""
+    """Scores of the rows of DATA under a MODEL: to --out, or as CSV to standard output.
+
+    The model comes first, or by --model. Rows of a mixture have clusters, too.
+    """
     with in_one_sentence(as_json=json):
         from . import applying as work
 
+        model, data = o.model_and_data(model, data, saved)
         work.transform(model, data, reading.how(), out=out, std=std, stream=stream, as_json=json)
 
 
@@ -119,6 +124,8 @@ def denoise(
     data: o.Data,
     *,
     out: o.NeededOut,
+    saved: o.Saved = None,
+    save: o.Save = None,
     json: o.Json = False,
     fitting: o.Fitting,
     reading: o.Reading,
@@ -128,7 +135,8 @@ def denoise(
     with in_one_sentence(as_json=json):
         from . import applying as work
 
-        work.denoise(data, reading.how(), fitting.model(), out=out, stream=stream, as_json=json)
+        modelled = work.Modelled(fitting.model_unless(saved), saved, save)
+        work.denoise(data, reading.how(), modelled, out=out, stream=stream, as_json=json)
 
 
 @app.command()
@@ -153,6 +161,8 @@ def impute(
             rich_help_panel=o.OUTPUT,
         ),
     ] = 0,
+    saved: o.Saved = None,
+    save: o.Save = None,
     json: o.Json = False,
     fitting: o.Fitting,
     reading: o.Reading,
@@ -161,9 +171,8 @@ def impute(
     with in_one_sentence(as_json=json):
         from . import applying as work
 
-        work.impute(
-            data, reading.how(), fitting.model(), out=out, std=std, draws=draws, as_json=json
-        )
+        modelled = work.Modelled(fitting.model_unless(saved), saved, save)
+        work.impute(data, reading.how(), modelled, out=out, std=std, draws=draws, as_json=json)
 
 
 @app.command()
@@ -172,7 +181,8 @@ def ratings(
     data: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE", help="Ratings: a line for each, with a user, an item and a rating."
+            metavar="FILE",
+            help="Ratings: a line for each, with a user, an item and a rating; or a saved model.",
         ),
     ],
     *,
@@ -193,7 +203,7 @@ def ratings(
 
 @app.command()
 def info(model: o.Model, json: o.Json = False) -> None:
-    """What a MODEL file holds."""
+    """What a MODEL file holds, and which commands use it."""
     with in_one_sentence(as_json=json):
         from . import applying as work
 

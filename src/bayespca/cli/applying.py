@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bayespca.estimators._base import AnyEstimator
-from bayespca.estimators._posterior import PosteriorReader
 from bayespca.estimators.pca import BayesianPCA
 from bayespca.estimators.persistence import load
-from bayespca.estimators.summary import FittedPCA, summarize
+from bayespca.estimators.stories import story
+from bayespca.estimators.summary import summarize
 from bayespca.estimators.wording import feature_names, percent
 from bayespca.io.completing import write_filled
 from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
 
-from . import screen
+from . import screen, tensors, using
 from .inputs import Input, open_input
 from .outputs import Named, check_places, check_tables
 from .progress import progress
-from .tables import described_components, score_table
+from .tables import described_components
 
 
 def transform(
@@ -37,19 +37,18 @@ def transform(
     stream: bool | None,
     as_json: bool,
 ) -> None:
-    """Scores of a file's rows, to a file or to standard output."""
+    """Scores of a file's rows, or their clusters, to a file or to standard output."""
     check_tables(out)
     check_places([("--out", out)], read=[("MODEL", model_path), ("DATA", data)])
-    model = _scoring_model(model_path)
-    given = open_input(data, how, stream=stream)
-    parts = (score_table(model, part, std=std) for part in given.parts("scores"))
+    model = using.saved(model_path, "transform")
+    parts = _scored(model, data, how, std=std, stream=stream)
     if out is not None:
         write_table(out, parts)
         written = {"scores": str(out)}
         if as_json:
             screen.print_json({"file": str(data), "model": str(model_path), "written": written})
         else:
-            screen.print_footer(written, f"{model.n_components_} components")
+            screen.print_footer(written, story(model).headline)
         return
     if as_json:
         screen.print_json({"file": str(data), "model": str(model_path), **_as_columns(list(parts))})
@@ -57,81 +56,132 @@ def transform(
     _print_csv(parts)
 
 
-def _scoring_model(path: Path) -> PosteriorReader[Any]:
-    """A fitted model whose scores come from a table."""
-    model = load(path)
-    if not isinstance(model, PosteriorReader):
-        raise ValueError(
-            f"{path} holds a {type(model).__name__}, for which there is Python: bayespca.load. The "
-            "command takes models of fit, and of VariationalPCA."
-        )
-    if not hasattr(model, "n_features_in_"):
-        raise ValueError(f"{path} holds a model that is not fitted: fit it first.")
-    return model
+def _scored(
+    model: AnyEstimator, data: Path, how: How, *, std: bool, stream: bool | None
+) -> Iterator[Table]:
+    """Scores of the rows of a file, or of the slices of a tensor, in parts."""
+    uses = using.uses_of(model)
+    if uses.tensors:
+        yield tensors.scores(model, data, how)
+        return
+    assert uses.transform is not None
+    given = open_input(data, how, stream=stream)
+    for part in given.parts("scores"):
+        yield uses.transform(model, part, std=std)
+
+
+@dataclass(frozen=True)
+class Modelled:
+    """Where the model of a command comes from: a fit, or a file; and where it is saved."""
+
+    model: BayesianPCA
+    saved: Path | None = None
+    save: Path | None = None
+
+    def places(self) -> Named:
+        return [("--save", self.save)]
+
+    def read(self) -> Named:
+        return [("--model", self.saved)]
+
+    def of_tensors(self, verb: str) -> AnyEstimator | None:
+        """The saved model, if it is one of tensors."""
+        model = None if self.saved is None else using.saved(self.saved, verb)
+        return model if model is not None and using.uses_of(model).tensors else None
+
+    def of(self, given: Input, verb: str) -> AnyEstimator:
+        """The fitted model: loaded, or fitted to what is given and saved if that was asked for."""
+        if self.saved is not None:
+            if self.save is not None:
+                raise ValueError("--save writes the model of a new fit, and --model needs none.")
+            return using.saved(self.saved, verb)
+        given.fit(self.model.fit, self.model.tol)
+        if self.save is not None:
+            self.model.save(self.save)
+        return self.model
+
+    def written(self) -> dict[str, str]:
+        return {} if self.save is None else {"model": str(self.save)}
 
 
 def denoise(
-    data: Path,
-    how: How,
-    model: BayesianPCA,
-    *,
-    out: Path,
-    stream: bool | None,
-    as_json: bool,
+    data: Path, how: How, modelled: Modelled, *, out: Path, stream: bool | None, as_json: bool
 ) -> None:
     """The posterior mean of the low-rank part of a file, in the layout of that file."""
     check_tables(out)
-    check_places([("--out", out)], read=[("DATA", data)])
+    places = [("--out", out), *modelled.places()]
+    check_places(places, read=[("DATA", data), *modelled.read()])
+    if (tucker := modelled.of_tensors("denoise")) is not None:
+        tensors.denoise(tucker, data, how, out, as_json=as_json)
+        return
     given = open_input(data, how, stream=stream)
-    given.fit(model.fit, model.tol)
-    parts = given.parts("denoising")
-    write_table(out, (_with_values(part, model.denoise(part)) for part in parts))
-    _tell(given, model, {"denoised": str(out)}, as_json=as_json)
+    model = modelled.of(given, "denoise")
+    write_table(out, (_without_noise(model, part) for part in given.parts("denoising")))
+    _tell(given, model, {"denoised": str(out)} | modelled.written(), as_json=as_json)
+
+
+def _without_noise(model: AnyEstimator, part: Table) -> Table:
+    clean = using.uses_of(model).denoise
+    assert clean is not None
+    ours = using.columns_of(model, part)
+    return _with_values(ours, using.in_order_of(ours, model, clean(model, ours)))
 
 
 def impute(
-    data: Path,
-    how: How,
-    model: BayesianPCA,
-    *,
-    out: Path,
-    std: bool,
-    draws: int,
-    as_json: bool,
+    data: Path, how: How, modelled: Modelled, *, out: Path, std: bool, draws: int, as_json: bool
 ) -> None:
     """Fill the holes of a file; beside it their standard deviations and draws if asked for."""
     check_tables(out)
-    check_places(_places(out, std=std, draws=draws), read=[("DATA", data)])
+    places = [*_places(out, std=std, draws=draws), *modelled.places()]
+    check_places(places, read=[("DATA", data), *modelled.read()])
+    if (tucker := modelled.of_tensors("impute")) is not None:
+        _check_spread(tucker, std=False, draws=draws)
+        beside = _beside(out, "std") if std else None
+        tensors.impute(tucker, data, how, out, std=beside, as_json=as_json)
+        return
     given = open_input(data, how, stream=False)
-    table = given.table
-    assert table is not None
-    given.fit(model.fit, model.tol)
+    assert given.table is not None
+    model = modelled.of(given, "impute")
+    _check_spread(model, std=std, draws=draws)
+    table = using.columns_of(model, given.table)
     with progress("filling"):
         written = _write_filled(given.file.path, how, table, model, out, std=std, draws=draws)
     holes, cells = table.n_holes, table.shape[0] * table.shape[1]
     note = f"{holes:,} holes ({percent(holes / cells)} of the cells) were filled."
     if not holes:
         note = "There are no holes in the data: nothing was filled, all values are as they were."
+    written |= modelled.written()
     _tell(given, model, written, as_json=as_json, note=note, facts={"holes": holes})
 
 
+def _check_spread(model: AnyEstimator, *, std: bool, draws: int) -> None:
+    if (std or draws) and not using.uses_of(model).draws:
+        option = "--std" if std else "--draws"
+        raise ValueError(
+            f"{option} needs a model of fit, or of VariationalPCA: a {type(model).__name__} has no "
+            "such spread of filled cells."
+        )
+
+
 def _write_filled(
-    source: Path, how: How, table: Table, model: BayesianPCA, out: Path, *, std: bool, draws: int
+    source: Path, how: How, table: Table, model: AnyEstimator, out: Path, *, std: bool, draws: int
 ) -> dict[str, str]:
     """Write the filled table and what was asked for beside it; what was written, and where."""
-    filled, spread = model.impute(table, return_std=True)
+    fill = using.uses_of(model).impute
+    assert fill is not None
+    filled, spread = fill(model, table)
     written = {"imputed": str(out)}
-    write_filled(out, table, filled, source, how)
-    if std:
+    write_filled(out, table, using.in_order_of(table, model, filled), source, how)
+    if std and spread is not None:
         beside = _beside(out, "std")
-        write_table(beside, _with_values(table, spread))
+        write_table(beside, _with_values(table, using.in_order_of(table, model, spread)))
         written["std"] = str(beside)
     # One at a time: all draws need not fit into memory.
     rng = np.random.default_rng(model.random_state)
     for i in range(draws):
         beside = _of_draw(out, i, draws)
         drawn = model.sample_imputations(table, 1, rng)[0]
-        write_filled(beside, table, drawn, source, how)
+        write_filled(beside, table, using.in_order_of(table, model, drawn), source, how)
         written[f"draw {i + 1}"] = str(beside)
     return written
 
@@ -147,39 +197,39 @@ def _of_draw(out: Path, i: int, draws: int) -> Path:
 
 
 def info(model_path: Path, *, as_json: bool) -> None:
-    """What a model file holds."""
+    """What a model file holds, and which verbs use it."""
     model = load(model_path)
-    parameters = model.get_params()
-    name = type(model).__name__
-    is_fitted = hasattr(model, "n_features_in_") or hasattr(model, "users_")
-    if not is_fitted or not isinstance(model, PosteriorReader):
-        facts = {"model": str(model_path), "class": name, "fitted": is_fitted}
-        if as_json:
-            screen.print_json(facts | {"parameters": parameters})
-        else:
-            state = _fitted_on(model) if is_fitted else "not fitted"
-            print(f"{model_path.name}: {model!r}, {state}")
-        return
-    summary = summarize(model)
+    known = {"model": str(model_path), "class": type(model).__name__}
+    parameters, fitted = model.get_params(), using.is_fitted(model)
+    verbs = using.uses_of(model).verbs() if fitted else []
+    facts = known | {"fitted": fitted, "parameters": parameters, "used_by": verbs}
     if as_json:
-        screen.print_json(
-            {"model": str(model_path), "class": name, "fitted": True, "parameters": parameters}
-            | summary.as_dict()
-            | {"feature_names": feature_names(model)}
-        )
-        return
-    screen.print_summary(summary, model_path.name, described_components(model))
+        screen.print_json(facts | (_found(model) if fitted else {}))
+    elif fitted:
+        _show_model(model, model_path, verbs)
+    else:
+        print(f"{model_path.name}: {model!r}, not fitted")
+
+
+def _found(model: AnyEstimator) -> dict[str, Any]:
+    names = {"feature_names": feature_names(model)} if hasattr(model, "n_features_in_") else {}
+    return story(model).numbers | names
+
+
+def _show_model(model: AnyEstimator, path: Path, verbs: list[str]) -> None:
+    if hasattr(model, "spectrum_"):
+        screen.print_summary(summarize(model), path.name, described_components(model))
+    else:
+        screen.print_story(story(model), path.name)
+    parameters = model.get_params()
     given = ", ".join(f"{k}={v!r}" for k, v in parameters.items() if v != _default(model, k))
-    screen.print_footer({"class": f"{name}({given})"}, f"engine {model.engine_}")
+    written = {"class": f"{type(model).__name__}({given})"}
+    written |= {"used by": ", ".join(f"bayespca {verb}" for verb in verbs)} if verbs else {}
+    screen.print_footer(written, _how_computed(model))
 
 
-def _fitted_on(model: AnyEstimator) -> str:
-    if hasattr(model, "users_"):
-        return (
-            f"fitted on {model.n_ratings_:,} ratings of {model.items_.size:,} items by "
-            f"{model.users_.size:,} users: {model.n_components_} components"
-        )
-    return f"fitted on {model.n_features_in_} features"
+def _how_computed(model: AnyEstimator) -> str:
+    return f"engine {model.engine_}" if hasattr(model, "engine_") else type(model).__name__
 
 
 def _default(model: AnyEstimator, name: str) -> object:
@@ -199,26 +249,24 @@ def _beside(path: Path, what: str) -> Path:
 
 def _tell(
     given: Input,
-    model: FittedPCA,
+    model: AnyEstimator,
     written: dict[str, str],
     *,
     as_json: bool,
     note: str | None = None,
     facts: dict[str, Any] | None = None,
 ) -> None:
-    summary = summarize(model)
+    told = story(model)
     if as_json:
-        screen.print_json(
-            {"file": str(given.file.path)}
-            | summary.as_dict()
-            | given.facts
-            | (facts or {})
-            | {"written": written}
-        )
+        about = {"file": str(given.file.path)} | told.numbers | given.facts
+        screen.print_json(about | (facts or {}) | {"written": written})
         return
     notes = [*([note] if note else []), *given.notes]
-    screen.print_summary(summary, given.file.path.name, [], notes)
-    screen.print_footer(written, f"engine {model.engine_}")
+    if hasattr(model, "spectrum_"):
+        screen.print_summary(summarize(model), given.file.path.name, [], notes)
+    else:
+        screen.print_story(told, given.file.path.name, notes)
+    screen.print_footer(written, _how_computed(model))
 
 
 def _as_columns(parts: list[Table]) -> dict[str, Any]:

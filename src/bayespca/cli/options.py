@@ -143,6 +143,20 @@ Data = Annotated[
     Path, typer.Argument(metavar="DATA", help="A table: rows are samples, columns are features.")
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as fit writes it.")]
+ModelOrData = Annotated[
+    Path, typer.Argument(metavar="[MODEL]", help="A model file; or DATA, with --model.")
+]
+DataAfterModel = Annotated[
+    Path | None,
+    typer.Argument(metavar="DATA", help="A table with the columns that the model was fitted on."),
+]
+Saved = Annotated[
+    Path | None,
+    option("--model", panel=MODEL, help="A saved model to use, instead of a new fit."),
+]
+Save = Annotated[
+    Path | None, output("--save", help="The model, for --model, transform and Python.")
+]
 Json = Annotated[bool, output("--json", help="Print one JSON object and nothing else.")]
 _OUT = output("--out", "-o", help="Where to write; the ending names the format.")
 Out = Annotated[Path | None, _OUT]
@@ -286,6 +300,17 @@ class Fitting:
     )
     seed: Annotated[int, option(panel=MODEL, min=0, help="Seed of everything random.")] = 0
 
+    def model_unless(self, saved: Path | None) -> BayesianPCA:
+        """The model to fit; with a saved one, raise for options that would change it."""
+        if saved is not None:
+            changed = [f.name for f in fields(self) if getattr(self, f.name) != f.default]
+            for name in (name for name in changed if name != "seed"):
+                raise ValueError(
+                    f"--{name.replace('_', '-')} is about a new fit, and --model uses {saved} as "
+                    "it is: leave one of them out."
+                )
+        return self.model()
+
     def model(self) -> BayesianPCA:
         from bayespca.estimators.pca import BayesianPCA
 
@@ -376,6 +401,17 @@ class Factorizing:
             max_iter=self.max_iter,
             tol=self.tol,
         )
+
+
+def model_and_data(first: Path, second: Path | None, saved: Path | None) -> tuple[Path, Path]:
+    """MODEL and DATA, or DATA with --model, as `transform` takes them."""
+    if saved is None and second is None:
+        raise ValueError(
+            f"there is only {first}: give a model and data, as in bayespca transform m.bpca a.csv."
+        )
+    if saved is not None and second is not None:
+        raise ValueError(f"--model names {saved}, and so does {first}: leave one of them out.")
+    return (first, second) if second is not None else (saved or first, first)
 
 
 def halves(stability: bool | None) -> int | str:

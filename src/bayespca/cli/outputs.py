@@ -19,7 +19,10 @@ class FitOutputs:
     report: Annotated[Path | None, output(help="An HTML page to read.")] = None
     scores: Annotated[Path | None, output(help="Scores of the samples, with std.")] = None
     loadings: Annotated[Path | None, output(help="Loadings of the features, with std.")] = None
-    model: Annotated[Path | None, output(help="The model, for transform and Python.")] = None
+    model: Annotated[
+        Path | None,
+        output("--model", "--save", help="The model, for transform, denoise, impute and Python."),
+    ] = None
     label: Annotated[str | None, output(help="Column that colours samples in the report.")] = None
     stability: Stability = None
 

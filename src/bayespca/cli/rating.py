@@ -15,12 +15,14 @@ import numpy as np
 
 from bayespca.arrays.types import Identifiers, Numbers
 from bayespca.estimators.factorization import MatrixFactorization
+from bayespca.estimators.stories import story
+from bayespca.io.archive import is_model_file
 from bayespca.io.ratings_files import RatingColumns, read_pairs, read_ratings
 from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
 from bayespca.version import __version__
 
-from . import screen
+from . import screen, using
 from .outputs import RatingOutputs
 from .progress import progress, sweeps
 
@@ -37,6 +39,9 @@ def ratings(
     """Fit a file of ratings, write what was asked for, and tell what was found."""
     start = time.perf_counter()
     wanted.check(data)
+    if is_model_file(data):
+        _use(data, columns, wanted, as_json=as_json)
+        return
     with progress(f"reading {data.name}"):
         given = read_ratings(data, how, columns)
     # Before the fit, which takes longer than finding a mistake in a small file.
@@ -53,6 +58,29 @@ def ratings(
         _print_csv(table)
     else:
         _print(data, model, given, written, seconds)
+
+
+def _use(
+    path: Path, columns: Sequence[str] | None, wanted: RatingOutputs, *, as_json: bool
+) -> None:
+    """Predictions of a saved model, without a new fit."""
+    model = using.saved(path, "ratings")
+    pairs = None if wanted.predict is None else _pairs(wanted.predict, columns)
+    table = _answers(model, pairs, wanted)
+    if table is None or wanted.save is not None:
+        raise ValueError(
+            f"{path} holds a model, which is used as it is: give --predict or --recommend, and "
+            "leave --save out."
+        )
+    written = _write(model, table, wanted)
+    if as_json:
+        numbers = {"model": str(path), "written": written} | story(model).numbers
+        screen.print_json(numbers | (_as_columns(table) if wanted.out is None else {}))
+    elif wanted.out is None:
+        _print_csv(table)
+    else:
+        screen.print_story(story(model), path.name)
+        screen.print_footer(written, "the model was used as it is")
 
 
 # --- predictions -------------------------------------------------------------------------------
@@ -194,10 +222,12 @@ def _print_json(
         "seconds": round(seconds, 3),
         "memory_mb": screen.peak_memory(),
     }
-    if table is not None:
-        facts |= {name: column.tolist() for name, column in table.others.items()}
-        facts |= {"prediction": table.values[:, 0], "std": table.values[:, 1]}
-    screen.print_json(facts)
+    screen.print_json(facts | ({} if table is None else _as_columns(table)))
+
+
+def _as_columns(table: Table) -> dict[str, Any]:
+    ids = {name: column.tolist() for name, column in table.others.items()}
+    return ids | {"prediction": table.values[:, 0], "std": table.values[:, 1]}
 
 
 def _print(

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from bayespca.estimators._halves import RankStability
 from bayespca.estimators.ranks import RankReport
+from bayespca.estimators.stories import Story
 from bayespca.estimators.summary import Summary
 from bayespca.estimators.wording import (
     conditional,
@@ -106,6 +107,13 @@ def print_summary(
         out.print()
         out.print(Padding(_components(components), (0, 2)))
     print_notes([*(note.text for note in summary.notes), *(notes or [])])
+
+
+def print_story(story: Story, title: str, notes: list[str] | None = None) -> None:
+    """What a model of any kind has found."""
+    facts = {fact.name: ", ".join(filter(None, (fact.value, fact.remark))) for fact in story.facts}
+    print_facts(title, story.size, {"found": story.headline} | facts)
+    print_notes([*(note.text for note in story.notes), *(notes or [])])
 
 
 def print_facts(title: str, what: str, facts: dict[str, str]) -> None:

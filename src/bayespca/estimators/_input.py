@@ -117,12 +117,26 @@ def checked(
 
     The estimator is not changed: its name and the features to expect are read from it.
     """
+    if isinstance(X, io.Table):
+        return _checked_table(estimator, X, reset=reset, **checks)
     refuse_others(X)
     if not reset:
         return validate_data(estimator, X, reset=False, **checks), features_of(estimator)
     names = _get_feature_names(X)
     values = check_array(X, input_name="X", estimator=estimator, **checks)
     return values, Features(int(values.shape[1]), names)
+
+
+def _checked_table(
+    estimator: BaseEstimator, table: io.Table, *, reset: bool, **checks: Any
+) -> tuple[Array, Features]:
+    """A table from a file, and its features: by name those of the fit, unless `reset`."""
+    values = table.values if reset else _arranged(estimator, table)
+    if is_sparse(values) and "accept_sparse" not in checks:
+        values = values.toarray()
+    values = check_array(values, input_name="X", estimator=estimator, **checks)
+    known = Features(int(values.shape[1]), _as_names(table.names))
+    return values, known if reset else features_of(estimator)
 
 
 def read_block(estimator: BaseEstimator, X: Input, *, first: bool) -> Data:
@@ -190,10 +204,10 @@ def _read_whole(path: str | os.PathLike[str], *, always: bool, streamed: bool) -
 
 
 def _of_table(estimator: BaseEstimator, table: io.Table, *, dense: bool) -> Data:
-    values, _ = checked(
-        estimator, table.values, accept_sparse="csr", ensure_all_finite=False, ensure_min_samples=1
+    values, features = checked(
+        estimator, table, accept_sparse="csr", ensure_all_finite=False, ensure_min_samples=1
     )
-    return in_place(values, _as_names(table.names), dense=dense)
+    return in_place(values, features.names, dense=dense)
 
 
 def _as_names(names: Sequence[str] | None) -> Names | None:

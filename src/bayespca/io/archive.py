@@ -156,6 +156,15 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Json], dict[str, AnyAr
     return read_any(path)[1:]
 
 
+def is_model_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a file looks like an archive of ours; reading it may still fail."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(4) == FIRST_BYTES and META.encode() in file.read(200)
+    except OSError:
+        return False
+
+
 def read_any(path: str | os.PathLike[str]) -> tuple[int, dict[str, Json], dict[str, AnyArray]]:
     """The version of a file, which may be an earlier one, and what `read` gives."""
     with _opened(path) as file, naming(path):

@@ -65,7 +65,10 @@ def _checked_header(path: Path) -> tuple[tuple[int, int], bool, DType, int]:
     """As `_npy_header`, of a matrix of numbers that is all there."""
     shape, is_fortran, dtype, offset = _npy_header(path)
     if len(shape) != 2:
-        raise ValueError(f"{path} holds an array of shape {shape}, but two dimensions are needed.")
+        tensors = "; bayespca fit and BayesianTucker take tensors" if len(shape) > 2 else ""
+        raise ValueError(
+            f"{path} holds an array of shape {shape}, but two dimensions are needed{tensors}."
+        )
     if dtype.kind not in "fbiu":
         raise ValueError(f"{path} holds entries of type {dtype}, but real numbers are needed.")
     if min(shape) < 0:
@@ -79,6 +82,11 @@ def _checked_header(path: Path) -> tuple[tuple[int, int], bool, DType, int]:
     if not shape[0] * shape[1]:
         raise ValueError(f"{path} holds an array of shape {shape}: there is nothing to read.")
     return (shape[0], shape[1]), is_fortran, dtype, offset
+
+
+def npy_shape(path: Path) -> tuple[int, ...]:
+    """The shape of the array in an .npy file."""
+    return _npy_header(path)[0]
 
 
 def _npy_header(path: Path) -> tuple[tuple[int, ...], bool, DType, int]:
@@ -101,8 +109,8 @@ def _npy_header(path: Path) -> tuple[tuple[int, ...], bool, DType, int]:
 def open_npz(path: Path, how: How) -> File:
     """The array X of an .npz file, or its only matrix; names and labels if they are beside it."""
     arrays = _npz_arrays(path)
-    X = arrays[_npz_choice(arrays, how.array, path)]
-    _check_matrix(X, f"{path}, array {_npz_choice(arrays, how.array, path)!r}")
+    name, X = npz_array(path, how, arrays)
+    _check_matrix(X, f"{path}, array {name!r}")
     n, p = X.shape
     dtype = float_type(X.dtype)
     names = _strings(arrays, FEATURE_NAMES, p)
@@ -123,6 +131,15 @@ def open_npz(path: Path, how: How) -> File:
         )
 
     return File(path, layout, dtype, n, n * p * dtype.itemsize, read)
+
+
+def npz_array(
+    path: Path, how: How, arrays: dict[str, Entries] | None = None
+) -> tuple[str, Entries]:
+    """The array that is meant, with its name."""
+    arrays = _npz_arrays(path) if arrays is None else arrays
+    name = _npz_choice(arrays, how.array, path)
+    return name, arrays[name]
 
 
 def _npz_arrays(path: Path) -> dict[str, Entries]:
@@ -163,7 +180,8 @@ def _listed(arrays: dict[str, Entries]) -> str:
 
 
 def _is_matrix(array: Entries) -> bool:
-    return array.ndim == 2 and array.dtype.kind in "fbiu" and array.size > 0
+    """Whether it may be meant: a matrix, or a tensor."""
+    return array.ndim >= 2 and array.dtype.kind in "fbiu" and array.size > 0
 
 
 def _check_matrix(array: Entries, where: str) -> None:

@@ -1,0 +1,138 @@
+"""What the verbs make of a saved model and a table, for every kind of model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayespca.arrays.types import Numbers
+from bayespca.estimators._base import AnyEstimator
+from bayespca.estimators.persistence import load
+from bayespca.io.records import Table
+
+from .tables import score_table
+
+# Filled cells, and their standard deviations where the model knows them.
+Filled = tuple[Numbers, Numbers | None]
+
+
+@dataclass(frozen=True)
+class Uses:
+    """What each verb makes of a kind of model; None for a verb that cannot take it."""
+
+    transform: Callable[..., Table] | None = None
+    denoise: Callable[[Any, Table], Numbers] | None = None
+    impute: Callable[[Any, Table], Filled] | None = None
+    draws: bool = False
+    tensors: bool = False
+    ratings: bool = False
+
+    def verbs(self) -> list[str]:
+        """The verbs that take such a model."""
+        known = ("transform", "denoise", "impute")
+        return [v for v in known if self.tensors or getattr(self, v)] + ["ratings"] * self.ratings
+
+
+# --- models ------------------------------------------------------------------------------------
+
+
+def saved(path: Path, verb: str) -> Any:
+    """The fitted model in a file, if the verb can use it."""
+    model = load(path)
+    if not is_fitted(model):
+        raise ValueError(f"{path} holds a model that is not fitted: fit it first.")
+    verbs = uses_of(model).verbs()
+    if verb not in verbs:
+        raise ValueError(
+            f"{path} holds a {type(model).__name__}, which bayespca {verb} cannot use: there is "
+            f"bayespca {' and '.join(verbs)} for it."
+        )
+    return model
+
+
+def is_fitted(model: AnyEstimator) -> bool:
+    return hasattr(model, "fit_")
+
+
+def uses_of(model: AnyEstimator) -> Uses:
+    return USES.get(type(model).__name__, Uses())
+
+
+# --- columns -----------------------------------------------------------------------------------
+
+
+def columns_of(model: AnyEstimator, table: Table) -> Table:
+    """The columns of the fit, in the order of the table; its other columns beside them."""
+    wanted = getattr(model, "feature_names_in_", None)
+    if wanted is None or table.names is None or set(table.names) <= set(wanted):
+        return table
+    known = set(wanted)
+    ours = [j for j, name in enumerate(table.names) if name in known]
+    extra = {name: table.values[:, j] for j, name in enumerate(table.names) if name not in known}
+    return replace(
+        table,
+        values=table.values[:, ours],
+        names=[table.names[j] for j in ours],
+        others=table.others | extra,
+        aside=table.aside | dict.fromkeys(extra, "not in the model"),
+    )
+
+
+def in_order_of(table: Table, model: AnyEstimator, values: Numbers) -> Numbers:
+    """Values with the columns of the fit, in the order of the columns of a table."""
+    wanted = getattr(model, "feature_names_in_", None)
+    if wanted is None or table.names is None:
+        return values
+    place = {str(name): j for j, name in enumerate(wanted)}
+    return values[:, [place[name] for name in table.names]]
+
+
+# --- what each kind of model gives -------------------------------------------------------------
+
+
+def _memberships(model: Any, part: Table, *, std: bool) -> Table:
+    """The most probable cluster of each row, counted from 1, and the probabilities of all."""
+    probability = np.asarray(model.predict_proba(part), dtype=np.float64)
+    names = ["cluster", *(f"cluster {k + 1} probability" for k in range(probability.shape[1]))]
+    values = np.column_stack([probability.argmax(axis=1) + 1, probability])
+    return Table(values, names, part.ids, part.id_name)
+
+
+def _local_scores(model: Any, part: Table, *, std: bool) -> Table:
+    """Clusters, and the scores of each row in its own."""
+    found, T = _memberships(model, part, std=std), model.transform(part)
+    names = [f"component {h + 1}" for h in range(T.shape[1])]
+    values = np.column_stack([found.values, T])
+    return replace(found, values=values, names=[*(found.names or []), *names])
+
+
+def _projected(model: Any, part: Table) -> Numbers:
+    return np.asarray(model.inverse_transform(model.transform(part)))
+
+
+def _with_spread(model: Any, table: Table) -> Filled:
+    filled, std = model.impute(table, return_std=True)
+    return filled, std
+
+
+def _without_spread(model: Any, table: Table) -> Filled:
+    return model.impute(table), None
+
+
+_LINEAR = Uses(score_table, lambda model, part: model.denoise(part), _with_spread, draws=True)
+# By the name of the class, so that nothing has to be imported that a command does not need.
+USES = {
+    "BayesianPCA": _LINEAR,
+    "VariationalPCA": _LINEAR,
+    "GibbsPCA": Uses(score_table, _projected),
+    "BinaryPCA": Uses(score_table, lambda model, part: model.predict_proba(part), _without_spread),
+    "PCAMixture": Uses(_local_scores, lambda model, part: model.denoise(part), _without_spread),
+    "BernoulliMixture": Uses(_memberships, impute=_without_spread),
+    "BayesianPCAImputer": Uses(impute=lambda model, table: (model.transform(table), None)),
+    "BayesianTucker": Uses(tensors=True),
+    "MatrixFactorization": Uses(ratings=True),
+}

@@ -1,0 +1,289 @@
+"""What was found by any model, in words and numbers: for the command, the report and notebooks.
+
+A PCA with singular values has more to say, in `summary`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayespca.arrays.namespaces import to_numpy
+from bayespca.spectrum.records import Advice
+
+from ._base import AnyEstimator
+from .summary import Summary, convergence, summarize
+from .wording import (
+    conditional,
+    counted,
+    headline,
+    likelihood,
+    noise_level,
+    percent,
+    plural,
+    significant,
+)
+
+# A number of components that comes out of the data, not of an option.
+CHOSEN = ("auto", "probable")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A number that was found: its name, the number in words, and a remark."""
+
+    name: str
+    value: str
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Story:
+    """What was found, and how sure that is.
+
+    `size` says what the model was fitted to, `numbers` are the facts as plain values for JSON.
+    """
+
+    headline: str
+    lead: str
+    size: str
+    facts: tuple[Fact, ...]
+    numbers: dict[str, Any]
+    notes: tuple[Advice, ...]
+
+
+def story(model: AnyEstimator) -> Story:
+    """The story of a fitted model of any kind."""
+    if hasattr(model, "spectrum_"):
+        return _of_pca(model)
+    return STORIES.get(type(model).__name__, _of_any)(model)
+
+
+def _story(model: AnyEstimator, words: tuple[str, str, str], *facts: Fact, **numbers: Any) -> Story:
+    """A story with what is known of every model that iterates."""
+    said, lead, size = words
+    common = {"class": type(model).__name__, "headline": said}
+    known = {"free_energy": np.nan, "converged": True, "n_iter": 0}
+    ended = {name: getattr(model, f"{name}_", default) for name, default in known.items()}
+    advice = model.status_.advice if hasattr(model, "status_") else ()
+    notes = (*convergence(model), *advice)
+    told = {"notes": [note.text for note in notes]}
+    return Story(said, lead, size, facts, common | numbers | ended | told, notes)
+
+
+# --- one for each kind of model ----------------------------------------------------------------
+
+
+def _of_pca(model: AnyEstimator) -> Story:
+    summary = summarize(model)
+    words = headline(summary), "", _rows_and_features(model)
+    facts = (
+        Fact("components", str(summary.rank), _sure(summary)),
+        Fact("variance explained", percent(summary.explained)),
+        Fact("noise", noise_level(summary), "standard deviation"),
+    )
+    return Story(*words, facts, summary.as_dict(), summary.notes)
+
+
+def _of_gibbs(model: AnyEstimator) -> Story:
+    k, probability = model.n_components_, _probability(model)
+    explained = float(to_numpy(model.explained_variance_ratio_).sum())
+    noise, spread = float(model.noise_variance_) ** 0.5, float(model.noise_variance_std_)
+    draws = model.n_chains * model.n_draws
+    lead = (
+        f"{_hold(k)} {percent(explained)} of the variance. "
+        f"{percent(probability)} of {draws:,} draws from the posterior have this number; the "
+        "spread of all else on this page is that of the draws."
+    )
+    words = f"There {_dimensions(k)} in these data.", lead, _rows_and_features(model)
+    facts = (
+        Fact("dimensions", str(k), f"in {likelihood(probability)} of the draws"),
+        Fact("of the variance", percent(explained), "explained"),
+        Fact(
+            "noise",
+            significant(noise),
+            f"standard deviation ± {significant(spread / noise / 2, 2)}",
+        ),
+    )
+    numbers = {"rank": k, "probability": probability, "noise_variance": model.noise_variance_}
+    return _story(model, words, *facts, **numbers, explained=explained, r_hat=model.r_hat_)
+
+
+def _of_binary(model: AnyEstimator) -> Story:
+    k, ones = model.n_components_, _ones(model)
+    lead = "Rows differ in how probable ones are, in patterns that columns have in common."
+    if k == 0:
+        lead = "Columns have ones more or less often, but independently of each other."
+    words = f"There {_dimensions(k)} in these zeros and ones.", lead, _rows_and_features(model)
+    name = "dimensions" if k != 1 else "dimension"
+    facts = (
+        Fact(name, str(k), "with the lowest free energy of those tried"),
+        Fact("ones", percent(ones), "of the cells of an average row"),
+    )
+    return _story(model, words, *facts, rank=k, ones=ones)
+
+
+def _of_clusters(model: AnyEstimator) -> Story:
+    K, weights, ranks = model.n_components_, to_numpy(model.weights_), to_numpy(model.ranks_)
+    means = np.sqrt(np.asarray(to_numpy(model.noise_variances_), dtype=np.float64).reshape(K, -1))
+    noise = np.sqrt((means**2).mean(axis=1))
+    lead = f"{_shares(weights)} {_ranks(ranks.tolist())}"
+    words = _clusters(model, "rows"), lead, plural(model.n_features_in_, "feature")
+    facts = (
+        _cluster_fact(model),
+        Fact("dimensions", _span(ranks.tolist()), "in a cluster"),
+        Fact("noise", _span([float(s) for s in noise]), "standard deviation in a cluster"),
+    )
+    numbers = {"n_clusters": K, "weights": weights, "ranks": ranks}
+    return _story(model, words, *facts, **numbers, noise_variances=to_numpy(model.noise_variances_))
+
+
+def _of_kinds(model: AnyEstimator) -> Story:
+    K, weights = model.n_components_, to_numpy(model.weights_)
+    ones = float(weights @ to_numpy(model.means_).mean(axis=1))
+    lead = f"{_shares(weights)} In each, columns have a probability of ones of their own."
+    words = (
+        _clusters(model, "rows of zeros and ones"),
+        lead,
+        plural(model.n_features_in_, "feature"),
+    )
+    facts = (_cluster_fact(model), Fact("ones", percent(ones), "of the cells"))
+    return _story(model, words, *facts, n_clusters=K, weights=weights, ones=ones)
+
+
+def _of_ratings(model: AnyEstimator) -> Story:
+    k, noise = model.n_components_, float(model.noise_variance_) ** 0.5
+    low, high = model.bounds_ or (None, None)
+    size = (
+        f"{plural(model.n_ratings_, 'rating')} of {plural(model.items_.size, 'item')} by "
+        f"{plural(model.users_.size, 'user')}"
+    )
+    lead = (
+        f"Ratings scatter about what the model expects with a standard deviation of "
+        f"{significant(noise)}: no prediction can be surer than that."
+    )
+    said = f"There {_dimensions(k)} of taste in these ratings."
+    if k == 0:
+        said = "Nothing but biases of users and items stands out in these ratings."
+    share = model.n_ratings_ / (model.users_.size * model.items_.size)
+    facts = (
+        Fact("dimensions" if k != 1 else "dimension", str(k)),
+        Fact("noise", significant(noise), "standard deviation of a rating"),
+        Fact("rated", percent(share), "of all pairs"),
+    )
+    numbers = {"rank": k, "noise_variance": model.noise_variance_, "mean": model.mean_}
+    sizes = {"n_users": model.users_.size, "n_items": model.items_.size}
+    given = {"n_ratings": model.n_ratings_, "lowest": low, "highest": high}
+    return _story(model, (said, lead, size), *facts, **numbers, **sizes, **given)
+
+
+def _of_tensor(model: AnyEstimator) -> Story:
+    shape, ranks = tuple(int(U.shape[0]) for U in model.factors_), tuple(map(int, model.ranks_))
+    sizes = " × ".join(f"{size:,}" for size in shape)
+    core = " × ".join(map(str, ranks))
+    said = f"A core of {core} makes up this tensor." if min(ranks) else "This tensor is noise."
+    noise = float(model.noise_variance_) ** 0.5
+    numbers = int(np.prod(ranks)) + sum(m * r for m, r in zip(shape, ranks, strict=True))
+    lead = (
+        f"{numbers:,} numbers describe {int(np.prod(shape, dtype=object)):,} cells; what is left "
+        f"cannot be told from noise with a standard deviation of {significant(noise)}."
+    )
+    facts = (
+        Fact("ranks", core, "one for each mode"),
+        Fact("noise", significant(noise), "standard deviation"),
+    )
+    found = {"shape": shape, "ranks": ranks, "noise_variance": model.noise_variance_}
+    return _story(model, (said, lead, f"tensor of {sizes}"), *facts, **found, noise=model.noise_)
+
+
+def _of_any(model: AnyEstimator) -> Story:
+    """A model of which nothing but its size is known."""
+    k = int(getattr(model, "n_components_", 0))
+    said, size = f"{plural(k, 'component')}.", plural(model.n_features_in_, "feature")
+    return _story(model, (said, "", size), Fact("components", str(k)), rank=k)
+
+
+# --- words -------------------------------------------------------------------------------------
+
+
+def _rows_and_features(model: AnyEstimator) -> str:
+    return f"{plural(model.n_samples_, 'sample')} × {plural(model.n_features_in_, 'feature')}"
+
+
+def _dimensions(k: int) -> str:
+    return f"{'is' if k == 1 else 'are'} {counted(k)} dimension{'' if k == 1 else 's'}"
+
+
+def _hold(k: int) -> str:
+    return "It holds" if k == 1 else "Together they hold"
+
+
+def _sure(summary: Summary) -> str:
+    if summary.probability is not None:
+        return conditional(summary.probability)
+    return "as asked for" if summary.told else "found, without a probability"
+
+
+def _probability(model: AnyEstimator) -> float:
+    """The probability of the number of components that was found."""
+    known, k = to_numpy(model.rank_posterior_), model.n_components_
+    return float(known[k]) if k < known.size else 0.0
+
+
+def _ones(model: AnyEstimator) -> float:
+    """The probability of 1 in a row whose scores are 0, on average over columns."""
+    return float((1 / (1 + np.exp(-np.asarray(to_numpy(model.mean_), dtype=np.float64)))).mean())
+
+
+def _clusters(model: AnyEstimator, rows: str) -> str:
+    K = model.n_components_
+    if K == 1:
+        return f"These {rows} are one cluster."
+    asked = "" if _is_found(model) else ", as asked for"
+    return f"These {rows} fall into {counted(K)} clusters{asked}."
+
+
+def _is_found(model: AnyEstimator) -> bool:
+    return model.n_components in CHOSEN or model.n_components != model.n_components_
+
+
+def _cluster_fact(model: AnyEstimator) -> Fact:
+    K = model.n_components_
+    remark = "found" if _is_found(model) else "as asked for"
+    return Fact("clusters" if K != 1 else "cluster", str(K), remark)
+
+
+def _shares(weights: Any) -> str:
+    if len(weights) == 1:
+        return "All rows are in it."
+    most, least = percent(float(weights.max())), percent(float(weights.min()))
+    return f"The largest holds {most} of the rows, the smallest {least}."
+
+
+def _ranks(ranks: list[int]) -> str:
+    if len(set(ranks)) == 1:
+        noun = "dimension" if ranks[0] == 1 else "dimensions"
+        where = "It has" if len(ranks) == 1 else "Each has"
+        return f"{where} {counted(ranks[0])} {noun} of its own."
+    return f"Each has dimensions of its own, from {counted(min(ranks))} to {counted(max(ranks))}."
+
+
+def _span(values: list[Any]) -> str:
+    """The smallest and the largest number."""
+    low, high = (
+        str(v) if isinstance(v, int) else significant(v, 2) for v in (min(values), max(values))
+    )
+    return low if low == high else f"{low} to {high}"
+
+
+STORIES: dict[str, Callable[[AnyEstimator], Story]] = {
+    "GibbsPCA": _of_gibbs,
+    "BinaryPCA": _of_binary,
+    "PCAMixture": _of_clusters,
+    "BernoulliMixture": _of_kinds,
+    "MatrixFactorization": _of_ratings,
+    "BayesianTucker": _of_tensor,
+}

@@ -1,0 +1,49 @@
+"""Files of tensors, arrays with more than two axes: .npy and .npz."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from .array_files import npy_shape, npz_array
+from .records import Floats, How, first_line, float_type
+from .writing import replacing
+
+
+def is_tensor_file(path: Path, how: How) -> bool:
+    """Whether a file holds an array with more than two axes."""
+    if path.suffix.lower() == ".npy" and path.is_file():
+        return len(npy_shape(path)) > 2
+    if path.suffix.lower() == ".npz" and path.is_file():
+        return npz_array(path, how)[1].ndim > 2
+    return False
+
+
+def read_tensor(path: Path, how: How) -> Floats:
+    """An array of numbers with any number of axes; NaN are holes."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist.")
+    array = npz_array(path, how)[1] if path.suffix.lower() == ".npz" else _read_npy(path)
+    if array.dtype.kind not in "fbiu":
+        raise ValueError(f"{path} holds entries of type {array.dtype}, but numbers are needed.")
+    return array.astype(float_type(array.dtype), copy=False)
+
+
+def _read_npy(path: Path) -> Floats:
+    try:
+        return np.asarray(np.load(path, allow_pickle=False))
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path} cannot be read as .npy: {first_line(error)}") from error
+
+
+def check_tensor_ending(path: Path) -> None:
+    """Raise where a tensor cannot be written to a file of this name."""
+    if path.suffix.lower() != ".npy":
+        raise ValueError(f"{path} would hold a tensor, which has a place in .npy files only.")
+
+
+def write_tensor(path: Path, values: Floats) -> None:
+    """Write an array to an .npy file, whole or not at all."""
+    with replacing(path) as file:
+        np.save(file, np.asarray(values))
