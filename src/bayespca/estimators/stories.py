@@ -260,6 +260,8 @@ def _shares(weights: Any) -> str:
     if len(weights) == 1:
         return "All rows are in it."
     most, least = percent(float(weights.max())), percent(float(weights.min()))
+    if most == least:
+        return f"Each holds {most} of the rows."
     return f"The largest holds {most} of the rows, the smallest {least}."
 
 

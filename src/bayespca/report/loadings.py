@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.types import FloatArray
 from bayespca.estimators.summary import FittedPCA, feature_noise
-from bayespca.estimators.wording import MINUS
+from bayespca.estimators.wording import MINUS, percent
 
 from .embedding import JsonObject, numbers, plain
 from .figures import feature_axis
@@ -38,12 +39,40 @@ class Bar:
 
 @dataclass(frozen=True)
 class Card:
-    """One component at a glance; `covered` is the share of it that the bars make up."""
+    """One component, or one cluster, at a glance: a heading, bars, and remarks below them."""
 
     number: int
-    share: float
+    heading: str
     bars: list[Bar]
-    covered: float
+    remarks: list[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Directions:
+    """Loadings of components on features, k×p, with standard deviations and shares of variance.
+
+    `std` is zero where none is known, `noise` the noise of each feature where it has its own.
+    """
+
+    loadings: FloatArray
+    std: FloatArray
+    shares: FloatArray
+    names: Sequence[str]
+    noise: FloatArray | None = None
+    of: str = "of the variance"
+    row: str = "feature"
+
+
+def directions(model: FittedPCA, names: Sequence[str]) -> Directions:
+    """The components of a PCA."""
+    variances = feature_noise(model)
+    return Directions(
+        to_numpy(model.components_),
+        to_numpy(model.components_std_),
+        to_numpy(model.explained_variance_ratio_),
+        names,
+        None if variances is None else np.sqrt(variances),
+    )
 
 
 @dataclass(frozen=True)
@@ -64,6 +93,9 @@ class LoadingsTable:
     components: list[int]
     n_features: int
     n_components: int
+    title: str = "Loadings"
+    row: str = "feature"
+    column: str = "component"
 
     @property
     def has_std(self) -> bool:
@@ -108,61 +140,63 @@ def _bar(name: str, value: float, std: float, longest: float) -> Bar:
     )
 
 
-def cards(model: FittedPCA, names: Sequence[str]) -> list[Card]:
-    """The first components, each with the features that weigh most in it."""
-    W, std = to_numpy(model.components_), to_numpy(model.components_std_)
-    shares = to_numpy(model.explained_variance_ratio_)
-    found = []
-    for h in range(min(CARDS, W.shape[0])):
-        order = _largest(W[h], CARD_FEATURES)
-        longest = float(np.abs(W[h]).max())
-        bars = [_bar(names[j], float(W[h, j]), float(std[h, j]), longest) for j in order]
-        found.append(Card(h + 1, float(shares[h]), bars, float((W[h, order] ** 2).sum())))
-    return found
+def cards(found: Directions, back: Sequence[str] = ()) -> list[Card]:
+    """The first components, each with the features that weigh most in it, and how often it comes
+    back in half samples.
+    """
+    return [_card(found, h, back) for h in range(min(CARDS, len(found.loadings)))]
 
 
-def bars(model: FittedPCA, names: Sequence[str]) -> list[JsonObject]:
+def _card(found: Directions, h: int, back: Sequence[str]) -> Card:
+    w, std = found.loadings[h], found.std[h]
+    order, longest = _largest(w, CARD_FEATURES), float(np.abs(w).max())
+    bars = [_bar(found.names[j], float(w[j]), float(std[j]), longest) for j in order]
+    remarks = [f"Comes back in {back[h]} of the halves."] if back else []
+    if order.size < w.size:
+        covered = percent(float((w[order] ** 2).sum() / (w**2).sum()))
+        remarks.append(f"These {order.size} {found.row}s make up {covered} of it.")
+    return Card(h + 1, f"{percent(float(found.shares[h]))} {found.of}", bars, remarks)
+
+
+def bars(found: Directions) -> list[JsonObject]:
     """For each component the features that weigh most, as the script draws them."""
-    W, std = to_numpy(model.components_), to_numpy(model.components_std_)
-    found = []
-    for h in range(min(BAR_COMPONENTS, W.shape[0])):
-        order = _largest(W[h], BAR_FEATURES)
-        found.append(
-            {
-                "x": numbers(W[h, order]),
-                "std": numbers(std[h, order]),
-                "text": [plain(names[j]) for j in order],
-                "axis": feature_axis([names[j] for j in order]),
-            }
-        )
-    return found
+    shown = zip(found.loadings[:BAR_COMPONENTS], found.std[:BAR_COMPONENTS], strict=True)
+    return [_drawn_bars(w, std, found.names) for w, std in shown]
 
 
-def table(model: FittedPCA, names: Sequence[str]) -> LoadingsTable | None:
+def _drawn_bars(w: FloatArray, std: FloatArray, names: Sequence[str]) -> JsonObject:
+    order = _largest(w, BAR_FEATURES)
+    return {
+        "x": numbers(w[order]),
+        "std": numbers(std[order]),
+        "text": [plain(names[j]) for j in order],
+        "axis": feature_axis([names[j] for j in order]),
+    }
+
+
+def table(found: Directions) -> LoadingsTable | None:
     """Loadings of all features, or of those that weigh most in the components shown."""
-    W, std = to_numpy(model.components_), to_numpy(model.components_std_)
-    k, p = W.shape
-    variances = feature_noise(model)
-    if k == 0 and variances is None:
+    k, p = found.loadings.shape
+    if k == 0 and found.noise is None:
         return None
-    noise = None if variances is None else np.sqrt(variances)
-    W, std = W[:TABLE_COMPONENTS], std[:TABLE_COMPONENTS]
+    W, std = found.loadings[:TABLE_COMPONENTS], found.std[:TABLE_COMPONENTS]
     weight = np.abs(W).max(axis=0) if k else np.zeros(p)
     features = np.arange(p) if p <= TABLE_ALL else np.sort(_largest(weight, TABLE_TOP))
     longest = float(weight.max()) if k else 0.0
     rows = [
         Row(
-            name=names[j],
+            name=found.names[j],
             bars=[
-                _bar(names[j], float(w), float(s), longest)
+                _bar(found.names[j], float(w), float(s), longest)
                 for w, s in zip(W[:, j], std[:, j], strict=True)
             ],
-            noise=None if noise is None else float(noise[j]),
+            noise=None if found.noise is None else float(found.noise[j]),
             strength=float(weight[j]),
         )
         for j in features.tolist()
     ]
-    return LoadingsTable(rows, list(range(1, W.shape[0] + 1)), p, k)
+    numbers_of = list(range(1, W.shape[0] + 1))
+    return LoadingsTable(rows, numbers_of, p, k, "Loadings" if k else "Noise", found.row)
 
 
 def _largest(values: np.ndarray, count: int) -> np.ndarray:

@@ -81,7 +81,7 @@
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: getComputedStyle(document.body).fontFamily, size: narrow ? 12 : 13, color: "@ink" },
       margin: { l: 10, r: 12, t: 14, b: 10 }, hovermode: "closest", dragmode: false,
-      legend: { orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom", font: { color: "@soft" } },
+      legend: { orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom", traceorder: "normal", font: { color: "@soft" } },
       hoverlabel: { bgcolor: "@surface", bordercolor: "@faint", font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: "@ink" }, align: "left" },
       ...figure.layout,
       xaxis: axis(figure.layout.xaxis), yaxis: axis(figure.layout.yaxis),

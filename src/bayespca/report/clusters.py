@@ -1,0 +1,229 @@
+"""The page of mixtures: which clusters there are, and how sure rows are of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.types import FloatArray, Input
+from bayespca.estimators.stories import story
+from bayespca.estimators.wording import MINUS, feature_names, percent, plural, significant
+
+from . import parts
+from .embedding import JsonObject, numbers
+from .figures import Figure
+from .loadings import CARD_FEATURES, Bar, Card, LoadingsTable, Row
+from .scores import Samples, read_scores
+
+# Clusters shown as cards, columns of the table of means, and axes of the plane of samples.
+CARDS, COLUMNS, AXES = 12, 10, 5
+# Rows of the table of means.
+ROWS = 500
+# A row with this probability is sure of its cluster.
+SURE = 0.9
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """What is known of clusters: means of features in each, with their spread, and its weight.
+
+    `unit` is what differences of each feature are measured in. Means of zeros and ones are
+    probabilities, with `remarks` below each card for other clusters.
+    """
+
+    means: FloatArray
+    std: FloatArray
+    weights: FloatArray
+    unit: FloatArray
+    names: list[str]
+    remarks: list[list[str]]
+    is_binary: bool
+
+    @property
+    def away(self) -> FloatArray:
+        """How far the means of each cluster are from those of all rows."""
+        return (self.means - self.weights @ self.means) / self.unit
+
+    def words(self, k: int, j: int) -> str:
+        """The mean of a feature, with as many digits as its spread has a use for."""
+        value = float(self.means[k, j])
+        if self.is_binary:
+            return percent(value)
+        unit = float(self.unit[j])
+        places = int(np.clip(1 - np.floor(np.log10(unit)), 0, 12))
+        rounded = round(value, places)
+        return (
+            significant(value)
+            if abs(rounded) >= 1000
+            else f"{rounded:.{places}f}".replace("-", MINUS)
+        )
+
+
+def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) -> parts.Content:
+    """The page of a fitted `PCAMixture` or `BernoulliMixture`."""
+    found = _clusters(model)
+    told, lead, where, sure = story(model), "", None, None
+    shares: list[float] = []
+    if X is not None:
+        probability = np.asarray(model.predict_proba(X), dtype=np.float64)
+        where, shares = _where(model, X, probability, samples)
+        told = replace(told, size=f"{plural(len(probability), 'sample')} × {told.size}")
+        if len(found.weights) > 1:
+            lead, sure = _sure_words(probability), _sure(probability)
+    table = parts.Section("features", "Means", table=_table(found))
+    return parts.content(
+        model,
+        told,
+        (_cards(found), where, sure, table, parts.search(model)),
+        lead=lead,
+        strip=_strip(found.weights),
+        shares=shares,
+        details=details,
+    )
+
+
+def _clusters(model: Any) -> Clusters:
+    means, weights = (
+        np.asarray(to_numpy(a), dtype=np.float64) for a in (model.means_, model.weights_)
+    )
+    names = feature_names(model)
+    if hasattr(model, "means_std_"):
+        std = np.asarray(to_numpy(model.means_std_), dtype=np.float64)
+        none: list[list[str]] = [[] for _ in weights]
+        return Clusters(means, std, weights, np.ones(len(names)), names, none, is_binary=True)
+    noise = np.asarray(to_numpy(model.noise_variances_), dtype=np.float64).reshape(len(means), -1)
+    between = weights @ (means - weights @ means) ** 2
+    unit = np.sqrt(between + weights @ np.broadcast_to(noise, means.shape))
+    remarks = [[_remark(int(k), v)] for k, v in zip(to_numpy(model.ranks_), noise, strict=True)]
+    unit = np.where(unit > 0, unit, 1.0)
+    return Clusters(means, np.zeros_like(means), weights, unit, names, remarks, is_binary=False)
+
+
+def _remark(rank: int, variances: FloatArray) -> str:
+    level = significant(float(np.sqrt(variances.mean())), 2)
+    return f"{plural(rank, 'dimension')} of its own, noise {level}."
+
+
+def _strip(weights: FloatArray) -> parts.Strip:
+    named = [
+        parts.StripPart(str(k + 1), float(w), f"cluster {k + 1}") for k, w in enumerate(weights)
+    ]
+    return parts.Strip(named, "Share of the rows in each cluster", "The rows, by cluster.")
+
+
+# --- what the clusters are ---------------------------------------------------------------------
+
+
+def _cards(found: Clusters) -> parts.Section:
+    K = len(found.weights)
+    cards = [
+        Card(k + 1, f"{percent(float(w))} of the rows", _bars(found, k), found.remarks[k])
+        for k, w in enumerate(found.weights[:CARDS])
+    ]
+    what = "probability of 1" if found.is_binary else "mean"
+    text = (
+        f"The {what} of the features in which each cluster differs most from all rows: bars to the "
+        "right are above the average, bars to the left below."
+    )
+    if len(cards) < K:
+        text += f" The first {len(cards)} of {K} are shown."
+    return parts.Section("clusters", "What the clusters are", text, cards=cards)
+
+
+def _bars(found: Clusters, k: int) -> list[Bar]:
+    away = found.away
+    order = np.argsort(-np.abs(away[k]), kind="stable")[:CARD_FEATURES]
+    return [_bar(found, away, k, j) for j in order.tolist()]
+
+
+def _bar(found: Clusters, away: FloatArray, k: int, j: int) -> Bar:
+    longest, std = float(np.abs(away).max()) or 1.0, float(found.std[k, j])
+    return Bar(
+        name=found.names[j],
+        value=found.words(k, j),
+        std=percent(std) if std > 0 else None,
+        size=round(100 * abs(float(away[k, j])) / longest, 1),
+        positive=bool(away[k, j] >= 0),
+        doubtful=False,
+        number=float(found.means[k, j]),
+    )
+
+
+def _table(found: Clusters) -> LoadingsTable:
+    """The mean of every feature in every cluster, or of those that differ most."""
+    away, shown = found.away, range(min(COLUMNS, len(found.weights)))
+    strength = np.abs(away).max(axis=0)
+    features = np.sort(np.argsort(-strength, kind="stable")[:ROWS])
+    rows = [
+        Row(found.names[j], [_bar(found, away, k, j) for k in shown], None, float(strength[j]))
+        for j in features.tolist()
+    ]
+    title = "Probability of 1 in each cluster" if found.is_binary else "Mean of each cluster"
+    numbered, K = [k + 1 for k in shown], len(found.weights)
+    return LoadingsTable(rows, numbered, len(found.names), K, title, column="cluster")
+
+
+# --- which rows are in them --------------------------------------------------------------------
+
+
+def _where(
+    model: Any, X: Input, probability: FloatArray, samples: Samples
+) -> tuple[parts.Section | None, list[float]]:
+    """Rows in the plane in which they vary most, coloured by cluster; and the axes' shares."""
+    filled = np.asarray(model.impute(X), dtype=np.float64)
+    scores, shares = _plane(filled)
+    labels = [f"cluster {k + 1}" for k in probability.argmax(axis=1)]
+    known: Samples = {"labels": labels, "labels_name": "cluster", **samples, "scores": scores}
+    section = parts.where("Where the samples lie", read_scores(**known))
+    return section, shares
+
+
+def _plane(values: FloatArray) -> tuple[FloatArray, list[float]]:
+    """Coordinates along the directions of largest variance, and the share that each has."""
+    centred = values - values.mean(axis=0)
+    U, gamma, _ = np.linalg.svd(centred, full_matrices=False)
+    k = min(AXES, int(np.count_nonzero(gamma > 1e-12 * gamma.max(initial=0.0))))
+    total = float((gamma**2).sum()) or 1.0
+    return U[:, :k] * gamma[:k], [float(g**2 / total) for g in gamma[:k]]
+
+
+def _sure_words(probability: FloatArray) -> str:
+    share = float((probability.max(axis=1) >= SURE).mean())
+    return f"{percent(share)} of the rows are in their cluster with a probability of at least 90 %."
+
+
+def _sure(probability: FloatArray) -> parts.Section:
+    """How probable the most probable cluster of each row is."""
+    most = probability.max(axis=1)
+    counts, edges = np.histogram(most, bins=20, range=(0.0, 1.0))
+    centers = (edges[1:] + edges[:-1]) / 2
+    data: list[JsonObject] = [
+        {
+            "type": "bar",
+            "x": numbers(centers),
+            "y": counts.tolist(),
+            "width": 0.05,
+            "marker": {"color": "@accent"},
+            "hovertemplate": "%{y} rows near %{x:.0%}<extra></extra>",
+            "showlegend": False,
+        }
+    ]
+    layout = {
+        "xaxis": {
+            "title": {"text": "probability of a row's cluster"},
+            "tickformat": ".0%",
+            "dtick": 0.2,
+            "range": [0, 1],
+        },
+        "yaxis": {"title": {"text": "number of rows"}, "rangemode": "tozero"},
+        "bargap": 0.05,
+    }
+    caption = (
+        "Rows near 100 % leave no doubt which cluster they are in; others lie between clusters."
+    )
+    figure = Figure("memberships", "How sure rows are of their cluster", caption, data, layout, 300)
+    return parts.Section("sure", "How sure that is", figures=[figure])

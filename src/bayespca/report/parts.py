@@ -1,0 +1,187 @@
+"""What pages are made of, whatever the model: a header, sections, and what the script draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any
+
+from bayespca.estimators.stories import Story
+from bayespca.estimators.wording import percent
+from bayespca.spectrum.records import Advice
+from bayespca.version import __version__
+
+from . import loadings
+from .embedding import JsonObject
+from .figures import Figure, trace
+from .loadings import Card, Directions, LoadingsTable
+from .scores import Scores
+
+
+@dataclass(frozen=True)
+class StripPart:
+    """A part of the strip under the headline; the rest is hatched."""
+
+    name: str
+    share: float
+    title: str
+    rest: bool = False
+
+
+@dataclass(frozen=True)
+class Strip:
+    """Shares that make up a whole, side by side."""
+
+    parts: list[StripPart]
+    label: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section: cards and figures, or samples (`sentence`), or a table."""
+
+    id: str
+    title: str
+    text: str = ""
+    cards: Sequence[Card] = ()
+    figures: Sequence[Figure] = ()
+    points: Scores | None = None
+    sentence: str = ""
+    table: LoadingsTable | None = None
+    bars: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Drawings:
+    """What the script draws. `shares` say how much of the whole each component has."""
+
+    figures: Sequence[Figure] = ()
+    scores: Scores | None = None
+    loadings: Sequence[JsonObject] = ()
+    shares: Sequence[str] = ()
+
+    def drawing(self) -> JsonObject:
+        return {
+            "figures": {figure.id: figure.drawing() for figure in self.figures},
+            "scores": self.scores.drawing if self.scores else None,
+            "loadings": list(self.loadings),
+            "shares": list(self.shares),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Content:
+    """Everything on a page; `more` is for templates with more than sections."""
+
+    name: str
+    size: str
+    headline: str
+    lead: str
+    tiles: Sequence[tuple[str, str, str]]
+    strip: Strip | None
+    notes: Sequence[Advice]
+    facts: Mapping[str, str]
+    data: Drawings
+    sections: Sequence[Section] = ()
+    template: str = "sections.html.j2"
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+def content(
+    model: Any,
+    story: Story,
+    sections: Sequence[Section | None],
+    *,
+    lead: str = "",
+    strip: Strip | None = None,
+    found: Directions | None = None,
+    shares: Sequence[float] = (),
+    details: Mapping[str, str] | None = None,
+) -> Content:
+    """The page of a model that tells its story in sections; None is left out."""
+    shown = [section for section in sections if section is not None]
+    figures = [figure for section in shown for figure in section.figures]
+    points = next((section.points for section in shown if section.points), None)
+    return Content(
+        name=type(model).__name__,
+        size=story.size,
+        headline=story.headline,
+        lead=" ".join(filter(None, (story.lead, lead))),
+        tiles=[(fact.name, fact.value, fact.remark) for fact in story.facts],
+        strip=strip,
+        notes=story.notes,
+        facts=_facts(model, story) | dict(details or {}),
+        data=Drawings(figures, points, loadings.bars(found) if found else [], _in_words(shares)),
+        sections=shown,
+    )
+
+
+def _in_words(shares: Sequence[float]) -> list[str]:
+    return [percent(float(share)) for share in shares[:50]]
+
+
+def _facts(model: Any, story: Story) -> dict[str, str]:
+    """How it was computed."""
+    given = {k: v for k, v in model.get_params().items() if v != type(model)().get_params()[k]}
+    options = ", ".join(f"{name}={value!r}" for name, value in given.items())
+    facts = {
+        "bayespca": f"version {__version__}",
+        "Data": story.size,
+        "Model": f"{type(model).__name__}({options})",
+        "Seed": "none" if model.random_state is None else str(model.random_state),
+    }
+    energy, steps = story.numbers["free_energy"], story.numbers["n_iter"]
+    if isfinite(energy):
+        facts["Free energy"] = f"{energy:,.6g} nats"
+    if steps:
+        facts["Steps"] = f"{steps:,}" + ("" if story.numbers["converged"] else ", not settled")
+    return facts
+
+
+MIXTURE = (
+    "Each dimension is a mixture of features. Bars to the right rise together; bars to the left "
+    "fall when they rise."
+)
+
+
+# --- sections that several models have ---------------------------------------------------------
+
+
+def dimensions(found: Directions, text: str = MIXTURE) -> Section:
+    """What the dimensions are: the first of them as cards."""
+    cards, k = loadings.cards(found), len(found.loadings)
+    if not cards:
+        text = "There are none to describe: nothing varies together more than chance would allow."
+    if len(cards) < k:
+        text += f" The first {len(cards)} of {k} are shown."
+    return Section("dimensions", "What the dimensions are", text, cards=cards)
+
+
+def every(found: Directions) -> Section | None:
+    """The loadings of every feature, as a figure and a table."""
+    table = loadings.table(found)
+    if table is None:
+        return None
+    return Section("features", "Every feature", table=table, bars=len(found.loadings) > 0)
+
+
+def where(title: str, points: Scores | None, noun: str = "sample") -> Section | None:
+    """Where samples lie, if there is anything to draw."""
+    if points is None:
+        return None
+    text = f"Each dot is one {noun}; those near each other are alike."
+    if points.n_components < 2:
+        text = (
+            f"Each dot is one {noun}: its place along the one dimension, in the order of the data."
+        )
+    if points.n_points < points.n_samples:
+        text += f" {points.n_points:,} of {points.n_samples:,} are drawn, picked at random."
+    return Section("samples", title, points=points, sentence=text)
+
+
+def search(model: Any) -> Section | None:
+    """How the iteration went, where there was one."""
+    figure = trace(model)
+    return None if figure is None else Section("more", "The search", figures=[figure])

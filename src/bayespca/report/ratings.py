@@ -1,0 +1,91 @@
+"""The page of `MatrixFactorization`: tastes, and which items are rated most, and known least."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.types import FloatArray, Input
+from bayespca.estimators.stories import story
+
+from . import parts
+from .figures import Figure
+from .loadings import Directions
+from .noise import MAX_ROWS, Levels
+from .scores import Samples, read_scores
+
+TASTE = (
+    "Each dimension is a taste: users who like the items of bars to the right more than others do "
+    "like those of bars to the left less."
+)
+
+
+def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) -> parts.Content:
+    """The page of a fitted `MatrixFactorization`."""
+    names = [str(item) for item in model.items_.tolist()]
+    found = _tastes(model, names)
+    drawn: Samples = {"sample_names": names, **samples, "scores": found.loadings.T}
+    points = read_scores(**drawn)
+    return parts.content(
+        model,
+        story(model),
+        (
+            parts.dimensions(found, TASTE),
+            parts.where("Where the items lie", points, "item"),
+            parts.Section("items", "Which items are known well", figures=_items(model, names)),
+            parts.every(found),
+            parts.search(model),
+        ),
+        found=found,
+        shares=found.shares.tolist(),
+        details=details,
+    )
+
+
+def _tastes(model: Any, names: list[str]) -> Directions:
+    """Factors of the items, in units in which those of users have a mean square of 1."""
+    U, V = (
+        np.asarray(to_numpy(a), dtype=np.float64)
+        for a in (model.user_factors_, model.item_factors_)
+    )
+    std = np.asarray(to_numpy(model.item_factors_std_), dtype=np.float64)
+    unit = np.sqrt((U**2).mean(axis=0))
+    strength = (unit * V) ** 2
+    shares = strength.sum(axis=0) / (strength.sum() or 1.0)
+    order = np.argsort(-shares, kind="stable")
+    W, spread = (unit * V)[:, order].T, (unit * std)[:, order].T
+    return Directions(W, spread, shares[order], names, of="of the taste", row="item")
+
+
+def _items(model: Any, names: list[str]) -> list[Figure]:
+    """Items with the most ratings, those with the widest spread, and those that are liked."""
+    counts = np.bincount(to_numpy(model.seen_items_), minlength=len(names)).astype(np.float64)
+    found = [
+        _dots("rated", "Most rated items", "number of ratings", counts, names),
+    ]
+    if model.n_components_:
+        spread = np.sqrt((np.asarray(to_numpy(model.item_factors_std_)) ** 2).sum(axis=1))
+        found.append(
+            _dots(
+                "uncertain", "Least certain items", "standard deviation of its place", spread, names
+            )
+        )
+    if model.biases:
+        biases = np.asarray(to_numpy(model.item_biases_), dtype=np.float64) + model.mean_
+        liked = _dots(
+            "liked", "Best liked items", "mean rating, users' habits aside", biases, names
+        )
+        liked.layout["xaxis"]["rangemode"] = "normal"
+        found.append(liked)
+    return found
+
+
+def _dots(id: str, title: str, axis: str, values: FloatArray, names: list[str]) -> Figure:
+    order = np.argsort(-values, kind="stable")[:MAX_ROWS]
+    dots, layout, height = Levels(values[order], [names[j] for j in order]).drawing()
+    layout["xaxis"] |= {"title": {"text": axis}}
+    some = "" if order.size == values.size else f"; the first {order.size} of {values.size:,}"
+    return Figure(id, title, f"Each dot is one item{some}.", dots, layout, height)

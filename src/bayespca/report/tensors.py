@@ -1,0 +1,182 @@
+"""The page of `BayesianTucker`: the rank of each mode, the core, and the factors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.types import FloatArray, Input
+from bayespca.estimators.stories import story
+from bayespca.estimators.wording import percent, plural
+
+from . import parts
+from .embedding import JsonObject, numbers
+from .figures import Figure
+from .scores import Samples
+
+# Lines that can still be told apart, and cells of the core that can be seen.
+LINES, CORE = 6, 60
+COLOURS = ("@g0", "@g1", "@g2", "@g3", "@g4", "@g5")
+
+
+def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) -> parts.Content:
+    """The page of a fitted `BayesianTucker`."""
+    ratios = [np.asarray(to_numpy(r), dtype=np.float64) for r in model.explained_ratios_]
+    factors = [np.asarray(to_numpy(U), dtype=np.float64) for U in model.factors_]
+    core = np.asarray(to_numpy(model.core_), dtype=np.float64)
+    drawn = [_factor(n, U, ratios[n]) for n, U in enumerate(factors) if U.shape[1]]
+    empty = min(core.shape) == 0
+    return parts.content(
+        model,
+        story(model),
+        (
+            None if empty else _ranks(ratios),
+            None if empty else _core(core),
+            parts.Section("factors", "What the components are", figures=drawn) if drawn else None,
+            _noise(model),
+            parts.search(model),
+        ),
+        details=details,
+    )
+
+
+def _ranks(ratios: list[FloatArray]) -> parts.Section:
+    """The share of the signal of each component of each mode."""
+    most = max(r.size for r in ratios)
+    data: list[JsonObject] = [
+        {
+            "type": "bar",
+            "name": f"component {h + 1}",
+            "x": [f"mode {n + 1}" for n, r in enumerate(ratios) if h < r.size],
+            "y": numbers([r[h] for r in ratios if h < r.size]),
+            "marker": {"color": COLOURS[h % len(COLOURS)]},
+            "hovertemplate": f"component {h + 1}: %{{y:.1%}}<extra>%{{x}}</extra>",
+            "showlegend": h < LINES,
+        }
+        for h in range(most)
+    ]
+    layout = {
+        "barmode": "stack",
+        "xaxis": {"type": "category", "showgrid": False},
+        "yaxis": {
+            "title": {"text": "share of the signal"},
+            "tickformat": ".0%",
+            "range": [0, 1.02],
+        },
+        "bargap": 0.45,
+    }
+    caption = "Each bar is a mode, and its parts are the components: what they hold of the signal."
+    figure = Figure("ranks", "What the components of each mode hold", caption, data, layout)
+    return parts.Section(
+        "modes", "How many components each mode has", _words(ratios), figures=[figure]
+    )
+
+
+def _words(ratios: list[FloatArray]) -> str:
+    said = [
+        f"Mode {n + 1} has {plural(r.size, 'component')}, the first with {percent(float(r[0]))}."
+        for n, r in enumerate(ratios)
+    ]
+    return " ".join(said)
+
+
+def _core(core: FloatArray) -> parts.Section:
+    """The core with all modes but the first side by side, as a picture."""
+    flat = core.reshape(core.shape[0], -1)[:CORE, :CORE]
+    most = float(np.abs(flat).max()) or 1.0
+    places = list(np.ndindex(*core.shape[1:]))[:CORE]
+    data: list[JsonObject] = [
+        {
+            "type": "heatmap",
+            "z": [numbers(row) for row in flat],
+            "x": [", ".join(str(i + 1) for i in place) for place in places],
+            "y": [str(h + 1) for h in range(flat.shape[0])],
+            "zmin": -most,
+            "zmax": most,
+            "xgap": 2,
+            "ygap": 2,
+            "colorscale": [[0, "@warm"], [0.5, "@surface"], [1, "@accent"]],
+            "colorbar": {"thickness": 12, "outlinewidth": 0, "len": 0.9},
+            "hovertemplate": "mode 1: %{y}, others: %{x}: %{z:.4g}<extra></extra>",
+        }
+    ]
+    layout = {
+        "xaxis": {
+            "title": {"text": "components of the other modes"},
+            "type": "category",
+            "showgrid": False,
+        },
+        "yaxis": {
+            "title": {"text": "component of mode 1"},
+            "type": "category",
+            "autorange": "reversed",
+            "showgrid": False,
+        },
+    }
+    caption = "Each cell says how much a combination of components, one of each mode, adds."
+    if flat.size < core.size:
+        caption += f" {flat.size:,} of {core.size:,} cells are drawn."
+    height = int(np.clip(110 + 34 * flat.shape[0], 250, 640))
+    figure = Figure("core", "Which components go together", caption, data, layout, height)
+    return parts.Section("core-of-it", "The core", figures=[figure])
+
+
+def _factor(n: int, U: FloatArray, shares: FloatArray) -> Figure:
+    """The components of a mode along its slices."""
+    shown = min(LINES, U.shape[1])
+    data: list[JsonObject] = [
+        {
+            "type": "scatter",
+            "mode": "lines+markers" if len(U) <= 60 else "lines",
+            "name": f"{h + 1} ({percent(float(shares[h]))})",
+            "x": list(range(1, len(U) + 1)),
+            "y": numbers(U[:, h]),
+            "line": {"color": COLOURS[h], "width": 2},
+            "marker": {"size": 5, "color": COLOURS[h]},
+            "hovertemplate": f"component {h + 1}, slice %{{x}}: %{{y:.3f}}<extra></extra>",
+            "showlegend": True,
+        }
+        for h in range(shown)
+    ]
+    layout = {
+        "xaxis": {"title": {"text": f"slice along mode {n + 1}"}, "showgrid": False},
+        "yaxis": {"title": {"text": "loading"}, "zeroline": True},
+    }
+    caption = f"Each line is a component of mode {n + 1}."
+    if shown < U.shape[1]:
+        caption += f" The first {shown} of {U.shape[1]} are drawn."
+    return Figure(f"factor-{n + 1}", f"Mode {n + 1}", caption, data, layout, 320)
+
+
+def _noise(model: Any) -> parts.Section | None:
+    """Noise of each slice along each mode, where slices have their own."""
+    if model.noise_ == "isotropic":
+        return None
+    drawn = [
+        _slices(n, np.sqrt(np.asarray(to_numpy(v), dtype=np.float64)))
+        for n, v in enumerate(model.slice_noise_variances_)
+    ]
+    return parts.Section("noise-of-slices", "Where the noise is", figures=drawn)
+
+
+def _slices(n: int, std: FloatArray) -> Figure:
+    data: list[JsonObject] = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": list(range(1, std.size + 1)),
+            "y": numbers(std),
+            "marker": {"size": 7, "color": "@accent"},
+            "hovertemplate": "slice %{x}: %{y:.3g}<extra></extra>",
+            "showlegend": False,
+        }
+    ]
+    layout = {
+        "xaxis": {"title": {"text": f"slice along mode {n + 1}"}, "showgrid": False},
+        "yaxis": {"title": {"text": "noise"}, "rangemode": "tozero"},
+    }
+    caption = "Each dot is the noise of one slice, as a standard deviation."
+    return Figure(f"noise-{n + 1}", f"Mode {n + 1}", caption, data, layout, 280)

@@ -1,0 +1,156 @@
+"""Every model has a page: what was found in words, and the sections that make sense for it."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import bayespca
+from bayespca.datasets import low_rank
+from report.reading import Reader
+
+pytest.importorskip("jinja2", reason="jinja2 is not installed")
+pytest.importorskip("plotly", reason="plotly is not installed")
+
+from bayespca.report import render, write
+from bayespca.report.page import PAGES
+
+RNG = np.random.default_rng(0)
+X = low_rank(80, 6, 2, random_state=0).X
+APART = np.vstack([X, X + 40])
+ONES = (RNG.random((120, 8)) < np.where(np.arange(120)[:, None] % 2, 0.9, 0.1)).astype(float)
+PATTERNS = (
+    RNG.random((120, 12))
+    < 1 / (1 + np.exp(-3 * RNG.normal(size=(120, 1)) @ RNG.normal(size=(1, 12))))
+).astype(float)
+TENSOR = np.einsum("i,j,k->ijk", *RNG.normal(size=(3, 9))) + 0.01 * RNG.normal(size=(9, 9, 9))
+
+
+def rated():
+    users, items = np.nonzero(RNG.random((30, 20)) < 0.6)
+    U, V = RNG.normal(size=(30, 1)), RNG.normal(size=(20, 1))
+    ratings = 3 + (U[users] * V[items]).sum(axis=1) + 0.1 * RNG.normal(size=users.size)
+    names = np.array([f"film {i}" for i in range(20)], dtype=object)[items]
+    return bayespca.MatrixFactorization(random_state=0).fit_ratings(users, names, ratings)
+
+
+def sampled():
+    model = bayespca.GibbsPCA(n_draws=50, n_warmup=50, n_chains=2, random_state=0)
+    with warnings.catch_warnings():
+        # So few draws have not mixed, and need not for a page.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(X)
+
+
+# The model, its data, and the sections and figures that its page has.
+MODELS = {
+    "BayesianPCA": (
+        lambda: bayespca.BayesianPCA().fit(X),
+        X,
+        "There are two dimensions in these data.",
+        {"dimensions", "samples", "figure-scree", "features"},
+    ),
+    "VariationalPCA": (
+        lambda: bayespca.VariationalPCA(random_state=0).fit(X),
+        X,
+        "There are two dimensions in these data.",
+        {"dimensions", "samples", "figure-scree", "features"},
+    ),
+    "GibbsPCA": (
+        sampled,
+        X,
+        "dimensions in these data.",
+        {"dimensions", "samples", "figure-rank", "features"},
+    ),
+    "PCAMixture": (
+        lambda: bayespca.PCAMixture(2, random_state=0).fit(APART),
+        APART,
+        "These rows fall into two clusters, as asked for.",
+        {"clusters", "samples", "figure-memberships", "features"},
+    ),
+    "BernoulliMixture": (
+        lambda: bayespca.BernoulliMixture(4, random_state=0).fit(ONES),
+        ONES,
+        "These rows of zeros and ones fall into two clusters.",
+        {"clusters", "samples", "figure-memberships", "features"},
+    ),
+    "BinaryPCA": (
+        lambda: bayespca.BinaryPCA().fit(PATTERNS),
+        PATTERNS,
+        "There is one dimension in these zeros and ones.",
+        {"dimensions", "samples", "figure-ones", "features"},
+    ),
+    "MatrixFactorization": (
+        rated,
+        None,
+        "There is one dimension of taste in these ratings.",
+        {"dimensions", "samples", "figure-rated", "figure-uncertain", "features"},
+    ),
+    "BayesianTucker": (
+        lambda: bayespca.BayesianTucker().fit(TENSOR),
+        TENSOR,
+        "A core of 1 × 1 × 1 makes up this tensor.",
+        {"modes", "figure-core", "figure-factor-3", "computed"},
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def page(request, tmp_path_factory):
+    fitted, data, headline, ids = MODELS[request.param]
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    write(path, fitted(), data)
+    return Reader(path.read_text(encoding="utf-8")), headline, ids
+
+
+def test_every_estimator_has_a_page():
+    public = {name for name in bayespca.__all__ if name[0].isupper()}
+    assert public - {"BayesianPCAImputer"} == set(MODELS)
+    assert set(PAGES) < set(MODELS)
+
+
+def test_a_headline_and_the_sections_of_the_model(page):
+    found, headline, ids = page
+    assert headline in found.words
+    assert ids <= found.ids()
+    assert "nan" not in found.words.replace("covenant", "").split()
+
+
+def test_everything_that_is_drawn_has_its_place(page):
+    found, _, _ = page
+    for name, figure in found.data["figures"].items():
+        assert f"figure-{name}" in found.ids()
+        assert figure["data"]
+    if found.data["scores"] is not None:
+        assert len(found.data["shares"]) >= len(found.data["scores"]["components"])
+
+
+def test_pages_without_data_leave_samples_out():
+    model = bayespca.PCAMixture(2, random_state=0).fit(APART)
+    found = Reader(render(model))
+    assert "figure-memberships" not in found.ids()
+    assert {"clusters", "features"} <= found.ids()
+    assert "160 samples" in Reader(render(model, APART)).words
+
+
+def test_means_in_any_unit_are_short():
+    for unit in (1e-9, 1.0, 1e6):
+        model = bayespca.PCAMixture(2, random_state=0).fit(unit * APART)
+        assert "clusters" in Reader(render(model)).ids()
+
+
+def test_nothing_found_is_kind():
+    noise = RNG.normal(size=(12, 12, 12))
+    found = Reader(render(bayespca.BayesianTucker().fit(noise), noise))
+    assert "This tensor is noise." in found.words
+    flat = (np.random.default_rng(1).random((400, 6)) < 0.3).astype(float)
+    found = Reader(render(bayespca.BinaryPCA().fit(flat), flat))
+    assert "There are no dimensions in these zeros and ones." in found.words
+
+
+def test_a_model_without_a_page():
+    with pytest.raises(ValueError, match="no report of a BayesianPCAImputer"):
+        render(bayespca.BayesianPCAImputer().fit(X))
