@@ -12,6 +12,7 @@ from bayespca.version import __version__
 from . import options as o
 from .failures import SETTING, end_when_told, in_one_sentence
 from .outputs import FitOutputs, RatingOutputs
+from .standard import to_read
 
 app = typer.Typer(
     name="bayespca",
@@ -182,6 +183,7 @@ def ratings(
         Path,
         typer.Argument(
             metavar="FILE",
+            callback=to_read(),
             help="Ratings: a line for each, with a user, an item and a rating; or a saved model.",
         ),
     ],

@@ -24,6 +24,7 @@ from . import screen, tensors, using
 from .inputs import Input, open_input
 from .outputs import Named, check_places, check_tables
 from .progress import progress
+from .standard import is_written
 from .tables import described_components
 
 
@@ -132,6 +133,10 @@ def impute(
 ) -> None:
     """Fill the holes of a file; beside it their standard deviations and draws if asked for."""
     check_tables(out)
+    if is_written(out) and (std or draws):
+        raise ValueError(
+            "--std and --draws write files beside --out: give --out the name of a file."
+        )
     places = [*_places(out, std=std, draws=draws), *modelled.places()]
     check_places(places, read=[("DATA", data), *modelled.read()])
     if (tucker := modelled.of_tensors("impute")) is not None:

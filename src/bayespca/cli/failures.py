@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from .standard import STANDARD, forget, named, streams
+
 FAILED = 1
 INTERRUPTED = 130
 
@@ -41,7 +43,8 @@ def in_one_sentence(*, as_json: bool = False) -> Iterator[None]:
         with warnings.catch_warnings():
             # What a fit warns of is among the notes of its summary.
             warnings.simplefilter("default" if SETTING.debug else "ignore")
-            yield
+            with streams():
+                yield
     except BrokenPipeError:
         # Whoever read our output has seen enough; Python must not complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -54,6 +57,8 @@ def in_one_sentence(*, as_json: bool = False) -> Iterator[None]:
             traceback.print_exc()
         _say(_sentence(error))
         sys.exit(FAILED)
+    finally:
+        forget()
 
 
 def end_when_told() -> None:
@@ -66,8 +71,10 @@ def _end(number: int, frame: object) -> None:
 
 
 def _say(sentence: str) -> None:
+    sentence = named(sentence)
     if SETTING.json:
-        print(json.dumps({"error": sentence}, ensure_ascii=False))
+        place = sys.stdout if STANDARD.written is None else sys.stderr
+        print(json.dumps({"error": sentence}, ensure_ascii=False), file=place)
     else:
         shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in sentence)
         print(f"bayespca: {shown}", file=sys.stderr)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from .standard import to_read, to_write
+
 if TYPE_CHECKING:
     from bayespca.estimators.factorization import MatrixFactorization
     from bayespca.estimators.pca import BayesianPCA
@@ -140,25 +142,55 @@ def output(*names: str, **settings: Any) -> Any:
 # --- arguments and single options --------------------------------------------------------------
 
 Data = Annotated[
-    Path, typer.Argument(metavar="DATA", help="A table: rows are samples, columns are features.")
+    Path,
+    typer.Argument(
+        metavar="DATA",
+        callback=to_read(),
+        help="A table: rows are samples, columns are features. - is standard input.",
+    ),
 ]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as fit writes it.")]
+Model = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL", callback=to_read(".bpca"), help="A model file, as fit writes it."
+    ),
+]
 ModelOrData = Annotated[
-    Path, typer.Argument(metavar="[MODEL]", help="A model file; or DATA, with --model.")
+    Path,
+    typer.Argument(
+        metavar="[MODEL]", callback=to_read(), help="A model file; or DATA, with --model."
+    ),
 ]
 DataAfterModel = Annotated[
     Path | None,
-    typer.Argument(metavar="DATA", help="A table with the columns that the model was fitted on."),
+    typer.Argument(
+        metavar="DATA",
+        callback=to_read(),
+        help="A table with the columns that the model was fitted on.",
+    ),
 ]
 Saved = Annotated[
     Path | None,
-    option("--model", panel=MODEL, help="A saved model to use, instead of a new fit."),
+    option(
+        "--model",
+        panel=MODEL,
+        callback=to_read(".bpca"),
+        help="A saved model to use, instead of a new fit.",
+    ),
 ]
 Save = Annotated[
-    Path | None, output("--save", help="The model, for --model, transform and Python.")
+    Path | None,
+    output(
+        "--save", callback=to_write(".bpca"), help="The model, for --model, transform and Python."
+    ),
 ]
 Json = Annotated[bool, output("--json", help="Print one JSON object and nothing else.")]
-_OUT = output("--out", "-o", help="Where to write; the ending names the format.")
+_OUT = output(
+    "--out",
+    "-o",
+    callback=to_write(),
+    help="Where to write; the ending names the format; - prints CSV.",
+)
 Out = Annotated[Path | None, _OUT]
 NeededOut = Annotated[Path, _OUT]
 Stream = Annotated[
@@ -209,7 +241,11 @@ class Reading:
         str | None, option(panel=READING, help="The column that names the rows; '' for none.")
     ] = None
     na: Annotated[
-        list[str] | None, option(panel=READING, help="Text that means no value; may be repeated.")
+        list[str] | None,
+        option(
+            panel=READING,
+            help="Another text for no value, beside NA and the like; may be repeated.",
+        ),
     ] = None
     drop: Annotated[
         list[str] | None, option(panel=READING, help="A column to set aside; may be repeated.")

@@ -10,18 +10,30 @@ from pathlib import Path
 from typing import Annotated
 
 from .options import Out, Stability, output
+from .standard import to_read, to_write
 
 
 @dataclass(frozen=True)
 class FitOutputs:
     """Files that `fit` writes, None for those that were not asked for; what else it finds out."""
 
-    report: Annotated[Path | None, output(help="An HTML page to read.")] = None
-    scores: Annotated[Path | None, output(help="Scores of the samples, with std.")] = None
-    loadings: Annotated[Path | None, output(help="Loadings of the features, with std.")] = None
+    report: Annotated[
+        Path | None, output(callback=to_write(".html"), help="An HTML page to read.")
+    ] = None
+    scores: Annotated[
+        Path | None, output(callback=to_write(), help="Scores of the samples, with std.")
+    ] = None
+    loadings: Annotated[
+        Path | None, output(callback=to_write(), help="Loadings of the features, with std.")
+    ] = None
     model: Annotated[
         Path | None,
-        output("--model", "--save", help="The model, for transform, denoise, impute and Python."),
+        output(
+            "--model",
+            "--save",
+            callback=to_write(".bpca"),
+            help="The model, for transform, denoise, impute and Python.",
+        ),
     ] = None
     label: Annotated[str | None, output(help="Column that colours samples in the report.")] = None
     stability: Stability = None
@@ -49,7 +61,9 @@ class RatingOutputs:
 
     predict: Annotated[
         Path | None,
-        output(help="A file of pairs (user, item) whose ratings are predicted."),
+        output(
+            callback=to_read(), help="A file of pairs (user, item) whose ratings are predicted."
+        ),
     ] = None
     recommend: Annotated[
         int | None,
@@ -68,7 +82,12 @@ class RatingOutputs:
     out: Out = None
     save: Annotated[
         Path | None,
-        output("--save", "--model", help="The model, for Python: bayespca.load."),
+        output(
+            "--save",
+            "--model",
+            callback=to_write(".bpca"),
+            help="The model, for Python: bayespca.load.",
+        ),
     ] = None
 
     def check(self, data: Path) -> None:

@@ -25,6 +25,8 @@ from bayespca.estimators.wording import (
     percent,
 )
 
+from .standard import named
+
 METHOD_NAMES = {
     "evb": "empirical variational Bayes",
     "epb": "empirical partially Bayes",
@@ -63,7 +65,7 @@ def console() -> Console:
 
 def shown(text: str) -> str:
     """Text from a file for a terminal: what would control that is written out."""
-    return CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
+    return CONTROLS.sub(lambda found: repr(found[0])[1:-1], named(text))
 
 
 def print_json(value: dict[str, Any]) -> None:
@@ -81,7 +83,7 @@ def _plain(value: Any) -> Any:
         return _plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    return value if isinstance(value, str | int | float | bool | None) else str(value)
+    return value if isinstance(value, int | float | bool | None) else named(str(value))
 
 
 # --- a fit -------------------------------------------------------------------------------------

@@ -151,7 +151,7 @@ def recognise(
         has_header=bool(header),
         has_short_header=False,
         n_skipped=n_skipped,
-        missing=(("", *missing) if missing is not None else MISSING),
+        missing=(*MISSING, *(missing or ())),
         has_quotes='"' in text,
     )
     reader = csv.reader(io.StringIO(body), delimiter=delimiter)

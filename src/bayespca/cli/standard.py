@@ -1,0 +1,130 @@
+"""`-`: a file that is read from standard input, or written to standard output.
+
+Options that name files map `-` to a file in a temporary folder, which is filled before the command
+does its work and printed after it. So every format and every verb knows files alone.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import typer
+
+INPUT, OUTPUT = "standard input", "standard output"
+# How files of each format begin; all others are taken for text.
+BEGINNINGS = {
+    b"PAR1": ".parquet",
+    b"ARROW1": ".feather",
+    b"\x93NUMPY": ".npy",
+    b"%%MatrixMarket": ".mtx",
+    b"\x89HDF": ".h5ad",
+    b"\x1f\x8b": ".csv.gz",
+    b"BZh": ".csv.bz2",
+    b"\x28\xb5\x2f\xfd": ".csv.zst",
+}
+ZIP, LOOKED_AT = b"PK\x03\x04", 512
+
+
+@dataclass
+class Standard:
+    """The files that stand for standard input and output, while a command runs."""
+
+    folder: TemporaryDirectory[str] | None = None
+    read: Path | None = None
+    written: Path | None = None
+
+    def place(self, name: str) -> Path:
+        if self.folder is None:
+            self.folder = TemporaryDirectory(prefix="bayespca-")
+        return Path(self.folder.name) / name
+
+
+STANDARD = Standard()
+
+
+def is_written(path: Path | None) -> bool:
+    """Whether a file stands for standard output."""
+    return path is not None and path == STANDARD.written
+
+
+def to_read(ending: str | None = None) -> Callable[[Path | None], Path | None]:
+    """The callback of an option that names a file to read; its format is recognised, or given."""
+
+    def mapped(path: Path | None) -> Path | None:
+        if path != Path("-"):
+            return path
+        if STANDARD.read is not None:
+            raise typer.BadParameter("standard input can be read for one file only.")
+        STANDARD.read = STANDARD.place(INPUT + (ending or _ending(_beginning())))
+        return STANDARD.read
+
+    return mapped
+
+
+def to_write(ending: str = ".csv") -> Callable[[Path | None], Path | None]:
+    """The callback of an option that names a file to write, in this format."""
+
+    def mapped(path: Path | None) -> Path | None:
+        if path != Path("-"):
+            return path
+        if STANDARD.written is not None:
+            raise typer.BadParameter("standard output can take one file only.")
+        STANDARD.written = STANDARD.place(OUTPUT + ending)
+        return STANDARD.written
+
+    return mapped
+
+
+@contextmanager
+def streams() -> Iterator[None]:
+    """Read standard input before the work, and print what was written to `-` after it.
+
+    Where a file goes to standard output, all else that is printed goes to standard error.
+    """
+    if STANDARD.read is not None:
+        with STANDARD.read.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+    if STANDARD.written is None:
+        yield
+        return
+    with redirect_stdout(sys.stderr):
+        yield
+    with STANDARD.written.open("rb") as file:
+        shutil.copyfileobj(file, sys.stdout.buffer)
+    sys.stdout.buffer.flush()
+
+
+def named(text: str) -> str:
+    """A text with `standard input` in the place of the file that stands for it; also for output."""
+    if STANDARD.folder is None:
+        return text
+    folder = re.escape(STANDARD.folder.name + "/")
+    return re.sub(rf"(?:{folder})?({INPUT}|{OUTPUT})(\.[a-z0-9]+)+", r"\1", text)
+
+
+def forget() -> None:
+    """Remove the files that stood for standard input and output."""
+    if STANDARD.folder is not None:
+        STANDARD.folder.cleanup()
+    STANDARD.folder = STANDARD.read = STANDARD.written = None
+
+
+def _beginning() -> bytes:
+    """The first bytes of standard input, which stay there."""
+    reader: Any = sys.stdin.buffer
+    return bytes(reader.peek(LOOKED_AT)[:LOOKED_AT])
+
+
+def _ending(head: bytes) -> str:
+    """The ending of the format that begins like this."""
+    if head.startswith(ZIP):
+        return ".npz" if b".npy" in head else ".xlsx"
+    return next((end for begin, end in BEGINNINGS.items() if head.startswith(begin)), ".csv")
