@@ -1,4 +1,4 @@
-"""Data sets: from a folder, from OpenML, or a sentence that says which one is missing."""
+"""Data sets: from a folder, from scikit-learn, from OpenML, or a sentence about what is missing."""
 
 from __future__ import annotations
 
@@ -57,9 +57,21 @@ def _openml(number: int) -> FloatArray:
     return np.asarray(found.data, dtype=np.float64)
 
 
+def _wine() -> FloatArray:
+    from sklearn.datasets import load_wine
+
+    return np.asarray(load_wine().data, dtype=np.float64)
+
+
+# What scikit-learn ships.
+SHIPPED = {"wine": _wine}
+
+
 @dataclass(frozen=True)
 class Data:
-    """Where data sets are found: folders, the first one that has it; then OpenML, if allowed."""
+    """Where data sets are found: folders, the first one that has it; then what scikit-learn ships;
+    then OpenML, if allowed.
+    """
 
     folders: tuple[Path, ...] = ()
     download: Callable[[int], Any] | None = field(default=_openml)
@@ -83,7 +95,7 @@ class Data:
 
     def _array(self, name: str, key: str) -> FloatArray:
         path = self._file([f"{name}.npz", f"{name}.mat"])
-        found = _read(path, key, KNOWN[name].shape) if path else self._downloaded(name)
+        found = _read(path, key, KNOWN[name].shape) if path else self._elsewhere(name)
         if found.shape != KNOWN[name].shape:
             raise Missing(
                 f"{name} has shape {found.shape} in {path.name if path else 'the download'}, and "
@@ -94,6 +106,11 @@ class Data:
     def _file(self, names: Iterable[str]) -> Path | None:
         paths = (folder / name for folder in self.folders for name in names)
         return next((path for path in paths if path.is_file()), None)
+
+    def _elsewhere(self, name: str) -> FloatArray:
+        if name in SHIPPED:
+            return SHIPPED[name]()
+        return self._downloaded(name)
 
     def _downloaded(self, name: str) -> FloatArray:
         number = KNOWN[name].openml

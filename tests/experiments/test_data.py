@@ -71,3 +71,9 @@ def test_ratings_of_a_user(tmp_path):
     np.testing.assert_array_equal(read, [[196, 242, 3], [186, 302, 4]])
     with pytest.raises(data.Missing, match="MovieLens"):
         data.Data((), None).ratings()
+
+
+def test_what_scikit_learn_ships_needs_no_folder_and_no_network():
+    wine = data.Data((), broken).table("wine")
+    assert wine.shape == data.KNOWN["wine"].shape
+    assert wine[0, :2].tolist() == [14.23, 1.71]

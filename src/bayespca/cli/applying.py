@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +125,7 @@ def _without_noise(model: AnyEstimator, part: Table) -> Table:
     clean = using.uses_of(model).denoise
     assert clean is not None
     ours = using.columns_of(model, part)
-    return _with_values(ours, using.in_order_of(ours, model, clean(model, ours)))
+    return ours.with_values(using.in_order_of(ours, model, clean(model, ours)))
 
 
 def impute(
@@ -179,7 +179,7 @@ def _write_filled(
     write_filled(out, table, using.in_order_of(table, model, filled), source, how)
     if std and spread is not None:
         beside = _beside(out, "std")
-        write_table(beside, _with_values(table, using.in_order_of(table, model, spread)))
+        write_table(beside, table.with_values(using.in_order_of(table, model, spread)))
         written["std"] = str(beside)
     # One at a time: all draws need not fit into memory.
     rng = np.random.default_rng(model.random_state)
@@ -239,11 +239,6 @@ def _how_computed(model: AnyEstimator) -> str:
 
 def _default(model: AnyEstimator, name: str) -> object:
     return type(model)().get_params()[name]
-
-
-def _with_values(part: Table, values: np.ndarray) -> Table:
-    """The same table with other numbers."""
-    return replace(part, values=values, kept={})
 
 
 def _beside(path: Path, what: str) -> Path:

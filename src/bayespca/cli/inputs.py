@@ -122,6 +122,8 @@ def open_input(path: Path, how: How, *, stream: bool | None = None) -> Input:
             raise ValueError(f"{path} means several files, which --in-memory cannot read.")
         return _in_blocks(file)
     if stream and file.blocks is None:
+        if how.transpose:
+            raise ValueError("--transpose reads all of a file: leave out --stream.")
         raise ValueError(f"{path} cannot be streamed: CSV, TSV, Parquet and NPY files can.")
     if stream is None:
         stream = file.blocks is not None and not fits_in_memory(file.memory)

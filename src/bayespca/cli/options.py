@@ -78,16 +78,28 @@ class Engine(StrEnum):
 # --- what an option may be ---------------------------------------------------------------------
 
 
-def _whole_number_or(*words: str) -> Callable[[str], str]:
-    """What lets whole numbers and these words pass."""
-    *others, last = ("a whole number", *words)
+def _whole_number_or(*words: str, share: bool = False) -> Callable[[str], str]:
+    """What lets whole numbers and these words pass, and with `share` numbers between 0 and 1."""
+    *others, last = ("a whole number", *(["a share such as 0.95"] * share), *words)
 
     def checked(text: str) -> str:
-        if text not in words and not text.isdecimal():
+        if text not in words and not text.isdecimal() and not (share and _is_share(text)):
             raise typer.BadParameter(f"must be {', '.join(others)} or {last}.")
         return text
 
     return checked
+
+
+def _is_share(text: str) -> bool:
+    try:
+        return 0 < float(text) < 1
+    except ValueError:
+        return False
+
+
+def _components(text: str) -> Any:
+    """A rank, a share of the variance, or a word."""
+    return float(text) if _is_share(text) else _as_number(text, int)
 
 
 def _positive_or(*words: str) -> Callable[[str], str]:
@@ -118,7 +130,7 @@ def _bounds(text: str) -> str:
 
 def _as_number(text: str, kind: type) -> Any:
     """A number as such, a word as it is."""
-    return text if text in ("auto", "probable", "0db") else kind(text)
+    return text if text in ("auto", "probable", "mle", "0db") else kind(text)
 
 
 def _one_character(text: str | None) -> str | None:
@@ -253,6 +265,14 @@ class Reading:
     array: Annotated[
         str | None, option(panel=READING, help="Which array (.npz) or layer (.h5ad).")
     ] = None
+    transpose: Annotated[
+        bool,
+        option(
+            "--transpose",
+            panel=READING,
+            help="Rows are features, columns are samples: genes × samples.",
+        ),
+    ] = False
 
     def how(self) -> How:
         from bayespca.io.records import How
@@ -265,6 +285,7 @@ class Reading:
             missing=tuple(self.na) if self.na else None,
             drop=tuple(self.drop or ()),
             array=self.array,
+            transpose=self.transpose,
         )
 
 
@@ -315,9 +336,9 @@ class Fitting:
         str,
         option(
             panel=MODEL,
-            callback=_whole_number_or("auto", "probable"),
-            help="The largest rank allowed; with --method ml the rank itself; probable keeps the "
-            "most probable number.",
+            callback=_whole_number_or("auto", "probable", "mle", share=True),
+            help="The largest rank allowed; probable keeps the most probable number. With --method "
+            "ml the rank itself, a share of the variance such as 0.95, or mle.",
         ),
     ] = "auto"
     noise_variance: Annotated[
@@ -352,7 +373,7 @@ class Fitting:
 
         return BayesianPCA(
             self.method.value,
-            n_components=_as_number(self.n_components, int),
+            n_components=_components(self.n_components),
             noise_variance=_as_number(self.noise_variance, float),
             prior_variance=self.prior_variance,
             center=self.center,

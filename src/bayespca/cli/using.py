@@ -71,6 +71,12 @@ def columns_of(model: AnyEstimator, table: Table) -> Table:
     if wanted is None or table.names is None or set(table.names) <= set(wanted):
         return table
     known = set(wanted)
+    if table.upright is not None:
+        odd = next(name for name in table.names if name not in known)
+        raise ValueError(
+            f"the row {odd!r} is not among the features of the model: with --transpose, leave such "
+            "rows out."
+        )
     ours = [j for j, name in enumerate(table.names) if name in known]
     extra = {name: table.values[:, j] for j, name in enumerate(table.names) if name not in known}
     return replace(

@@ -25,6 +25,8 @@ def write_filled(out: Path, table: Table, values: Floats, source: Path, how: How
     From text to text, only fields of holes are written anew; otherwise columns without holes stay
     what they are.
     """
+    if table.upright is not None:
+        table, values = table.upright, values.T
     if known_ending(source) not in TEXT or not is_text(out):
         write_table(out, replace(table, values=values))
         return

@@ -15,6 +15,7 @@ from .arrow_files import open_feather, open_parquet
 from .endings import FEATHER, PARQUET, TEXT, known_ending
 from .records import File, How, RowBlock, Table
 from .text_files import open_text_file
+from .transposing import transposed
 
 OPENERS: dict[str, Callable[[Path, How], File]] = {
     **dict.fromkeys(TEXT, open_text_file),
@@ -39,7 +40,8 @@ def open_file(path: str | os.PathLike[str], how: How | None = None) -> File:
         raise ValueError(f"{path} is empty (0 bytes).")
     how = how or How()
     _check_options(path, how, APPLY[opener])
-    return opener(path, how)
+    file = opener(path, how)
+    return transposed(file) if how.transpose else file
 
 
 def files_of(path: str | os.PathLike[str]) -> list[Path]:
@@ -117,7 +119,7 @@ APPLY: dict[Callable[[Path, How], File], tuple[str, ...]] = {
 def _check_options(path: Path, how: How, apply: tuple[str, ...]) -> None:
     """Raise for what was said about a file and means nothing for its format."""
     for field in fields(How):
-        if getattr(how, field.name) != field.default and field.name not in apply:
+        if getattr(how, field.name) != field.default and field.name not in (*apply, "transpose"):
             option = {"missing": "na"}.get(field.name, field.name).replace("_", "-")
             raise ValueError(
                 f"{path}: the option {option} means nothing for {path.suffix} files; leave it out."

@@ -105,6 +105,10 @@ def cut_up(
 
     Numbers are of type `dtype`, by default what suits the file; of text files always float64.
     """
+    if how.transpose:
+        raise ValueError(
+            f"{path}: Dask reads rows of samples; leave out --transpose, or --dask and --workers."
+        )
     ending = known_ending(path)
     if ending in PARQUET:
         return _parquet(path, how, dtype, piece_bytes)

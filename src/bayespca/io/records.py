@@ -23,7 +23,7 @@ class How:
     """What a user says about a file; None is found out.
 
     `id_column` is a name, or "" for none. `array` is the name of an array in an .npz file, or of a
-    layer in an .h5ad file.
+    layer in an .h5ad file. With `transpose`, rows are features and columns are samples.
     """
 
     delimiter: str | None = None
@@ -33,6 +33,7 @@ class How:
     missing: tuple[str, ...] | None = None
     drop: tuple[str, ...] = ()
     array: str | None = None
+    transpose: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,8 @@ class Table:
         All column names in the order of the file, for tables that are written back.
     kept
         Columns without holes that are not floats, as the file has them, for the same.
+    upright
+        The table as the file has it, where this one is transposed.
     """
 
     values: Any
@@ -103,6 +106,7 @@ class Table:
     aside: dict[str, str] = field(default_factory=dict)
     order: list[str] | None = None
     kept: dict[str, Arrow] = field(default_factory=dict)
+    upright: Table | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -115,6 +119,12 @@ class Table:
         if not isinstance(self.values, np.ndarray):
             return 0
         return int(np.isnan(self.values).sum())
+
+    def with_values(self, values: Floats) -> Table:
+        """The table with other numbers, as the file has it."""
+        if self.upright is not None:
+            return self.upright.with_values(values.T)
+        return replace(self, values=values, kept={})
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,52 @@
+"""Files whose rows are features and whose columns are samples, as genes × samples are written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .records import File, Layout, Table
+
+
+def transposed(file: File) -> File:
+    """A file the other way round: names of its rows are those of features, and it is read at once,
+    as all of its rows have to be known.
+    """
+    upright = file.read()
+    values: Any = upright.values.T
+    names = None if upright.ids is None else _different(upright.ids, file.path)
+    table = Table(
+        values.tocsr() if hasattr(values, "tocsr") else values,
+        names,
+        upright.names or [file.layout.name(j) for j in file.layout.features],
+        id_name="sample",
+        aside=upright.aside,
+        upright=upright,
+    )
+    n, p = table.shape
+    notes = (*file.layout.notes, *_notes(table))
+    layout = Layout(p, None if names is None else tuple(names), tuple(range(p)), notes=notes)
+    return File(file.path, layout, file.dtype, n, file.memory, lambda: table)
+
+
+def _different(names: Sequence[str], path: Path) -> list[str]:
+    """Names of rows that are all different, as names of features have to be."""
+    seen: dict[str, int] = {}
+    for i, name in enumerate(names):
+        if name in seen:
+            raise ValueError(
+                f"{path} has two rows called {name!r} (rows {seen[name] + 1} and {i + 1} below the "
+                "header), and with --transpose rows are features: rename one of them, or read the "
+                "names of rows from another column with --id-column."
+            )
+        seen[name] = i
+    return list(names)
+
+
+def _notes(table: Table) -> tuple[str, ...]:
+    assert table.upright is not None
+    if table.names is None:
+        return ("The rows of the file were taken for features.",)
+    by = table.upright.id_name
+    return (f"The rows of the file, named by its column {by!r}, were taken for features.",)
