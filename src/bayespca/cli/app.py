@@ -11,11 +11,13 @@ from bayespca.version import __version__
 
 from . import options as o
 from .failures import SETTING, end_when_told, in_one_sentence
+from .helping import Verbs, verb
 from .outputs import FitOutputs, RatingOutputs
 from .standard import to_read
 
 app = typer.Typer(
     name="bayespca",
+    cls=Verbs,
     help="PCA that finds its own number of components and says how sure it is.",
     no_args_is_help=True,
     add_completion=False,
@@ -48,7 +50,14 @@ def _main(
     SETTING.debug = debug
 
 
-@app.command()
+@app.command(
+    cls=verb(
+        "data.csv",
+        "wine.csv --label cultivar --report wine.html",
+        "genes.tsv --transpose --scores scores.csv --model m.bpca",
+        "- --json < data.csv",
+    )
+)
 @o.grouped
 def fit(
     data: o.Data,
@@ -66,7 +75,7 @@ def fit(
         work.fit(data, reading.how(), fitting.model(), outputs, where=where, as_json=json)
 
 
-@app.command()
+@app.command(cls=verb("data.csv", "data.csv --scale --stability"))
 @o.grouped
 def rank(
     data: o.Data,
@@ -92,7 +101,7 @@ def rank(
         work.rank(data, reading.how(), choices | halves, as_json=json)
 
 
-@app.command()
+@app.command(cls=verb("m.bpca new.csv -o scores.parquet", "m.bpca - < new.csv > scores.csv"))
 @o.grouped
 def transform(
     model: o.ModelOrData,
@@ -119,7 +128,12 @@ def transform(
         work.transform(model, data, reading.how(), out=out, std=std, stream=stream, as_json=json)
 
 
-@app.command()
+@app.command(
+    cls=verb(
+        "data.csv -o clean.csv",
+        "spectra.npy -o clean.npy --noise autoregressive",
+    )
+)
 @o.grouped
 def denoise(
     data: o.Data,
@@ -140,7 +154,13 @@ def denoise(
         work.denoise(data, reading.how(), modelled, out=out, stream=stream, as_json=json)
 
 
-@app.command()
+@app.command(
+    cls=verb(
+        "data.csv -o full.csv --std --draws 5",
+        "data.csv -o full.csv --na -999",
+        "- -o - < data.csv > full.csv",
+    )
+)
 @o.grouped
 def impute(
     data: o.Data,
@@ -176,7 +196,13 @@ def impute(
         work.impute(data, reading.how(), modelled, out=out, std=std, draws=draws, as_json=json)
 
 
-@app.command()
+@app.command(
+    cls=verb(
+        "ratings.csv --predict pairs.csv -o predicted.csv",
+        "u.data --recommend 10 --users 7,12",
+        "ratings.csv --columns who,what,stars --save m.bpca",
+    )
+)
 @o.grouped
 def ratings(
     data: Annotated[
@@ -203,7 +229,7 @@ def ratings(
         work.ratings(data, reading.how(), reading.names(), fitting.model(), outputs, as_json=json)
 
 
-@app.command()
+@app.command(cls=verb("m.bpca", "m.bpca --json"))
 def info(model: o.Model, json: o.Json = False) -> None:
     """What a MODEL file holds, and which commands use it."""
     with in_one_sentence(as_json=json):
@@ -212,7 +238,7 @@ def info(model: o.Model, json: o.Json = False) -> None:
         work.info(model, as_json=json)
 
 
-@app.command()
+@app.command(cls=verb("lecture --quick", "icml2011/table1 --data datasets/ -o page/"))
 def reproduce(
     target: Annotated[
         str,
@@ -240,7 +266,7 @@ def reproduce(
         work.reproduce(target, data=data, quick=quick, out=out)
 
 
-@app.command()
+@app.command(cls=verb("", "-o try/"))
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="A folder for the files.")] = Path(
         "bayespca-demo"

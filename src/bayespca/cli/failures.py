@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from .standard import STANDARD, forget, named, streams
+from .wording import on_the_command_line
 
 FAILED = 1
 INTERRUPTED = 130
@@ -71,7 +72,7 @@ def _end(number: int, frame: object) -> None:
 
 
 def _say(sentence: str) -> None:
-    sentence = named(sentence)
+    sentence = on_the_command_line(named(sentence))
     if SETTING.json:
         place = sys.stdout if STANDARD.written is None else sys.stderr
         print(json.dumps({"error": sentence}, ensure_ascii=False), file=place)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from .standard import to_read, to_write
+from .wording import OPTIONS
 
 if TYPE_CHECKING:
     from bayespca.estimators.factorization import MatrixFactorization
@@ -497,6 +498,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
             options[name] = group(**{f.name: options.pop(f.name) for f in fields(group)})
         command(**options)
 
+    OPTIONS.update(parameters)
     with_groups.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
     with_groups.__annotations__ = {name: p.annotation for name, p in parameters.items()}
     return with_groups

@@ -26,6 +26,7 @@ from bayespca.estimators.wording import (
 )
 
 from .standard import named
+from .wording import on_the_command_line
 
 METHOD_NAMES = {
     "evb": "empirical variational Bayes",
@@ -188,7 +189,7 @@ def print_notes(notes: list[str]) -> None:
     grid.add_column(style="yellow")
     grid.add_column(overflow="fold")
     for note in notes:
-        grid.add_row("note", Text(shown(note)))
+        grid.add_row("note", Text(shown(on_the_command_line(note))))
     out = console()
     out.print()
     out.print(Padding(grid, (0, 2)))

@@ -120,7 +120,7 @@ def _check_options(path: Path, how: How, apply: tuple[str, ...]) -> None:
     """Raise for what was said about a file and means nothing for its format."""
     for field in fields(How):
         if getattr(how, field.name) != field.default and field.name not in (*apply, "transpose"):
-            option = {"missing": "na"}.get(field.name, field.name).replace("_", "-")
             raise ValueError(
-                f"{path}: the option {option} means nothing for {path.suffix} files; leave it out."
+                f"{path}: the option {field.name} means nothing for {path.suffix} files; "
+                "leave it out."
             )

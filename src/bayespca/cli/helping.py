@@ -1,0 +1,44 @@
+"""Help of a verb: flags without a type, and examples below the options."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+
+def _without_types_of_flags(params: list[Any]) -> list[Any]:
+    """Parameters whose help shows `<bool>` for none: a flag takes no value."""
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.display_type_rich = lambda ctx: None
+    return params
+
+
+class Verbs(TyperGroup):
+    """The command with all its verbs."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types_of_flags(super().get_params(ctx))
+
+
+class Verb(TyperCommand):
+    """One verb, with examples of how it is called."""
+
+    examples: tuple[str, ...] = ()
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types_of_flags(super().get_params(ctx))
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        super().format_help(ctx, formatter)
+        typer.echo(" Examples:\n")
+        for example in self.examples:
+            typer.echo(f"   bayespca {self.name} {example}")
+        typer.echo()
+
+
+def verb(*examples: str) -> type[Verb]:
+    """The class of a verb with these examples, each without the name of the verb."""
+    return type("Verb", (Verb,), {"examples": examples})

@@ -1,0 +1,39 @@
+"""Messages from Python in the words of the command line: `n_components=3` is `--n-components 3`."""
+
+from __future__ import annotations
+
+import re
+
+# Options whose name is another than that of the parameter with dashes.
+OTHERWISE = {"random_state": "seed", "missing": "na"}
+# Every option of every command, by the name of its parameter; filled as commands are declared.
+OPTIONS: set[str] = set(OTHERWISE)
+VALUE = r"'[^']*'|\"[^\"]*\"|[-\w.+]*\w"
+ASSIGNED = re.compile(rf"`?(?<![\w.\"'-])([a-z]\w*)=({VALUE})`?")
+# A single word may be anything, unless it is in backticks or called an option.
+MENTIONED = re.compile(
+    r"`([a-z]\w*)`|(?<=\boption )([a-z]\w*)\b(?!=)|(?<![\w.\"'-])([a-z]+_\w+)\b(?![=(])"
+)
+
+
+def on_the_command_line(message: str) -> str:
+    """A message with options as they are typed; what the command has not stays as it is."""
+    return MENTIONED.sub(_mentioned, ASSIGNED.sub(_assigned, message))
+
+
+def _option(name: str) -> str:
+    return "--" + OTHERWISE.get(name, name).replace("_", "-")
+
+
+def _assigned(found: re.Match[str]) -> str:
+    name, value = found[1], found[2].strip("'\"")
+    if name not in OPTIONS or value == "None":
+        return found[0]
+    if value in ("True", "False"):
+        return _option(name) if value == "True" else "--no-" + _option(name)[2:]
+    return f"{_option(name)} {value}"
+
+
+def _mentioned(found: re.Match[str]) -> str:
+    name = next(filter(None, found.groups()))
+    return _option(name) if name in OPTIONS else found[0]

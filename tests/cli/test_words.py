@@ -1,0 +1,70 @@
+"""Help with examples, and messages that name options as they are typed."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.main import get_command
+
+from bayespca.cli.app import app
+from bayespca.cli.wording import on_the_command_line
+
+COMMAND = [sys.executable, "-m", "bayespca"]
+VERBS = get_command(app).commands
+
+
+def run(*arguments, cwd, rc=0):
+    done = subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, check=False, cwd=cwd
+    )
+    assert done.returncode == rc, done.stdout + done.stderr
+    return " ".join((done.stdout + done.stderr).split())
+
+
+def test_help_has_examples_and_flags_without_types(tmp_path):
+    said = run("impute", "--help", cwd=tmp_path)
+    assert "<bool>" not in said
+    assert "Examples: bayespca impute data.csv -o full.csv" in said
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_examples_are_commands(name):
+    verb = VERBS[name]
+    assert verb.examples
+    for example in verb.examples:
+        typed = example.partition("<")[0].partition(">")[0]
+        words = [word for word in shlex.split(typed) if word != "-"]
+        known = {option for param in verb.params for option in (*param.opts, *param.secondary_opts)}
+        assert {word for word in words if word.startswith("--")} <= known
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--method", "ml"], "--method ml needs the number of components: give --n-components"),
+        (["--method", "vb", "--prior-variance", "0"], "--prior-variance must be positive"),
+        (["--delimiter", ";"], "the option --delimiter means nothing"),
+    ],
+)
+def test_messages_name_options_as_they_are_typed(options, sentence, tmp_path):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(20, 4)))
+    assert sentence in run("fit", "x.npy", *options, cwd=tmp_path, rc=1)
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("use scale=True, or center=False", "use --scale, or --no-center"),
+        ("set `random_state`", "set --seed"),
+        ("the option missing means", "the option --na means"),
+        ("'n_components' is a column of my_table", "'n_components' is a column of my_table"),
+        ("min(n_samples, n_features)=4", "min(n_samples, n_features)=4"),
+        ("the noise is a method", "the noise is a method"),
+    ],
+)
+def test_only_options_are_changed(message, shown):
+    assert on_the_command_line(message) == shown
