@@ -21,7 +21,7 @@ import scipy.io
 import scipy.sparse as sp
 
 import bayespca
-from bayespca.cli import applying, inputs, options, progress
+from bayespca.cli import applying, inputs, progress, values
 from bayespca.cli.app import app
 from bayespca.datasets import low_rank
 from bayespca.engines import ENGINES
@@ -577,5 +577,5 @@ def test_sweeps_are_shown_on_terminals():
 
 
 def test_options_name_everything_there_is():
-    assert {method.value for method in options.PCAMethod} == set(METHODS)
-    assert {engine.value for engine in options.Engine} == {"auto", *ENGINES}
+    assert {method.value for method in values.PCAMethod} == set(METHODS)
+    assert {engine.value for engine in values.Engine} == {"auto", *ENGINES}

@@ -7,13 +7,24 @@ import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, is_dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from .standard import to_read, to_write
+from .values import (
+    Engine,
+    Noise,
+    PCAMethod,
+    RatingsMethod,
+    as_number,
+    checked_bounds,
+    components,
+    one_character,
+    positive_or,
+    whole_number_or,
+)
 from .wording import OPTIONS
 
 if TYPE_CHECKING:
@@ -24,122 +35,6 @@ if TYPE_CHECKING:
     from .inputs import Input
 
 READING, MODEL, OUTPUT = "Reading data", "The model", "Output"
-
-
-class PCAMethod(StrEnum):
-    """`bayespca.spectrum.METHODS`, which would take a second to import."""
-
-    evb = "evb"
-    epb = "epb"
-    emap = "emap"
-    global_epb = "global-epb"
-    global_emap = "global-emap"
-    vb = "vb"
-    pb = "pb"
-    pb_a = "pb-a"
-    pb_b = "pb-b"
-    map = "map"
-    ml = "ml"
-    laplace = "laplace"
-
-
-class RatingsMethod(StrEnum):
-    """Methods of `MatrixFactorization`."""
-
-    evb = "evb"
-    epb = "epb"
-    emap = "emap"
-
-
-class Noise(StrEnum):
-    """`bayespca.lowrank.noise_models.NOISES`, or what the evidence prefers."""
-
-    auto = "auto"
-    isotropic = "isotropic"
-    per_feature = "per-feature"
-    per_sample = "per-sample"
-    both = "both"
-    student = "student"
-    student_cells = "student-cells"
-    autoregressive = "autoregressive"
-
-
-class Engine(StrEnum):
-    """`bayespca.engines.ENGINES`, which would take a second to import."""
-
-    auto = "auto"
-    dense = "dense"
-    gram = "gram"
-    randomized = "randomized"
-    sparse = "sparse"
-    streaming = "streaming"
-    dask = "dask"
-
-
-# --- what an option may be ---------------------------------------------------------------------
-
-
-def _whole_number_or(*words: str, share: bool = False) -> Callable[[str], str]:
-    """What lets whole numbers and these words pass, and with `share` numbers between 0 and 1."""
-    *others, last = ("a whole number", *(["a share such as 0.95"] * share), *words)
-
-    def checked(text: str) -> str:
-        if text not in words and not text.isdecimal() and not (share and _is_share(text)):
-            raise typer.BadParameter(f"must be {', '.join(others)} or {last}.")
-        return text
-
-    return checked
-
-
-def _is_share(text: str) -> bool:
-    try:
-        return 0 < float(text) < 1
-    except ValueError:
-        return False
-
-
-def _components(text: str) -> Any:
-    """A rank, a share of the variance, or a word."""
-    return float(text) if _is_share(text) else _as_number(text, int)
-
-
-def _positive_or(*words: str) -> Callable[[str], str]:
-    """What lets positive numbers and these words pass."""
-    *others, last = ("a positive number", *words)
-
-    def checked(text: str) -> str:
-        try:
-            if text not in words and not 0 < float(text) < float("inf"):
-                raise ValueError
-        except ValueError:
-            raise typer.BadParameter(f"must be {', '.join(others)} or {last}.") from None
-        return text
-
-    return checked
-
-
-def _bounds(text: str) -> str:
-    try:
-        if text not in ("auto", "none"):
-            low, high = map(float, text.split(","))
-            if not -float("inf") < low < high < float("inf"):
-                raise ValueError
-    except ValueError:
-        raise typer.BadParameter("must be auto, none, or two numbers such as 1,5.") from None
-    return text
-
-
-def _as_number(text: str, kind: type) -> Any:
-    """A number as such, a word as it is."""
-    return text if text in ("auto", "probable", "mle", "0db") else kind(text)
-
-
-def _one_character(text: str | None) -> str | None:
-    named = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
-    text = named.get(text, text) if text else text
-    if text is not None and len(text.encode()) != 1:
-        raise typer.BadParameter("must be one character, or tab, space, comma or semicolon.")
-    return text
 
 
 def option(*names: str, panel: str, **settings: Any) -> Any:
@@ -226,13 +121,13 @@ Delimiter = Annotated[
     str | None,
     option(
         panel=READING,
-        callback=_one_character,
+        callback=one_character,
         help="What separates columns: one character, or tab.",
     ),
 ]
 Decimal = Annotated[
     str | None,
-    option(panel=READING, callback=_one_character, help="The decimal sign of numbers."),
+    option(panel=READING, callback=one_character, help="The decimal sign of numbers."),
 ]
 Header = Annotated[
     bool | None,
@@ -337,14 +232,14 @@ class Fitting:
         str,
         option(
             panel=MODEL,
-            callback=_whole_number_or("auto", "probable", "mle", share=True),
+            callback=whole_number_or("auto", "probable", "mle", share=True),
             help="The largest rank allowed; probable keeps the most probable number. With --method "
             "ml the rank itself, a share of the variance such as 0.95, or mle.",
         ),
     ] = "auto"
     noise_variance: Annotated[
         str,
-        option(panel=MODEL, callback=_positive_or("auto", "0db"), help="A number, auto or 0db."),
+        option(panel=MODEL, callback=positive_or("auto", "0db"), help="A number, auto or 0db."),
     ] = "auto"
     prior_variance: Annotated[
         float | None, option(panel=MODEL, min=0, help="c², for vb, pb and map.")
@@ -374,8 +269,8 @@ class Fitting:
 
         return BayesianPCA(
             self.method.value,
-            n_components=_components(self.n_components),
-            noise_variance=_as_number(self.noise_variance, float),
+            n_components=components(self.n_components),
+            noise_variance=as_number(self.noise_variance, float),
             prior_variance=self.prior_variance,
             center=self.center,
             scale=self.scale,
@@ -423,7 +318,7 @@ class Factorizing:
             # As it was called before.
             "--components",
             panel=MODEL,
-            callback=_whole_number_or("auto"),
+            callback=whole_number_or("auto"),
             help="The largest rank allowed, or auto.",
         ),
     ] = "auto"
@@ -432,11 +327,13 @@ class Factorizing:
         option("--biases/--no-biases", panel=MODEL, help="A bias of each user and each item."),
     ] = True
     noise_variance: Annotated[
-        str, option(panel=MODEL, callback=_positive_or("auto"), help="A number or auto.")
+        str, option(panel=MODEL, callback=positive_or("auto"), help="A number or auto.")
     ] = "auto"
     bounds: Annotated[
         str,
-        option(panel=MODEL, callback=_bounds, help="Of predictions: low,high; auto; or none."),
+        option(
+            panel=MODEL, callback=checked_bounds, help="Of predictions: low,high; auto; or none."
+        ),
     ] = "auto"
     max_iter: Annotated[int, option(panel=MODEL, min=1, help="Largest number of sweeps.")] = 500
     tol: Annotated[
@@ -452,9 +349,9 @@ class Factorizing:
             bounds = low, high
         return MatrixFactorization(
             self.method.value,
-            n_components=_as_number(self.n_components, int),
+            n_components=as_number(self.n_components, int),
             biases=self.biases,
-            noise_variance=_as_number(self.noise_variance, float),
+            noise_variance=as_number(self.noise_variance, float),
             bounds=bounds,
             max_iter=self.max_iter,
             tol=self.tol,
