@@ -19,6 +19,7 @@ from bayespca.sources.file_pieces import of_files
 from bayespca.sources.records import Partitions
 
 from .inputs import Input, open_input
+from .progress import progress
 
 T = TypeVar("T")
 
@@ -100,7 +101,8 @@ class ClusterInput(Input):
     def apply(self, what: str, work: Callable[[Any], T]) -> T:
         """What a function makes of the partitions, with Dask's own progress bar on a terminal."""
         if not Console(file=sys.stderr).is_terminal:
-            return work(self.partitions)
+            with progress(what):
+                return work(self.partitions)
         # Dask writes the bar to the standard output, where results go.
         with redirect_stdout(sys.stderr), watched(_progress):
             return work(self.partitions)

@@ -1,21 +1,35 @@
-"""Progress of anything over a second, on a terminal only."""
+"""Progress: a bar for anything over a second on a terminal, elsewhere a line every ten seconds."""
 
 from __future__ import annotations
 
 import math
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from bayespca.inference.loop import Callback, Info
 
 PATIENCE = 1.0
+# Seconds between lines where there is no terminal.
+EVERY = 10.0
+# What is done of the work before the time that is left can be told.
+TELLING = 0.02
 
 Advance = Callable[[float], None]
 
@@ -24,11 +38,11 @@ Advance = Callable[[float], None]
 def progress(what: str, total: float | None = None) -> Iterator[Advance]:
     """Show a bar, or a spinner where the end is not known, once a second has passed.
 
-    Yields a function that adds to what has been done. Nothing is shown unless standard error is a
-    terminal.
+    Yields a function that adds to what has been done. Where standard error is no terminal, a line
+    is printed every ten seconds.
     """
     with _shown(what, total, has_bar=total is not None) as shown:
-        yield _nothing if shown is None else partial(shown.bar.advance, shown.task)
+        yield partial(shown.bar.advance, shown.task)
 
 
 @contextmanager
@@ -39,15 +53,37 @@ def sweeps(what: str, tol: float) -> Iterator[Callback]:
     Yields the callback of the fit, which ends where `tol` of the free energy is left.
     """
     with _shown(what, None, has_bar=True) as shown:
-        yield _nothing if shown is None else _Sweeps(shown, what, tol)
+        yield _Sweeps(shown, what, tol)
 
 
-def _nothing(*seen: object) -> None:
-    """Where nobody looks."""
+class _Lines:
+    """What a bar shows, as a line every few seconds: for files and pipes."""
+
+    def __init__(self, what: str, total: float | None) -> None:
+        self._what, self._total, self._done = what, total, 0.0
+        self._start, self._ended = time.monotonic(), threading.Event()
+        self._thread = threading.Thread(target=self._print, daemon=True)
+        self._thread.start()
+
+    def advance(self, task: TaskID, done: float = 1) -> None:
+        self._done += done
+
+    def update(self, task: TaskID, *, total: float, completed: float, description: str) -> None:
+        self._what, self._total, self._done = description, total, completed
+
+    def stop(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _print(self) -> None:
+        while not self._ended.wait(EVERY):
+            seconds = time.monotonic() - self._start
+            share = self._done / self._total if self._total else None
+            print(line_for(self._what, share, seconds), file=sys.stderr, flush=True)
 
 
 class _Shown(NamedTuple):
-    bar: Progress
+    bar: Any
     task: TaskID
 
 
@@ -87,16 +123,44 @@ def words_for(number: int, info: Info, end: float) -> str:
     return f"{found}, {info.to_gain:.2g} nats to gain (until {end:.2g})"
 
 
+def line_for(what: str, share: float | None, seconds: float) -> str:
+    """Reading x.csv: 40 %, 20 s, about 30 s left"""
+    if share is None:
+        return f"{what}: {_duration(seconds)}"
+    left = ""
+    if share >= TELLING:
+        left = f", about {_duration(seconds * (1 - min(share, 1.0)) / share)} left"
+    return f"{what}: {share:.0%}, {_duration(seconds)}{left}".replace("%", " %")
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
 @contextmanager
-def _shown(what: str, total: float | None, *, has_bar: bool) -> Iterator[_Shown | None]:
+def _shown(what: str, total: float | None, *, has_bar: bool) -> Iterator[_Shown]:
     console = Console(file=sys.stderr)
-    if not console.is_terminal:
-        yield None
+    if console.is_terminal:
+        with _on_terminal(console, what, total, has_bar=has_bar) as shown:
+            yield shown
         return
+    lines = _Lines(what, total)
+    try:
+        yield _Shown(lines, TaskID(0))
+    finally:
+        lines.stop()
+
+
+@contextmanager
+def _on_terminal(
+    console: Console, what: str, total: float | None, *, has_bar: bool
+) -> Iterator[_Shown]:
+    share = [BarColumn(), TaskProgressColumn(), TimeRemainingColumn()] if has_bar else []
     bar = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
-        *([BarColumn()] if has_bar else []),
+        *share,
         TimeElapsedColumn(),
         console=console,
         transient=True,

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from . import screen
+from .progress import progress
 
 PACKAGE = "bayespca_experiments"
 MARKS = {"differs": "[red]differs[/red]", "skipped": "[dim]skipped[/dim]"}
@@ -50,8 +51,9 @@ def reproduce(target: str, *, data: Path | None, quick: bool, out: Path) -> None
     _need("matplotlib", "jinja2")
     places = import_module(f"{PACKAGE}.data").Data(_folders(data))
     console = screen.console()
-    for paper, program in running.chosen(target):
-        with console.status(f"{paper}/{program}"):
+    chosen = running.chosen(target)
+    for number, (paper, program) in enumerate(chosen, start=1):
+        with progress(f"{paper}/{program}, {number} of {len(chosen)}"):
             result, outcome = running.reproduce(paper, program, data=places, quick=quick)
             page.keep(out, result, outcome.figures)
         _show(console, result, page.duration(result.seconds))

@@ -1,0 +1,55 @@
+"""Progress where there is no terminal: a line now and then, so that nothing is silent for long."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import nullcontext
+
+import pytest
+
+from bayespca.cli import progress, reproducing
+
+SLOW = """
+import time
+from bayespca.cli import progress as p
+from bayespca.inference import Info
+p.EVERY = 0.2
+with p.progress("reading x.csv", 100) as advance:
+    advance(50)
+    time.sleep(0.5)
+with p.progress("decomposing"):
+    time.sleep(0.3)
+with p.sweeps("fitting", 1e-8) as seen:
+    for n in range(1, 5):
+        seen(n, Info(9.0, 3, 1.0, to_gain=10.0**-n))
+        time.sleep(0.15)
+"""
+
+
+def test_lines_are_printed_where_there_is_no_terminal():
+    done = subprocess.run([sys.executable, "-c", SLOW], capture_output=True, text=True, check=True)
+    lines = done.stderr.splitlines()
+    assert done.stdout == ""
+    assert lines[0].startswith("reading x.csv: 50 %, 0 s, about 0 s left")
+    assert any(line == "decomposing: 0 s" for line in lines)
+    assert any(line.startswith("fitting: sweep") and "nats to gain" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("share", "seconds", "shown"),
+    [
+        (0.4, 20.0, "x: 40 %, 20 s, about 30 s left"),
+        (0.0, 20.0, "x: 0 %, 20 s"),
+        (None, 130.0, "x: 2 min 10 s"),
+    ],
+)
+def test_a_line_tells_the_share_and_the_time_left(share, seconds, shown):
+    assert progress.line_for("x", share, seconds) == shown
+
+
+def test_programs_are_shown_as_they_run(tmp_path, monkeypatch):
+    shown = []
+    monkeypatch.setattr(reproducing, "progress", lambda what: shown.append(what) or nullcontext())
+    reproducing.reproduce("icml2011/table1", data=None, quick=True, out=tmp_path / "page")
+    assert shown == ["icml2011/table1, 1 of 1"]
