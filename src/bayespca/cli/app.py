@@ -20,7 +20,6 @@ app = typer.Typer(
     cls=Verbs,
     help="PCA that finds its own number of components and says how sure it is.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -156,10 +156,12 @@ class Reading:
         ),
     ] = None
     drop: Annotated[
-        list[str] | None, option(panel=READING, help="A column to set aside; may be repeated.")
+        list[str] | None,
+        option(panel=READING, help="A column to set aside, by name or as #3; may be repeated."),
     ] = None
     array: Annotated[
-        str | None, option(panel=READING, help="Which array (.npz) or layer (.h5ad).")
+        str | None,
+        option(panel=READING, help="Which array (.npz), layer (.h5ad) or sheet (.xlsx)."),
     ] = None
     transpose: Annotated[
         bool,

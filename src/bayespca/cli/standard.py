@@ -6,6 +6,7 @@ does its work and printed after it. So every format and every verb knows files a
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -30,6 +31,7 @@ BEGINNINGS = {
     b"BZh": ".csv.bz2",
     b"\x28\xb5\x2f\xfd": ".csv.zst",
 }
+COMPLETING = "_BAYESPCA_COMPLETE"
 ZIP, LOOKED_AT = b"PK\x03\x04", 512
 
 
@@ -59,7 +61,8 @@ def to_read(ending: str | None = None) -> Callable[[Path | None], Path | None]:
     """The callback of an option that names a file to read; its format is recognised, or given."""
 
     def mapped(path: Path | None) -> Path | None:
-        if path != Path("-"):
+        # While the shell completes a line, nothing is read.
+        if path != Path("-") or COMPLETING in os.environ:
             return path
         if STANDARD.read is not None:
             raise typer.BadParameter("standard input can be read for one file only.")

@@ -7,7 +7,8 @@ from pathlib import Path
 TEXT = (".csv", ".tsv", ".tab", ".txt")
 PARQUET = (".parquet", ".pq")
 FEATHER = (".feather", ".arrow")
-READABLE = (*TEXT, *PARQUET, *FEATHER, ".npy", ".npz", ".mtx", ".h5ad")
+EXCEL = (".xlsx", ".xlsm")
+READABLE = (*TEXT, *PARQUET, *FEATHER, ".npy", ".npz", ".mtx", ".h5ad", *EXCEL)
 COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 
 

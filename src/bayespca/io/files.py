@@ -12,7 +12,8 @@ import numpy as np
 
 from .array_files import open_h5ad, open_matrix_market, open_npy, open_npz
 from .arrow_files import open_feather, open_parquet
-from .endings import FEATHER, PARQUET, TEXT, known_ending
+from .endings import EXCEL, FEATHER, PARQUET, TEXT, known_ending
+from .excel_files import open_excel
 from .records import File, How, RowBlock, Table
 from .text_files import open_text_file
 from .transposing import transposed
@@ -25,6 +26,7 @@ OPENERS: dict[str, Callable[[Path, How], File]] = {
     ".npz": open_npz,
     ".mtx": open_matrix_market,
     ".h5ad": open_h5ad,
+    **dict.fromkeys(EXCEL, open_excel),
 }
 
 
@@ -113,6 +115,7 @@ APPLY: dict[Callable[[Path, How], File], tuple[str, ...]] = {
     open_npz: ("array",),
     open_matrix_market: (),
     open_h5ad: ("array",),
+    open_excel: ("array", "header", "missing", *TABLE),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from .dialect import TextSample, is_id_name
@@ -10,12 +11,14 @@ from .records import How, Layout
 # Of the fields of a column, at least this share must be numbers for the others to be mistakes.
 MOSTLY = 0.5
 BOOLEANS = {"true", "false"}
+# A column by its position, counting from 1.
+BY_POSITION = re.compile(r"#([0-9]{1,9})")
 
 
 def of_sample(sample: TextSample, how: How, where: str) -> Layout:
     """The layout of a text table, from its first rows."""
     n = sample.n_columns
-    names = _checked_names(sample.names, where)
+    names = _checked_names(sample.names, where, how.drop)
     kinds = [_kind(sample, j) for j in range(n)]
     forced = position(names, n, how.id_column, where) if how.id_column else None
     id_column = forced
@@ -57,7 +60,7 @@ def of_types(
     Whole numbers are "whole". `first` are values of the first column, of as many rows as are looked
     at.
     """
-    n, known = len(names), _checked_names(list(names), where)
+    n, known = len(names), _checked_names(list(names), where, how.drop)
     id_column: int | None = None
     if how.id_column:
         id_column = position(known, n, how.id_column, where)
@@ -126,17 +129,25 @@ def _are_ids(values: Sequence[object], kind: str, name: str | None) -> bool:
     return kind == "text" and len(values) > 1 and len(set(values)) == len(values)
 
 
-def _checked_names(names: list[str] | None, where: str) -> tuple[str, ...] | None:
-    """Names that are all different; a column without one is called by its position."""
+def _checked_names(
+    names: list[str] | None, where: str, drop: Sequence[str]
+) -> tuple[str, ...] | None:
+    """Names that are all different; a column without one is called by its position, and one that
+    is dropped by its position may share its name with another.
+    """
     if names is None:
         return None
     names = [name or (f"column {j}" if j else "") for j, name in enumerate(names)]
+    for j in (int(found[1]) - 1 for text in drop if (found := BY_POSITION.fullmatch(text))):
+        if 0 <= j < len(names) and names.count(names[j]) > 1:
+            names[j] = f"{names[j]} #{j + 1}"
     seen: dict[str, int] = {}
     for j, name in enumerate(names):
         if name in seen:
             raise ValueError(
                 f"{where} has two columns called {name!r} (columns {seen[name] + 1} and {j + 1}): "
-                "rename one of them."
+                f"rename one of them, or leave it out with --drop '#{j + 1}' (in Python "
+                f"bayespca.io.How(drop=('#{j + 1}',)))."
             )
         seen[name] = j
     return tuple(names)
@@ -149,9 +160,11 @@ def _positions(
 
 
 def position(names: tuple[str, ...] | None, n: int, name: str, where: str) -> int:
-    """Where a column is: by its name, or counting from 0."""
+    """Where a column is: by its name, as #3 counting from 1, or counting from 0."""
     if names is not None and name in names:
         return names.index(name)
+    if (found := BY_POSITION.fullmatch(name)) and 0 < int(found[1]) <= n:
+        return int(found[1]) - 1
     if name.isdigit() and int(name) < n:
         return int(name)
     known = "" if names is None else f" Its columns are {listed(names)}."

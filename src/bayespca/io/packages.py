@@ -10,6 +10,7 @@ EXTRAS = {
     "dask": "bayespca[dask]",
     "distributed": "bayespca[dask]",
     "anndata": "anndata",
+    "openpyxl": "bayespca[excel]",
     "tensorly": "tensorly",
 }
 

@@ -1,0 +1,79 @@
+"""Tables as offices have them: Excel, names that occur twice; and a shell that completes lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayespca.datasets import low_rank
+
+COMMAND = [sys.executable, "-m", "bayespca"]
+TWICE = "a,b,b\n" + "".join(f"{i},{i * i % 7},{i % 3}\n" for i in range(20))
+
+
+def run(*arguments, cwd, rc=0, **variables):
+    done = subprocess.run(
+        [*COMMAND, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env=os.environ | variables,
+    )
+    assert done.returncode == rc, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout + done.stderr
+
+
+def test_excel(tmp_path):
+    pytest.importorskip("openpyxl", reason="openpyxl is not installed")
+    frame = pd.DataFrame(low_rank(40, 4, 2, random_state=0).X, columns=list("abcd"))
+    frame.insert(0, "name", [f"s{i}" for i in range(40)])
+    holed = frame.copy()
+    holed.loc[3, "b"] = np.nan
+    with pd.ExcelWriter(tmp_path / "x.xlsx") as book:
+        frame.to_excel(book, sheet_name="first", index=False)
+        holed.to_excel(book, sheet_name="second", index=False)
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    found, same = (json.loads(run("fit", f, "--json", cwd=tmp_path)) for f in ("x.xlsx", "x.csv"))
+    assert found["free_energy"] == pytest.approx(same["free_energy"], rel=1e-9)
+    assert found["id_column"] == "name"
+    run("impute", "x.xlsx", "--array", "second", "-o", "full.csv", cwd=tmp_path)
+    full = pd.read_csv(tmp_path / "full.csv")
+    assert list(full) == list(frame)
+    assert np.isfinite(full.loc[3, "b"])
+    said = run("fit", "x.xlsx", "--array", "third", cwd=tmp_path, rc=1)
+    assert "x.xlsx has no sheet 'third'; it has 'first', 'second'." in said
+
+
+def test_excel_without_openpyxl(tmp_path):
+    (tmp_path / "openpyxl.py").write_text("raise ImportError")
+    (tmp_path / "x.xlsx").write_bytes(b"PK\x03\x04")
+    said = run("fit", "x.xlsx", cwd=tmp_path, rc=1)
+    assert 'reading x.xlsx needs openpyxl: install it with pip install "bayespca[excel]".' in said
+
+
+def test_a_name_that_occurs_twice(tmp_path):
+    (tmp_path / "x.csv").write_text(TWICE)
+    said = run("fit", "x.csv", cwd=tmp_path, rc=1)
+    assert "two columns called 'b' (columns 2 and 3)" in said
+    assert "leave it out with --drop '#3'" in said
+    found = json.loads(run("fit", "x.csv", "--drop", "#3", "--json", cwd=tmp_path))
+    assert found["n_features"] == 2
+    run("denoise", "x.csv", "--drop", "#2", "-o", "y.csv", cwd=tmp_path)
+    assert list(pd.read_csv(tmp_path / "y.csv")) == ["a", "b #2", "b"]
+
+
+def test_the_shell_completes_verbs_and_options(tmp_path):
+    assert "_BAYESPCA_COMPLETE" in run("--show-completion", "bash", cwd=tmp_path,
+                                      _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")  # fmt: skip
+    asked = {"_BAYESPCA_COMPLETE": "complete_bash", "COMP_CWORD": "1", "COMP_WORDS": "bayespca im"}
+    assert run(cwd=tmp_path, **asked).split() == ["impute"]
+    asked |= {"COMP_CWORD": "3", "COMP_WORDS": "bayespca fit - --tr"}
+    assert run(cwd=tmp_path, **asked).split() == ["--transpose"]
