@@ -144,6 +144,10 @@ class Reading:
 
     delimiter: Delimiter = None
     decimal: Decimal = None
+    units: Annotated[
+        bool,
+        option("--units", panel=READING, help="Read 1,234.5, 12 % and $3.20 as numbers."),
+    ] = False
     header: Header = None
     id_column: Annotated[
         str | None, option(panel=READING, help="The column that names the rows; '' for none.")
@@ -184,6 +188,7 @@ class Reading:
             drop=tuple(self.drop or ()),
             array=self.array,
             transpose=self.transpose,
+            units=self.units,
         )
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from .endings import COMPRESSED
+from .numerals import bare
 from .packages import need
 
 # What people write for "no value", in any case and with spaces around it.
@@ -57,6 +58,7 @@ class Dialect:
     n_skipped: int
     missing: tuple[str, ...]
     has_quotes: bool
+    units: bool = False
 
     def markers(self) -> list[str]:
         """Every way in which a missing value may be written."""
@@ -72,11 +74,9 @@ class Dialect:
         return frozenset(text.strip().lower() for text in self.missing)
 
     def is_number(self, field: str) -> bool:
-        text = field.strip()
+        text = self._plain(field)
         if "_" in text:  # Python reads 1_000, files do not mean that
             return False
-        if self.decimal == ",":
-            text = text.replace(",", ".")
         try:
             float(text)
         except ValueError:
@@ -87,7 +87,13 @@ class Dialect:
         """The number in a field; NaN where there is none."""
         if not self.is_number(field):
             return math.nan
-        return float(field.strip().replace(",", ".") if self.decimal == "," else field)
+        return float(self._plain(field))
+
+    def _plain(self, field: str) -> str:
+        """A field as Python writes numbers, if it holds one."""
+        text = bare(field, self.decimal) if self.units else field
+        text = text.strip()
+        return text.replace(",", ".") if self.decimal == "," else text
 
     def rows(self, text: io.TextIOBase) -> Iterator[tuple[int, list[str]]]:
         """Line number, counting from 1, and fields of each line that is not empty."""
@@ -133,6 +139,7 @@ def recognise(
     decimal: str | None = None,
     header: bool | None = None,
     missing: Sequence[str] | None = None,
+    units: bool = False,
 ) -> TextSample:
     """Look at the first lines of a text table; what is given is not guessed."""
     head, is_whole = _head(path)
@@ -153,10 +160,12 @@ def recognise(
         n_skipped=n_skipped,
         missing=(*MISSING, *(missing or ())),
         has_quotes='"' in text,
+        units=units,
     )
     reader = csv.reader(io.StringIO(body), delimiter=delimiter)
     rows = _first_rows(reader, is_whole)
-    if decimal is None and delimiter != "," and _has_decimal_commas(rows):
+    plain = [[bare(field, ",") for field in row] for row in rows] if units else rows
+    if decimal is None and delimiter != "," and _has_decimal_commas(plain):
         draft = replace(draft, decimal=",")
     if header is None:
         draft = replace(draft, has_header=_has_header(rows, draft))

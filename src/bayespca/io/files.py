@@ -108,14 +108,14 @@ def _check_same_columns(file: File, first: File) -> None:
 TABLE = ("id_column", "drop")
 # What can be said about a file of each format.
 APPLY: dict[Callable[[Path, How], File], tuple[str, ...]] = {
-    open_text_file: ("delimiter", "decimal", "header", "missing", *TABLE),
+    open_text_file: ("delimiter", "decimal", "header", "missing", "units", *TABLE),
     open_parquet: TABLE,
     open_feather: TABLE,
     open_npy: (),
     open_npz: ("array",),
     open_matrix_market: (),
     open_h5ad: ("array",),
-    open_excel: ("array", "header", "missing", *TABLE),
+    open_excel: ("array", "header", "missing", "units", *TABLE),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from .dialect import TextSample, is_id_name
 from .records import How, Layout
@@ -20,9 +21,10 @@ def of_sample(sample: TextSample, how: How, where: str) -> Layout:
     n = sample.n_columns
     names = _checked_names(sample.names, where, how.drop)
     kinds = [_kind(sample, j) for j in range(n)]
+    signed = [j for j in range(n) if kinds[j] == "text" and _is_signed(sample, j)]
     forced = position(names, n, how.id_column, where) if how.id_column else None
     id_column = forced
-    if how.id_column is None and _names_the_rows(sample, names, kinds):
+    if how.id_column is None and _names_the_rows(sample, names, kinds, 0 in signed):
         id_column = 0
     aside = {j: "dropped" for j in _positions(names, n, how.drop, where)}
     aside |= {
@@ -31,7 +33,29 @@ def of_sample(sample: TextSample, how: How, where: str) -> Layout:
     features = tuple(j for j in range(n) if j != id_column and j not in aside)
     booleans = frozenset(j for j in features if kinds[j] == "boolean")
     notes = () if how.header is not None else _header_notes(sample)
+    notes += _signed_notes(sample, names, [j for j in signed if aside.get(j) == "text"])
     return Layout(n, names, features, id_column, aside, booleans, notes)
+
+
+def _is_signed(sample: TextSample, j: int) -> bool:
+    """Whether most fields of a column of text would be numbers without signs and separators."""
+    fields = sample.column(j)
+    ways = (replace(sample.dialect, units=True, decimal=decimal) for decimal in ".,")
+    return any(sum(map(way.is_number, fields)) > MOSTLY * len(fields) for way in ways)
+
+
+def _signed_notes(
+    sample: TextSample, names: tuple[str, ...] | None, signed: list[int]
+) -> tuple[str, ...]:
+    """What to say of columns that hold numbers with signs and separators."""
+    if not signed:
+        return ()
+    called = [str(j) if names is None else names[j] for j in signed]
+    return (
+        f"Numbers with signs or separators were not read, as {sample.column(signed[0])[0]!r} in "
+        f"{listed(called, 3)}: read them with --units, and with --decimal if it is a comma; in "
+        "Python with bayespca.io.How(units=True).",
+    )
 
 
 def _header_notes(sample: TextSample) -> tuple[str, ...]:
@@ -91,7 +115,7 @@ def check_features(layout: Layout, where: str, sample: TextSample | None = None)
     raise ValueError(
         f"{where} has no column of numbers among its {layout.n_columns} "
         f"column{'s' * (layout.n_columns != 1)}"
-        f"{' (' + shown + ')' if shown else ''}{splitting}."
+        f"{' (' + shown + ')' if shown else ''}{splitting}.{' '.join(['', *layout.notes])}"
     )
 
 
@@ -105,7 +129,9 @@ def _kind(sample: TextSample, j: int) -> str:
     return "number" if numbers > MOSTLY * len(fields) else "text"
 
 
-def _names_the_rows(sample: TextSample, names: tuple[str, ...] | None, kinds: list[str]) -> bool:
+def _names_the_rows(
+    sample: TextSample, names: tuple[str, ...] | None, kinds: list[str], is_signed: bool
+) -> bool:
     if len(kinds) < 2:
         return False
     if sample.dialect.has_short_header:
@@ -113,7 +139,10 @@ def _names_the_rows(sample: TextSample, names: tuple[str, ...] | None, kinds: li
     fields = sample.column(0)
     is_whole = all(text.strip().lstrip("-").isdigit() for text in fields)
     kind = "whole" if kinds[0] == "number" and is_whole else kinds[0]
-    return _are_ids(fields, kind, None if names is None else names[0])
+    name = None if names is None else names[0]
+    if is_signed and not (name and is_id_name(name)):
+        return False
+    return _are_ids(fields, kind, name)
 
 
 def _are_ids(values: Sequence[object], kind: str, name: str | None) -> bool:

@@ -20,7 +20,14 @@ from .dialect import TextSample
 from .endings import COMPRESSED, PARQUET, TEXT, known_ending
 from .packages import need
 from .records import DType, Floats, How, Layout, first_line
-from .text_files import READ_AHEAD, block_size_of, complaint, reading_options, recognised
+from .text_files import (
+    READ_AHEAD,
+    block_size_of,
+    complaint,
+    reading_options,
+    recognised,
+    with_numbers,
+)
 
 # Of the numbers in memory; a row group is read as a whole all the same.
 PIECE_BYTES = 32 * 2**20
@@ -83,6 +90,7 @@ class TextPiece:
                 return np.empty((0, len(keys)))
             told = complaint(error, Path(self.path), self.sample, self.layout)
             raise ValueError(told) from error
+        table = with_numbers(table, Path(self.path), self.sample, self.layout)
         return features_of(table, keys, np.dtype(np.float64), pa)
 
 

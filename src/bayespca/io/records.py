@@ -23,7 +23,8 @@ class How:
     """What a user says about a file; None is found out.
 
     `id_column` is a name, or "" for none. `array` is the name of an array in an .npz file, or of a
-    layer in an .h5ad file. With `transpose`, rows are features and columns are samples.
+    layer in an .h5ad file. With `transpose`, rows are features and columns are samples. With
+    `units`, numbers may have thousands separators, and signs of percent and currencies.
     """
 
     delimiter: str | None = None
@@ -34,6 +35,7 @@ class How:
     drop: tuple[str, ...] = ()
     array: str | None = None
     transpose: bool = False
+    units: bool = False
 
 
 @dataclass(frozen=True)

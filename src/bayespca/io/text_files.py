@@ -39,7 +39,12 @@ def recognised(path: Path, how: How) -> tuple[TextSample, Layout]:
     """The first rows of a text table, and what its columns are."""
     need("pyarrow", f"reading {path}")
     sample = recognise(
-        path, delimiter=how.delimiter, decimal=how.decimal, header=how.header, missing=how.missing
+        path,
+        delimiter=how.delimiter,
+        decimal=how.decimal,
+        header=how.header,
+        missing=how.missing,
+        units=how.units,
     )
     layout = layouts.of_sample(sample, how, str(path))
     layouts.check_features(layout, str(path), sample)
@@ -59,6 +64,7 @@ def _read(path: Path, sample: TextSample, layout: Layout) -> Table:
         raise ValueError(complaint(error, path, sample, layout)) from error
     if not table.num_rows:
         raise ValueError(f"{path} holds no rows.")
+    table = with_numbers(table, path, sample, layout)
     return table_of(table, layout, np.dtype(np.float64), str(path))
 
 
@@ -70,7 +76,8 @@ def _blocks(path: Path, sample: TextSample, layout: Layout, block_bytes: int) ->
     keys = [str(j) for j in layout.features]
     try:
         with pa_csv.open_csv(path, **options) as batches:
-            for batch in batches:
+            for read in batches:
+                batch = with_numbers(read, path, sample, layout)
                 values = features_of(batch, keys, np.dtype(np.float64), pa)
                 ids = None
                 if layout.id_column is not None:
@@ -104,7 +111,8 @@ def reading_options(
     dialect = sample.dialect
     # Our own names for pyarrow: a file need not have any.
     keys = [str(j) for j in range(layout.n_columns)]
-    types = {str(j): pa.bool_() if j in layout.booleans else pa.float64() for j in layout.features}
+    number = pa.string() if dialect.units else pa.float64()
+    types = {str(j): pa.bool_() if j in layout.booleans else number for j in layout.features}
     texts = [j for j in columns if str(j) not in types]
     encoding = "utf8" if dialect.encoding.startswith("utf-8") else dialect.encoding
     return {
@@ -125,6 +133,23 @@ def reading_options(
             decimal_point=dialect.decimal,
         ),
     }
+
+
+def with_numbers(table: Arrow, path: Path, sample: TextSample, layout: Layout) -> Arrow:
+    """A table or batch with numbers in the place of texts like $3.20, where these are read."""
+    if not sample.dialect.units:
+        return table
+    pa = need("pyarrow", f"reading {path}")
+    for j in (j for j in layout.features if j not in layout.booleans):
+        fields = table.column(str(j)).to_pylist()
+        if not all(_is_fine(field, sample.dialect, False) for field in fields):
+            raise ValueError(_wrong_value(path, sample, layout, ""))
+        numbers = [
+            None if sample.dialect.is_missing(f) else sample.dialect.number(f) for f in fields
+        ]
+        place = table.schema.get_field_index(str(j))
+        table = table.set_column(place, str(j), pa.array(numbers, pa.float64()))
+    return table
 
 
 # --- what is wrong, and where ------------------------------------------------------------------
