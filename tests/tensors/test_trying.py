@@ -67,7 +67,12 @@ def test_what_was_in_vain_is_tried_more_and_more_seldom():
     assert np.diff(np.flatnonzero(tried)).tolist() == [WAIT + 1, 2 * WAIT + 1, 4 * WAIT + 1]
 
 
-@pytest.mark.parametrize("fall", [200.0, 1e4])
+def test_one_that_is_hardly_missed_stays():
+    step, _ = stepping(LOWEST | {(2, 1): -1e5 - 5})
+    assert step_or_less(Falling((2, 2), -1e5 + 1), step, less, (0, 1))[0].ranks == (2, 2)
+
+
+@pytest.mark.parametrize("fall", [30.0, 200.0, 1e4])
 def test_nothing_is_tried_while_the_free_energy_still_falls_steeply(fall):
     step, calls = stepping({(2, 2): -1e5})
     state = Falling((2, 2), -1e5 + fall)

@@ -14,6 +14,9 @@ Step = Callable[[TuckerState], tuple[TuckerState, Info]]
 
 # Steps after the first trial that leads no lower; twice as many each time.
 WAIT = 4
+# Nats: trials wait until steps bring less, and have to bring more. One that is hardly missed while
+# others still move may be worth hundreds later; where they have settled, the search over ranks asks.
+EVIDENT = 10.0
 
 
 def step_or_less(
@@ -22,19 +25,19 @@ def step_or_less(
     less: Callable[[TuckerState, int], TuckerState | None],
     modes: tuple[int, ...],
 ) -> tuple[TuckerState, Info]:
-    """A step; now and then two from where one of the modes has a component less, if that is lower.
+    """A step; now and then two from where a mode has a component less, if that is much lower.
 
     Others have to find their new places before the free energy shows that one is not needed.
     """
     new, info = step(state)
-    if state.wait or state.energy - new.energy > CALM * abs(new.energy):
+    if state.wait or state.energy - new.energy > min(CALM * abs(new.energy), EVIDENT):
         return replace(new, wait=max(state.wait - 1, 0), waited=state.waited), info
     for n in modes:
         found = less(new, n)
         if found is None:
             continue
         found, after = step(step(found)[0])
-        if found.energy < new.energy:
+        if found.energy < new.energy - EVIDENT:
             return replace(found, wait=0, waited=0), after
     wait = max(2 * state.waited, WAIT)
     return replace(new, wait=wait, waited=wait), info
