@@ -15,7 +15,7 @@ Step = Callable[[TuckerState], tuple[TuckerState, Info]]
 # Steps after the first trial that leads no lower; twice as many each time.
 WAIT = 4
 # Nats: trials wait until steps bring less, and have to bring more. One that is hardly missed while
-# others still move may be worth hundreds later; where they have settled, the search over ranks asks.
+# others still move may be worth hundreds later; the search over ranks asks when they have settled.
 EVIDENT = 10.0
 
 
