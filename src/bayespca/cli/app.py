@@ -63,14 +63,24 @@ def fit(
     *,
     outputs: FitOutputs,
     json: o.Json = False,
+    kind: o.ModelKind,
     fitting: o.Fitting,
     reading: o.Reading,
     where: o.Computing,
 ) -> None:
-    """Find how many components are in DATA, and what they are."""
+    """Find how many components are in DATA, and what they are.
+
+    A file of an array with more than two axes (.npy, .npz) is a tensor.
+    """
     with in_one_sentence(as_json=json):
         from . import fitting as work
+        from . import kinds
 
+        other = kinds.asked(data, reading.how(), fitting, kind)
+        if other is not None:
+            other.check(fitting, outputs, where)
+            kinds.fit(data, reading.how(), other, outputs, as_json=json)
+            return
         work.fit(data, reading.how(), fitting.model(), outputs, where=where, as_json=json)
 
 

@@ -232,13 +232,15 @@ def _show(
 ) -> None:
     """A fitted model on the screen, or as JSON."""
     model, stability = found.model, found.stability
-    summary = summarize(model)
+    summary, more = summarize(model), _other_kinds(model)
     if as_json:
+        told = summary.as_dict()
         screen.print_json(
             {"file": str(given.file.path), "version": __version__}
-            | summary.as_dict()
+            | told
             | given.facts
             | {
+                "notes": [*told["notes"], *more],
                 "singular_values": to_numpy(model.singular_values_),
                 "shrunk_singular_values": to_numpy(model.shrunk_singular_values_),
                 "explained_variance_ratio": to_numpy(model.explained_variance_ratio_),
@@ -249,6 +251,14 @@ def _show(
             }
         )
         return
-    screen.print_summary(summary, given.file.path.name, found.components(), given.notes, stability)
+    notes = [*more, *given.notes]
+    screen.print_summary(summary, given.file.path.name, found.components(), notes, stability)
     facts = f"{screen.took(seconds)}, engine {model.engine_}, bayespca {__version__}"
     screen.print_footer(written, facts)
+
+
+def _other_kinds(model: BayesianPCA) -> list[str]:
+    """A sentence on which options fit what a PCA is not meant for."""
+    if "zero-one" not in model.status_:
+        return []
+    return ["--binary fits BinaryPCA to it, and --binary --clusters auto looks for kinds of rows."]

@@ -20,6 +20,7 @@ from .values import (
     RatingsMethod,
     as_number,
     checked_bounds,
+    checked_clusters,
     components,
     one_character,
     positive_or,
@@ -263,21 +264,32 @@ class Fitting:
     def model_unless(self, saved: Path | None) -> BayesianPCA:
         """The model to fit; with a saved one, raise for options that would change it."""
         if saved is not None:
-            changed = [f.name for f in fields(self) if getattr(self, f.name) != f.default]
-            for name in (name for name in changed if name != "seed"):
+            for name in (name for name in self.changed() if name != "seed"):
                 raise ValueError(
                     f"--{name.replace('_', '-')} is about a new fit, and --model uses {saved} as "
                     "it is: leave one of them out."
                 )
         return self.model()
 
+    def changed(self) -> list[str]:
+        """Options that are not what they are by default."""
+        return [f.name for f in fields(self) if getattr(self, f.name) != f.default]
+
+    def cap(self) -> Any:
+        """The largest rank allowed, or a word."""
+        return components(self.n_components)
+
+    def variance(self) -> Any:
+        """The variance of the noise, or a word."""
+        return as_number(self.noise_variance, float)
+
     def model(self) -> BayesianPCA:
         from bayespca.estimators.pca import BayesianPCA
 
         return BayesianPCA(
             self.method.value,
-            n_components=components(self.n_components),
-            noise_variance=as_number(self.noise_variance, float),
+            n_components=self.cap(),
+            noise_variance=self.variance(),
             prior_variance=self.prior_variance,
             center=self.center,
             scale=self.scale,
@@ -285,6 +297,34 @@ class Fitting:
             engine=self.engine.value,
             random_state=self.seed,
         )
+
+
+@dataclass(frozen=True)
+class ModelKind:
+    """What kind of model `fit` fits, if it is not a PCA."""
+
+    clusters: Annotated[
+        str | None,
+        option(
+            metavar="K",
+            panel=MODEL,
+            callback=checked_clusters,
+            help="Find K clusters of rows, each with a PCA of its own; or auto.",
+        ),
+    ] = None
+    binary: Annotated[
+        bool,
+        option("--binary", panel=MODEL, help="Fit a model of zeros and ones; NaN are holes."),
+    ] = False
+    binarize: Annotated[
+        float | None,
+        option(metavar="T", panel=MODEL, help="With --binary: values above T count as 1."),
+    ] = None
+
+    def n_clusters(self) -> int | str:
+        """The number of clusters, or a word."""
+        assert self.clusters is not None
+        return self.clusters if self.clusters == "auto" else int(self.clusters)
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,8 @@ RULES = {
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 UNDER_NOISE = "the same with another noise model"
 WIDTH = 100
+# Clusters or modes that are listed.
+LISTED = 12
 
 
 def console() -> Console:
@@ -114,7 +116,8 @@ def print_summary(
 
 def print_story(story: Story, title: str, notes: list[str] | None = None) -> None:
     """What a model of any kind has found."""
-    facts = {fact.name: ", ".join(filter(None, (fact.value, fact.remark))) for fact in story.facts}
+    said = (*story.facts, *story.parts[:LISTED])
+    facts = {fact.name: ", ".join(filter(None, (fact.value, fact.remark))) for fact in said}
     print_facts(title, story.size, {"found": story.headline} | facts)
     print_notes([*(note.text for note in story.notes), *(notes or [])])
 

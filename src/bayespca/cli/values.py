@@ -112,6 +112,12 @@ def checked_bounds(text: str) -> str:
     return text
 
 
+def checked_clusters(text: str | None) -> str | None:
+    if text is not None and text != "auto" and not (text.isdecimal() and int(text)):
+        raise typer.BadParameter("must be a whole number of at least 1, or auto.")
+    return text
+
+
 def as_number(text: str, kind: type) -> Any:
     """A number as such, a word as it is."""
     return text if text in ("auto", "probable", "mle", "0db") else kind(text)

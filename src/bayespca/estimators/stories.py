@@ -6,7 +6,7 @@ A PCA with singular values has more to say, in `summary`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,8 @@ class Fact:
 class Story:
     """What was found, and how sure that is.
 
-    `size` says what the model was fitted to, `numbers` are the facts as plain values for JSON.
+    `size` says what the model was fitted to, `numbers` are the facts as plain values for JSON,
+    `parts` are facts about single clusters or modes.
     """
 
     headline: str
@@ -53,6 +54,7 @@ class Story:
     facts: tuple[Fact, ...]
     numbers: dict[str, Any]
     notes: tuple[Advice, ...]
+    parts: tuple[Fact, ...] = ()
 
 
 def story(model: AnyEstimator) -> Story:
@@ -138,7 +140,13 @@ def _of_clusters(model: AnyEstimator) -> Story:
         Fact("noise", _span([float(s) for s in noise]), "standard deviation in a cluster"),
     )
     numbers = {"n_clusters": K, "weights": weights, "ranks": ranks}
-    return _story(model, words, *facts, **numbers, noise_variances=to_numpy(model.noise_variances_))
+    variances = to_numpy(model.noise_variances_)
+    told = _story(model, words, *facts, **numbers, noise_variances=variances)
+    each = [
+        f"{plural(int(r), 'dimension')}, noise {significant(float(s), 2)}"
+        for r, s in zip(ranks, noise, strict=True)
+    ]
+    return replace(told, parts=_cluster_parts(weights, each))
 
 
 def _of_kinds(model: AnyEstimator) -> Story:
@@ -151,7 +159,9 @@ def _of_kinds(model: AnyEstimator) -> Story:
         plural(model.n_features_in_, "feature"),
     )
     facts = (_cluster_fact(model), Fact("ones", percent(ones), "of the cells"))
-    return _story(model, words, *facts, n_clusters=K, weights=weights, ones=ones)
+    told = _story(model, words, *facts, n_clusters=K, weights=weights, ones=ones)
+    each = [f"{percent(float(p))} ones" for p in to_numpy(model.means_).mean(axis=1)]
+    return replace(told, parts=_cluster_parts(weights, each))
 
 
 def _of_ratings(model: AnyEstimator) -> Story:
@@ -196,7 +206,11 @@ def _of_tensor(model: AnyEstimator) -> Story:
         Fact("noise", significant(noise), "standard deviation"),
     )
     found = {"shape": shape, "ranks": ranks, "noise_variance": model.noise_variance_}
-    return _story(model, (said, lead, f"tensor of {sizes}"), *facts, **found, noise=model.noise_)
+    told = _story(model, (said, lead, f"tensor of {sizes}"), *facts, **found, noise=model.noise_)
+    modes = enumerate(zip(shape, ranks, strict=True), start=1)
+    return replace(
+        told, parts=tuple(Fact(f"mode {n}", f"rank {r} of {m:,}") for n, (m, r) in modes)
+    )
 
 
 def _of_any(model: AnyEstimator) -> Story:
@@ -263,6 +277,12 @@ def _shares(weights: Any) -> str:
     if most == least:
         return f"Each holds {most} of the rows."
     return f"The largest holds {most} of the rows, the smallest {least}."
+
+
+def _cluster_parts(weights: Any, each: list[str]) -> tuple[Fact, ...]:
+    shares = [f"{percent(float(w))} of the rows" for w in weights]
+    pairs = zip(shares, each, strict=True)
+    return tuple(Fact(f"cluster {k}", share, rest) for k, (share, rest) in enumerate(pairs, 1))
 
 
 def _ranks(ranks: list[int]) -> str:

@@ -6,7 +6,7 @@ import math
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -93,14 +93,30 @@ def _npy_header(path: Path) -> tuple[tuple[int, ...], bool, DType, int]:
     """Shape, whether columns are contiguous, type and position of the first number."""
     with path.open("rb") as file:
         try:
-            version = npy_format.read_magic(file)
-            if version == (1, 0):
-                header = npy_format.read_array_header_1_0(file)
-            else:
-                header = npy_format.read_array_header_2_0(file)
+            header = _header(file)
         except (ValueError, EOFError) as error:
             raise ValueError(f"{path} is not a .npy file: {first_line(error)}.") from error
         return *header, file.tell()
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, DType]:
+    if npy_format.read_magic(file) == (1, 0):
+        return npy_format.read_array_header_1_0(file)
+    return npy_format.read_array_header_2_0(file)
+
+
+def most_axes(path: Path) -> int:
+    """The largest number of axes of an array in an .npz file; 0 where none can be read."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return max((_n_axes(archive, name) for name in archive.namelist()), default=0)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, NotImplementedError):
+        return 0
+
+
+def _n_axes(archive: zipfile.ZipFile, name: str) -> int:
+    with archive.open(name) as member:
+        return len(_header(member)[0])
 
 
 # --- .npz --------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .array_files import npy_shape, npz_array
+from .array_files import most_axes, npy_shape, npz_array
 from .records import Floats, How, first_line, float_type
 from .writing import replacing
 
@@ -16,7 +16,7 @@ def is_tensor_file(path: Path, how: How) -> bool:
     if path.suffix.lower() == ".npy" and path.is_file():
         return len(npy_shape(path)) > 2
     if path.suffix.lower() == ".npz" and path.is_file():
-        return npz_array(path, how)[1].ndim > 2
+        return most_axes(path) > 2 and npz_array(path, how)[1].ndim > 2
     return False
 
 
@@ -24,6 +24,10 @@ def read_tensor(path: Path, how: How) -> Floats:
     """An array of numbers with any number of axes; NaN are holes."""
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
+    if how != How(array=how.array):
+        raise ValueError(
+            f"{path} holds a tensor: options on how to read a table mean nothing for it."
+        )
     array = npz_array(path, how)[1] if path.suffix.lower() == ".npz" else _read_npy(path)
     if array.dtype.kind not in "fbiu":
         raise ValueError(f"{path} holds entries of type {array.dtype}, but numbers are needed.")

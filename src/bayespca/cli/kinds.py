@@ -1,0 +1,201 @@
+"""`bayespca fit` of what is no plain PCA: tensors, clusters, zeros and ones."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayespca.estimators.stories import story
+from bayespca.io.records import How, Table
+from bayespca.io.tables import write_table
+from bayespca.io.tensor_files import is_tensor_file, read_tensor
+from bayespca.version import __version__
+
+from . import screen, using
+from .inputs import labels_of, open_input
+from .options import Computing, Fitting, ModelKind
+from .outputs import FitOutputs
+from .progress import progress, sweeps
+
+# Clusters of zeros and ones to begin with, of which those go that the data do not support.
+MOST_CLUSTERS = 10
+
+
+@dataclass(frozen=True)
+class AskedModel:
+    """A model to fit, what it is called in messages, and which options of `fit` it takes."""
+
+    model: Any
+    what: str
+    takes: tuple[str, ...]
+
+    def check(self, fitting: Fitting, outputs: FitOutputs, where: Computing) -> None:
+        """Raise for options that mean nothing for such a model."""
+        unused = [name for name in fitting.changed() if name not in (*self.takes, "seed")]
+        unused += ["loadings"] * (outputs.loadings is not None)
+        unused += ["stability"] * bool(outputs.stability)
+        unused += [name for name in ("dask", "workers", "stream") if getattr(where, name)]
+        for name in unused:
+            option = f"--{name.replace('_', '-')}"
+            raise ValueError(f"{option} means nothing for {self.what}: leave it out.")
+
+
+def asked(data: Path, how: How, fitting: Fitting, kind: ModelKind) -> AskedModel | None:
+    """The model that options or the file ask for; None for a PCA."""
+    if kind.binarize is not None and not kind.binary:
+        raise ValueError(
+            "--binarize says what a model of zeros and ones counts: give --binary, too."
+        )
+    is_tensor = is_tensor_file(data, how)
+    if is_tensor and (kind.binary or kind.clusters is not None):
+        option = "--binary" if kind.binary else "--clusters"
+        raise ValueError(f"{data} holds a tensor, for which {option} means nothing: leave it out.")
+    if is_tensor:
+        return _tucker(fitting)
+    if kind.clusters is not None:
+        return _kinds_of_rows(fitting, kind) if kind.binary else _mixture(fitting, kind)
+    return _binary(fitting, kind) if kind.binary else None
+
+
+def _tucker(fitting: Fitting) -> AskedModel:
+    from bayespca.estimators.tucker import BayesianTucker
+
+    method: Any = fitting.method.value
+    noise: Any = fitting.noise.value
+    variance = fitting.variance()
+    model = BayesianTucker(method, noise=noise, noise_variance=variance, random_state=fitting.seed)
+    return AskedModel(model, "a tensor", ("method", "noise", "noise_variance"))
+
+
+def _mixture(fitting: Fitting, kind: ModelKind) -> AskedModel:
+    from bayespca.estimators.mixture import PCAMixture
+
+    noise: Any = "isotropic" if fitting.noise.value == "auto" else fitting.noise.value
+    clusters: Any = kind.n_clusters()
+    ranks: Any = fitting.cap()
+    model = PCAMixture(clusters, ranks=ranks, noise=noise, random_state=fitting.seed)
+    return AskedModel(model, "clusters", ("n_components", "noise"))
+
+
+def _kinds_of_rows(fitting: Fitting, kind: ModelKind) -> AskedModel:
+    from bayespca.estimators.bernoulli import BernoulliMixture
+
+    clusters = kind.n_clusters()
+    most = MOST_CLUSTERS if isinstance(clusters, str) else clusters
+    model = BernoulliMixture(most, binarize=kind.binarize, random_state=fitting.seed)
+    return AskedModel(model, "clusters of zeros and ones", ())
+
+
+def _binary(fitting: Fitting, kind: ModelKind) -> AskedModel:
+    from bayespca.estimators.binary_pca import BinaryPCA
+
+    cap: Any = fitting.cap()
+    model = BinaryPCA(cap, binarize=kind.binarize, random_state=fitting.seed)
+    return AskedModel(model, "zeros and ones", ("n_components",))
+
+
+# --- fitting -----------------------------------------------------------------------------------
+
+
+def fit(data: Path, how: How, wanted: AskedModel, outputs: FitOutputs, *, as_json: bool) -> None:
+    """Fit such a model, write what was asked for, and say what was found."""
+    start = time.perf_counter()
+    outputs.check(data)
+    if using.uses_of(wanted.model).tensors:
+        found = _fit_tensor(data, how, wanted.model)
+    else:
+        found = _fit_table(data, how, wanted.model, outputs)
+    written = _write(found, outputs)
+    seconds = time.perf_counter() - start
+    told = story(found.model)
+    if as_json:
+        about = {"file": str(data), "version": __version__} | told.numbers | found.facts
+        ended = {"written": written, "seconds": round(seconds, 3)}
+        screen.print_json(about | ended | {"memory_mb": screen.peak_memory()})
+        return
+    screen.print_story(told, data.name, found.notes)
+    screen.print_footer(written, f"{screen.took(seconds)}, bayespca {__version__}")
+
+
+@dataclass(frozen=True, eq=False)
+class FoundKind:
+    """A fitted model, its data, and what is known of them."""
+
+    model: Any
+    data: Any
+    source: Path
+    samples: dict[str, Any]
+    facts: dict[str, Any]
+    notes: list[str]
+
+    def scores(self) -> Table:
+        """What `transform` gives."""
+        if using.uses_of(self.model).tensors:
+            T = np.asarray(self.model.transform(self.data))
+            return Table(T, [f"component {h + 1}" for h in range(T.shape[1])])
+        transformed = using.uses_of(self.model).transform
+        assert transformed is not None
+        return transformed(self.model, self.data, std=True)
+
+
+def _fit_tensor(data: Path, how: How, model: Any) -> FoundKind:
+    with progress(f"reading {data.name}"):
+        T = read_tensor(data, how)
+    with sweeps("fitting", model.tol) as callback:
+        model.fit(T, callback=callback)
+    return FoundKind(model, T, data, {}, {}, [])
+
+
+def _fit_table(data: Path, how: How, model: Any, outputs: FitOutputs) -> FoundKind:
+    given = open_input(data, how, stream=False)
+    assert given.table is not None
+    labels = None if outputs.label is None else labels_of(given.table, outputs.label)
+    if hasattr(model, "binarize"):
+        _check_bits(model, given.table)
+    given.fit(model.fit, model.tol)
+    coloured = {} if labels is None else {"labels": labels, "labels_name": outputs.label}
+    samples = {"sample_names": given.table.ids} | coloured
+    return FoundKind(model, given.table, data, samples, given.facts, given.notes)
+
+
+def _check_bits(model: Any, table: Table) -> None:
+    """Raise for what is neither 0 nor 1; begin with no more clusters than there are rows."""
+    values = table.values if isinstance(table.values, np.ndarray) else table.values.toarray()
+    wrong = np.argwhere(~_is_bit(values))
+    if model.binarize is None and wrong.size:
+        i, j = wrong[0].tolist()
+        name = repr(table.names[j]) if table.names else str(j)
+        raise ValueError(
+            f"--binary needs zeros, ones and holes, but column {name} holds {values[i, j]:g} in "
+            f"row {i + 1}: recode it, or give --binarize T to count values above T as 1."
+        )
+    if type(model).__name__ == "BernoulliMixture":
+        model.n_components = min(model.n_components, len(values))
+
+
+def _is_bit(values: np.ndarray) -> np.ndarray:
+    return np.asarray((values == 0) | (values == 1) | np.isnan(values))
+
+
+def _write(found: FoundKind, outputs: FitOutputs) -> dict[str, str]:
+    written = {}
+    if outputs.model is not None:
+        found.model.save(outputs.model)
+        written["model"] = str(outputs.model)
+    if outputs.scores is not None:
+        write_table(outputs.scores, found.scores())
+        written["scores"] = str(outputs.scores)
+    if outputs.report is not None:
+        from bayespca.report import page
+
+        name = found.source.name
+        command = {"Command": "bayespca " + " ".join(sys.argv[1:])}
+        about = {"title": name, "source": name, "details": command}
+        page.write(outputs.report, found.model, found.data, **about, **found.samples)
+        written["report"] = str(outputs.report)
+    return written
