@@ -64,6 +64,10 @@ def test_messages_name_options_as_they_are_typed(options, sentence, tmp_path):
         ("'n_components' is a column of my_table", "'n_components' is a column of my_table"),
         ("min(n_samples, n_features)=4", "min(n_samples, n_features)=4"),
         ("the noise is a method", "the noise is a method"),
+        (
+            "in Python with bayespca.io.How(scale=True)",
+            "in Python with bayespca.io.How(scale=True)",
+        ),
     ],
 )
 def test_only_options_are_changed(message, shown):

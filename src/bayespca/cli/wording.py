@@ -9,7 +9,8 @@ OTHERWISE = {"random_state": "seed", "missing": "na"}
 # Every option of every command, by the name of its parameter; filled as commands are declared.
 OPTIONS: set[str] = set(OTHERWISE)
 VALUE = r"'[^']*'|\"[^\"]*\"|[-\w.+]*\w"
-ASSIGNED = re.compile(rf"`?(?<![\w.\"'-])([a-z]\w*)=({VALUE})`?")
+# What is in the brackets of a call is Python, and stays so.
+ASSIGNED = re.compile(rf"`?(?<![\w.\"'-])(?<!\w\()([a-z]\w*)=({VALUE})`?")
 # A single word may be anything, unless it is in backticks or called an option.
 MENTIONED = re.compile(
     r"`([a-z]\w*)`|(?<=\boption )([a-z]\w*)\b(?!=)|(?<![\w.\"'-])([a-z]+_\w+)\b(?![=(])"
