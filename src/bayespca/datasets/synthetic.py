@@ -44,7 +44,7 @@ def low_rank(
     mean: float = 0.0,
     random_state: int | np.random.Generator | None = None,
 ) -> LowRank:
-    """A product of Gaussian factors plus Gaussian noise, as in aistats2014 Section 5.1.
+    """A product of Gaussian factors plus Gaussian noise (Nakajima and Sugiyama 2014, Section 5.1).
 
     Entries of both factors are N(0, 1), their product times `strength`; column means N(0, mean²).
     The scores are centred, so that the truth has the mean it says it has.
@@ -81,7 +81,8 @@ def low_rank_tensor(
     snr: float = 1.0,
     random_state: int | np.random.Generator | None = None,
 ) -> LowRankTensor:
-    """Core and factors from N(0, 1), as ArtificialTF of aistats2014 Section 5.3.
+    """Core and factors from N(0, 1), as ArtificialTF of Nakajima and Sugiyama 2014,
+    Section 5.3.
 
     The mean square of the tensor without noise is 1, that of the noise 1/snr: 1 is 0 dB.
     """

@@ -24,8 +24,8 @@ BACKGROUND = "#9C9C9C"
 class HintonDisplay(canvas.Display):
     """Squares with areas in proportion to the entries of a matrix, white if positive, else black.
 
-    As icann1999 Figures 3 and 4. A component that is switched off is an empty column. Features
-    count from 0, components from 1.
+    As in Bishop 1999, Figures 3 and 4. A component that is switched off is an empty column.
+    Features count from 0, components from 1.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -164,7 +164,7 @@ class PosteriorReader(Transforming, Iterating[F]):
 
     # --- holes ---------------------------------------------------------------------------------
 
-    def impute(self, X: Input, return_std: bool | str = False) -> ArrayOrPair:
+    def impute(self, X: Input, return_std: bool | Literal["mean"] = False) -> ArrayOrPair:
         """Rows with their holes (NaN) filled by the posterior mean; other cells stay as they are.
 
         With ``return_std=True`` also the standard deviation of what would be measured in each hole,

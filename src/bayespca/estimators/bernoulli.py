@@ -184,7 +184,7 @@ class BernoulliMixture(DensityMixin, _binary.BinaryReader[BernoulliFit]):
         """The most probable cluster of each row."""
         return np.asarray(self.predict_proba(X).argmax(axis=1))
 
-    def impute(self, X: Input, kind: str = "probability") -> Numbers:
+    def impute(self, X: Input, kind: Literal["probability", "value"] = "probability") -> Numbers:
         """Rows with their holes (NaN) filled by the probability of 1; other cells stay.
 
         With ``kind="value"`` holes are filled by 0 or 1, whichever is more probable.

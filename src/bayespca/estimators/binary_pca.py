@@ -142,7 +142,7 @@ class BinaryPCA(Transforming, _binary.BinaryReader[BinaryFit]):
         data = self._read(X)
         return read.probabilities(self.posterior_, data).astype(data.dtype)
 
-    def impute(self, X: Input, kind: str = "probability") -> Numbers:
+    def impute(self, X: Input, kind: Literal["probability", "value"] = "probability") -> Numbers:
         """Rows with their holes (NaN) filled by the probability of 1; other cells stay.
 
         With ``kind="value"`` holes are filled by 0 or 1, whichever is more probable.

@@ -57,10 +57,11 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         xᵢⱼ = m + uᵢ + vⱼ + aᵢᵀbⱼ + noise,
 
     with normal priors on the factors a, b and on the biases u, v, whose variances are learned, one
-    for each component (aistats2014 Eq. 1–3, of the observed cells alone as in Section 4.1). The
-    posterior r(A, u)·r(B, v) is found by sweeps (Eq. 13–16), each user and each item with a
-    covariance of its own, so that a prediction comes with the standard deviation that the number of
-    ratings behind it warrants. A user or an item that was never seen has the prior's answer.
+    for each component (Nakajima and Sugiyama 2014, Eq. 1–3, of the observed cells alone as in
+    Section 4.1). The posterior r(A, u)·r(B, v) is found by sweeps (Eq. 13–16), each user and each
+    item with a covariance of its own, so that a prediction comes with the standard deviation that
+    the number of ratings behind it warrants. A user or an item that was never seen has the prior's
+    answer.
 
     >>> from bayespca import MatrixFactorization
     >>> users = ["ann", "ann", "bob", "bob", "cid", "cid"]
@@ -238,7 +239,9 @@ class MatrixFactorization(Iterating[FactorizationFit]):
 
     # --- predictions ---------------------------------------------------------------------------
 
-    def predict(self, users: Input, items: Input, return_std: bool | str = False) -> ArrayOrPair:
+    def predict(
+        self, users: Input, items: Input, return_std: bool | Literal["mean"] = False
+    ) -> ArrayOrPair:
         """Ratings of items by users, clipped to `bounds_`: one of each, or arrays that broadcast.
 
         With ``return_std=True`` also the standard deviation of a rating, with ``"mean"`` that of
@@ -262,7 +265,11 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         return self._predicted(self.posterior_, rows, columns, return_std)
 
     def recommend(
-        self, user: Input, n: int = 10, exclude_seen: bool = True, return_std: bool | str = False
+        self,
+        user: Input,
+        n: int = 10,
+        exclude_seen: bool = True,
+        return_std: bool | Literal["mean"] = False,
     ) -> ArrayOrPair:
         """The n items with the highest predictions for a user, best first, and these predictions.
 
@@ -303,7 +310,11 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         return self.items_[order], cosines[order]
 
     def predict_new(
-        self, items: Input, ratings: Input, targets: Input = None, return_std: bool | str = False
+        self,
+        items: Input,
+        ratings: Input,
+        targets: Input = None,
+        return_std: bool | Literal["mean"] = False,
     ) -> ArrayOrPair:
         """What a user who was not there would give to `targets`, from a few ratings of theirs.
 

@@ -38,8 +38,9 @@ def evbmf(Y: Input, sigma2: float | None = None, H: int | None = None) -> Factor
         L×k, k×k diagonal and M×k: the posterior mean of the low-rank matrix is ``U @ S @ V.T``.
         k = 0 is a legal answer.
     post
-        ``ma``, ``mb``, ``sa2``, ``sb2`` (moments of the k components with cₐ = c_b, aistats2014
-        Eq. 15), ``cacb`` (learned prior scales cₐc_b), ``sigma2`` and ``F`` (free energy, nats).
+        ``ma``, ``mb``, ``sa2``, ``sb2`` (moments of the k components with cₐ = c_b,
+        Nakajima and Sugiyama 2014, Eq. 15), ``cacb`` (learned prior scales cₐc_b), ``sigma2`` and
+        ``F`` (free energy, nats).
 
     Examples
     --------
@@ -55,7 +56,7 @@ def evbmf(Y: Input, sigma2: float | None = None, H: int | None = None) -> Factor
 def vbmf(Y: Input, cacb: float, sigma2: float | None = None, H: int | None = None) -> Factors:
     """Variational Bayes matrix factorization with given prior scales `cacb` = cₐc_b.
 
-    Otherwise as `evbmf` (icml2011 Theorem 3).
+    Otherwise as `evbmf` (Nakajima, Sugiyama and Babacan 2011, Theorem 3).
 
     >>> from bayespca import vbmf
     >>> from bayespca.datasets import low_rank

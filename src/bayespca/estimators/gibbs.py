@@ -38,7 +38,7 @@ LEAST_ESS_PER_CHAIN = 100
 class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
     """Bayesian PCA by Markov chain Monte Carlo: no approximation but the finite number of draws.
 
-    The model is that of Bishop's "Variational principal components" (icann1999):
+    The model is that of Bishop's "Variational principal components" (Bishop 1999):
 
         t = Wx + μ + ε,  x ~ N(0, I),  ε ~ N(0, τ⁻¹I),
         wᵢ ~ N(0, αᵢ⁻¹I),  αᵢ ~ Γ(a_α, b_α),  μ ~ N(0, β⁻¹I),  τ ~ Γ(a_τ, b_τ).

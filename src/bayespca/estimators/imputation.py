@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,7 +103,7 @@ class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, Estimator[Imput
         return tags
 
 
-def impute(X: Input, return_std: bool | str = False, **options: Any) -> ArrayOrPair:
+def impute(X: Input, return_std: bool | Literal["mean"] = False, **options: Any) -> ArrayOrPair:
     """The data with their holes (NaN) filled, and the standard deviations of the filled cells.
 
     `return_std` and what is returned are as in `BayesianPCA.impute`, options as in `BayesianPCA`.

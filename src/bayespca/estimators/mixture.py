@@ -70,7 +70,7 @@ class PCAMixture(Transforming, DensityMixin, Iterating[MixtureFit]):
             AUTO | whole(1, "the number of clusters"),
         ),
         method='``"evb"``: empirical variational Bayes, which finds the ranks. ``"ml"``: the '
-        "mixture of probabilistic PCAs of Tipping and Bishop, with ranks that are given.",
+        "mixture of probabilistic PCAs of Tipping and Bishop 1999, with ranks that are given.",
         ranks=Option(
             'The largest rank of a cluster, or of each; with ``method="ml"`` the rank itself.',
             AUTO

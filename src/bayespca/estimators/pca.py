@@ -84,10 +84,10 @@ def _adds_up(estimator: Any) -> bool:
 class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
     """Principal component analysis that finds its own number of components.
 
-    Rows of X are V = B Aᵀ + noise, one row of X per column of V (aistats2014 Eq. 1–3). On complete
-    data every method is solved in closed form from the singular values of X, the noise variance
-    included. The rank, its probability, and a standard deviation of each loading and score come
-    with it; 0 components is a legal answer.
+    Rows of X are V = B Aᵀ + noise, one row of X per column of V (Nakajima and Sugiyama 2014,
+    Eq. 1–3). On complete data every method is solved in closed form from the singular values of X,
+    the noise variance included. The rank, its probability, and a standard deviation of each loading
+    and score come with it; 0 components is a legal answer.
 
     >>> from bayespca import BayesianPCA
     >>> from bayespca.datasets import low_rank
@@ -101,11 +101,12 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         *("engine", "checkpoint", "verbose"),
         method="How the factors and their prior are treated.\n\n"
         '* ``"evb"``: both factors integrated out, prior variances learned (empirical variational '
-        "Bayes; global minimum, aistats2014 Proposition 1). The one to use.\n"
+        "Bayes; global minimum, Nakajima and Sugiyama 2014, Proposition 1). The one to use.\n"
         '* ``"epb"``, ``"emap"``: one or both factors point-estimated, prior variances learned; '
-        "the local minima of aistats2014 Theorems 1 and 2 (the global ones are zero).\n"
-        '* ``"vb"``, ``"pb"``, ``"pb-a"``, ``"pb-b"``, ``"map"``: prior variance given (icml2011 '
-        "Theorems 1–3, Proposition 2).\n"
+        "the local minima of Nakajima and Sugiyama 2014, Theorems 1 and 2 (the global ones are "
+        "zero).\n"
+        '* ``"vb"``, ``"pb"``, ``"pb-a"``, ``"pb-b"``, ``"map"``: prior variance given '
+        "(Nakajima, Sugiyama and Babacan 2011, Theorems 1–3, Proposition 2).\n"
         '* ``"ml"``: probabilistic PCA by maximum likelihood with exactly `n_components` '
         "components.\n"
         '* ``"laplace"``: the same, with the rank that Minka\'s evidence prefers.',
@@ -153,8 +154,9 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         ),
         solver=Option(
             "The first two are the closed form, in turns with noise variances where rows or "
-            'columns have their own. ``"iterative"`` solves the same problem by sweeps (icml2011 '
-            'Eq. 13–16, aistats2014 Section 5; expectation–maximization for ``"ml"``), which end '
+            'columns have their own. ``"iterative"`` solves the same problem by sweeps '
+            "(Nakajima, Sugiyama and Babacan 2011, Eq. 13–16; Nakajima and Sugiyama 2014, Section "
+            '5; expectation–maximization for ``"ml"``), which end '
             "where the closed form is, or in a worse local minimum."
         ),
         init='Where ``solver="iterative"`` starts: normal draws, or the closed form.',

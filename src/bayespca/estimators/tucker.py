@@ -53,8 +53,9 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
 
     Y = G ×₁ A₁ ×₂ A₂ … ×_N A_N + noise, with normal priors on the core G and the factors Aₙ whose
     variances are learned, the same for a column of Aₙ and its slice of the core
-    (aistats2014 Eq. 37–39). Components that the data do not support are dropped where the free
-    energy is lower without them. Holes are allowed, up to 90 % of the cells and more.
+    (Nakajima and Sugiyama 2014, Eq. 37–39). Components that the data do not support are dropped
+    where the free energy is lower without them. Holes are allowed, up to 90 % of the cells and
+    more.
 
     With two modes the core can be taken into a factor: the model is then that of `BayesianPCA`,
     solved in closed form. Modes of size 1 after the first say nothing and are left alone.
@@ -82,7 +83,8 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
         '* ``"pb"``: only the core integrated out, prior given (pTucker of Chu and Ghahramani '
         "2009). A given prior does not choose ranks: those that are free are EVB's.\n\n"
         'For ``"epb"`` and ``"emap"`` the global minimum of the free energy is zero everywhere, '
-        "whatever the data (aistats2014 Lemma 2): what is found is a local minimum. It exists once "
+        "whatever the data (Nakajima and Sugiyama 2014, Lemma 2): what is found is a local "
+        "minimum. It exists once "
         "the scale that modes can exchange is fixed: here priors of all modes have the same "
         "geometric mean.",
         ranks=Option(
@@ -403,13 +405,16 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
 
 
 def tensor_ranks(
-    T: Input, method: str = "evb", *, noise_variance: float | str = "auto"
+    T: Input,
+    method: Literal["evb", "epb", "emap"] = "evb",
+    *,
+    noise_variance: float | Literal["auto", "0db"] = "auto",
 ) -> tuple[int, ...]:
     """The rank of each mode of a complete tensor, from its unfoldings alone.
 
-    Each unfolding is a matrix, whose rank a closed form gives (aistats2014 Proposition 1 for
-    ``"evb"``): exact, and as quick as a decomposition. This is what layers of networks are
-    compressed with; `BayesianTucker` goes on from there, with all modes together.
+    Each unfolding is a matrix, whose rank a closed form gives (Nakajima and Sugiyama 2014,
+    Proposition 1 for ``"evb"``): exact, and as quick as a decomposition. This is what layers of
+    networks are compressed with; `BayesianTucker` goes on from there, with all modes together.
 
     >>> import numpy as np
     >>> from bayespca import tensor_ranks

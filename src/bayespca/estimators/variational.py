@@ -23,7 +23,7 @@ from .pca import WARNED, RankWarning
 
 
 class VariationalPCA(PosteriorReader[VariationalFit]):
-    """Bishop's variational principal components (icann1999).
+    """Bishop's variational principal components (Bishop 1999).
 
     A row is t = Wx + μ + noise, with x ~ N(0, I), noise precision τ ~ Γ(a_τ, b_τ), mean
     μ ~ N(0, β⁻¹I), and columns of W with precisions αᵢ ~ Γ(a_α, b_α) of their own, which switch off
