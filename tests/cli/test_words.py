@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from typer.main import get_command
 
+from bayespca.cli import screen
 from bayespca.cli.app import app
 from bayespca.cli.wording import on_the_command_line
 
@@ -60,6 +62,7 @@ def test_messages_name_options_as_they_are_typed(options, sentence, tmp_path):
     [
         ("use scale=True, or center=False", "use --scale, or --no-center"),
         ("set `random_state`", "set --seed"),
+        ("so transpose the table", "so transpose the table (--transpose)"),
         ("the option missing means", "the option --na means"),
         ("'n_components' is a column of my_table", "'n_components' is a column of my_table"),
         ("min(n_samples, n_features)=4", "min(n_samples, n_features)=4"),
@@ -72,3 +75,9 @@ def test_messages_name_options_as_they_are_typed(options, sentence, tmp_path):
 )
 def test_only_options_are_changed(message, shown):
     assert on_the_command_line(message) == shown
+
+
+def test_notes_in_json_name_options_as_they_are_typed(capsys):
+    screen.print_json({"notes": ["With n_components=1 it is kept."], "n_components": 1})
+    found = json.loads(capsys.readouterr().out)
+    assert found == {"notes": ["With --n-components 1 it is kept."], "n_components": 1}

@@ -73,6 +73,8 @@ def shown(text: str) -> str:
 
 def print_json(value: dict[str, Any]) -> None:
     """One JSON object; what is not finite becomes null, which JSON has and infinity it has not."""
+    if "notes" in value:
+        value = value | {"notes": [on_the_command_line(note) for note in value["notes"]]}
     json.dump(_plain(value), sys.stdout, ensure_ascii=False, indent=2)
     sys.stdout.write("\n")
 

@@ -8,6 +8,7 @@ import re
 OTHERWISE = {"random_state": "seed", "missing": "na"}
 # Every option of every command, by the name of its parameter; filled as commands are declared.
 OPTIONS: set[str] = set(OTHERWISE)
+TRANSPOSE = "transpose the table"
 VALUE = r"'[^']*'|\"[^\"]*\"|[-\w.+]*\w"
 # What is in the brackets of a call is Python, and stays so.
 ASSIGNED = re.compile(rf"`?(?<![\w.\"'-])(?<!\w\()([a-z]\w*)=({VALUE})`?")
@@ -19,6 +20,7 @@ MENTIONED = re.compile(
 
 def on_the_command_line(message: str) -> str:
     """A message with options as they are typed; what the command has not stays as it is."""
+    message = message.replace(TRANSPOSE, f"{TRANSPOSE} (--transpose)")
     return MENTIONED.sub(_mentioned, ASSIGNED.sub(_assigned, message))
 
 

@@ -19,10 +19,8 @@ def bare(field: str, decimal: str) -> str:
     if found is None:
         return field
     number = (found[1] + found[2]).replace("−", "-")
-    return (
-        re.sub(r"[,.'’\s]", "", number[: _whole(number, decimal)])
-        + number[_whole(number, decimal) :]
-    )
+    end = _whole(number, decimal)
+    return re.sub(r"[,.'’\s]", "", number[:end]) + number[end:]
 
 
 def _whole(number: str, decimal: str) -> int:
