@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from bayespca.datasets import low_rank
 from bayespca.displays import BiplotDisplay, ScoresDisplay
 from bayespca.displays.biplot import spread_out
 from bayespca.displays.colouring import groups, is_continuous
@@ -256,3 +258,15 @@ def test_names_are_spread_out():
     assert np.diff(spread[:3, 1]) == pytest.approx([0.5, 0.5])
     assert spread[:3, 1].mean() == pytest.approx(0.01)
     assert spread[3:] == pytest.approx(tips[3:])
+
+
+def test_long_names_keep_off_the_axis():
+    X = low_rank(100, 12, 3, random_state=0).X
+    names = [f"a rather long name of feature {j}" for j in range(12)]
+    model = BayesianPCA().fit(pd.DataFrame(X, columns=names))
+    display = BiplotDisplay.from_estimator(model, pd.DataFrame(X, columns=names))
+    display.figure_.draw_without_rendering()
+    left = display.ax_.get_window_extent().x0
+    shown = [text for text in display.ax_.texts if text.get_text().startswith("a rather")]
+    assert shown
+    assert min(text.get_window_extent().x0 for text in shown) > left

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bayespca import BayesianPCA, rank_report
+from bayespca import BayesianPCA, BayesianTucker, PCAMixture, rank_report
 from bayespca.datasets import low_rank
 from report import browser
 
@@ -244,3 +244,41 @@ def test_other_models(page, tmp_path, artefacts, name, n, p, rank, options):
         assert fits(page)
     page.look(1200)
     page.screenshot(artefacts / f"report-{name}.png")
+
+
+# Numbers of cards that take more than one line.
+BROKEN = """[...document.querySelectorAll('.card .value')].filter((value) =>
+  value.offsetHeight > 1.9 * parseFloat(getComputedStyle(value).fontSize)
+).map((value) => value.textContent)"""
+
+
+@pytest.mark.parametrize("width", [1200, 360])
+def test_numbers_of_cards_do_not_break(page, tmp_path, width):
+    X = low_rank(60, 3000, 3, random_state=0).X
+    model = BayesianPCA(noise="isotropic").fit(X)
+    write(tmp_path / "page.html", model, X)
+    page.look(width)
+    page.open(tmp_path / "page.html", until=DRAWN)
+    assert page.run(BROKEN) == []
+
+
+def tucker():
+    X = np.random.default_rng(0).normal(size=(8, 9, 10)) + 5 * np.ones((8, 9, 10))
+    return BayesianTucker().fit(X), X
+
+
+def mixture():
+    X = low_rank(80, 6, 2, random_state=0).X
+    X = np.vstack([X, X + 1234.5])
+    return PCAMixture(2, random_state=0).fit(X), X
+
+
+@pytest.mark.parametrize("made", [tucker, mixture])
+@pytest.mark.parametrize("width", [1200, 360])
+def test_pages_of_other_kinds_of_models(page, tmp_path, made, width):
+    write(tmp_path / "page.html", *made())
+    page.look(width)
+    page.open(tmp_path / "page.html", until=DRAWN)
+    assert fits(page)
+    assert page.run(BROKEN) == []
+    assert page.complaints() == []

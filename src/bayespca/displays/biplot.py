@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,6 +20,11 @@ from .scores import Components, ScoresDisplay, checked_components
 REACH = 0.85
 # Height of a line of text as a share of that of the axes.
 LINE = 0.052
+# Points between the tip of an arrow and its name; points in an inch.
+OFFSET, POINTS = 3, 72
+# No name makes more room for itself than this share of the width; each round of widening makes
+# names longer in the units of the data, by less and less.
+WIDEST, ROUNDS, PASSES = 0.65, 60, 4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,8 +99,16 @@ class BiplotDisplay(canvas.Display):
         _pale(ax)
         features = self.longest(n_features)
         tips = self.loadings[features] * self._factor(features)
+        names = [self.feature_names[j] for j in features]
         self._draw_arrows(ax, tips)
-        self._draw_names(ax, tips, [self.feature_names[j] for j in features])
+        drawn = self._draw_names(ax, tips, names)
+        # Wider axes have another layout, in which names may reach too far again.
+        for _ in range(PASSES):
+            if not _make_room(ax, tips, drawn):
+                break
+            for text in drawn:
+                text.remove()
+            drawn = self._draw_names(ax, tips, names)
         self._keep(ax_=ax, figure_=ax.figure)
         return self
 
@@ -117,15 +130,15 @@ class BiplotDisplay(canvas.Display):
         ax.update_datalim(1.15 * tips)
         ax.autoscale_view()
 
-    def _draw_names(self, ax: Axes, tips: np.ndarray, names: list[str]) -> None:
+    def _draw_names(self, ax: Axes, tips: np.ndarray, names: list[str]) -> list[Any]:
         halo = canvas.matplotlib("patheffects").withStroke(linewidth=2, foreground="white")
         ax.apply_aspect()
         height = float(np.ptp(ax.get_ylim())) * LINE
-        for (x, y), name in zip(spread_out(tips, height), names, strict=True):
+        return [
             ax.annotate(
                 name,
                 xy=(x, y),
-                xytext=(3 if x >= 0 else -3, 0),
+                xytext=(OFFSET if x >= 0 else -OFFSET, 0),
                 textcoords="offset points",
                 ha="left" if x >= 0 else "right",
                 va="center",
@@ -134,6 +147,35 @@ class BiplotDisplay(canvas.Display):
                 path_effects=[halo],
                 zorder=5,
             )
+            for (x, y), name in zip(spread_out(tips, height), names, strict=True)
+        ]
+
+
+def _make_room(ax: Axes, tips: np.ndarray, names: list[Any]) -> bool:
+    """Widen the axes to the left until names end to the right of the vertical axis.
+
+    A name that takes a share s of the width has room if its tip is at least s·(high − low) above
+    the lower limit. Returns whether there was too little.
+    """
+    # The layout makes axes smaller where names reach beyond their right end.
+    ax.figure.canvas.figure.draw_without_rendering()
+    left = tips[:, 0] < 0
+    shares = np.minimum([_share(ax, text) for text in names], WIDEST)[left]
+    first, high = ax.get_xlim()
+    low = first
+    for _ in range(ROUNDS):
+        low = min(low, float((tips[left, 0] - shares * (high - low)).min(initial=low)))
+    if low == first:
+        return False
+    ax.update_datalim([(low, 0.0)])
+    ax.autoscale_view()
+    return True
+
+
+def _share(ax: Axes, text: Any) -> float:
+    """The share of the width of the axes that a name takes, with the gaps beside it."""
+    gaps = 3 * OFFSET * ax.figure.dpi / POINTS
+    return float((text.get_window_extent().width + gaps) / ax.get_window_extent().width)
 
 
 def spread_out(tips: np.ndarray, height: float) -> np.ndarray:
