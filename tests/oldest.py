@@ -9,7 +9,13 @@ from pathlib import Path
 
 # Extras that the command and the tests of `make test-oldest` need, and what they need besides.
 EXTRAS = ("cli", "io", "plot", "report")
-BESIDES = ("pandas>=2.2.2", "pytest>=8", "hypothesis>=6.100")
+BESIDES = (
+    "pandas>=2.2.2",
+    "pytest>=8",
+    "hypothesis>=6.100",
+    "array-api-strict>=2.3",
+    "dask>=2025.1",
+)
 
 
 def oldest(requirements: list[str]) -> Iterator[str]:
