@@ -7,6 +7,7 @@ from .version import __version__ as __version__
 
 if TYPE_CHECKING:
     from bayespca.estimators import (
+        GPLVM,
         BayesianPCA,
         BayesianPCAImputer,
         BayesianTucker,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from . import displays, report, spectrum
 
 __all__ = [
+    "GPLVM",
     "BayesianPCA",
     "BayesianPCAImputer",
     "BayesianTucker",

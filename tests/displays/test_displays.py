@@ -17,15 +17,17 @@ from bayespca.displays import (
     ComponentSelectionDisplay,
     FreeEnergyDisplay,
     HintonDisplay,
+    LatentDisplay,
     MissingnessDisplay,
     RankPosteriorDisplay,
+    RelevanceDisplay,
     ScoresDisplay,
     ScreeDisplay,
     SpectrumDensityDisplay,
     canvas,
     readings,
 )
-from bayespca.estimators import BayesianPCA, BernoulliMixture, ComponentSelection
+from bayespca.estimators import GPLVM, BayesianPCA, BernoulliMixture, ComponentSelection
 
 
 def draw_clusters(m, p, X, **at):
@@ -33,6 +35,12 @@ def draw_clusters(m, p, X, **at):
     mixture = BernoulliMixture(2, binarize=1.0, random_state=0)
     mixture = mixture.fit(X) if hasattr(m, "components_") else mixture
     return ClustersDisplay.from_estimator(mixture, X, **at)
+
+
+def curved(m, X):
+    """A latent space, fitted where the other model is."""
+    model = GPLVM(2, n_inducing=8, random_state=0)
+    return model.fit(X[:50]) if hasattr(m, "components_") else model
 
 
 def draw_selection(m, p, X, **at):
@@ -51,6 +59,8 @@ DRAW = {
     "FreeEnergyDisplay": lambda m, p, X, **at: FreeEnergyDisplay.from_estimator(p, **at),
     "MissingnessDisplay": lambda m, p, X, **at: MissingnessDisplay.from_data(X, **at),
     "ClustersDisplay": draw_clusters,
+    "LatentDisplay": lambda m, p, X, **at: LatentDisplay.from_estimator(curved(m, X), **at),
+    "RelevanceDisplay": lambda m, p, X, **at: RelevanceDisplay.from_estimator(curved(m, X), **at),
     "ComponentSelectionDisplay": draw_selection,
 }
 

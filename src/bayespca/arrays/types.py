@@ -41,6 +41,8 @@ Matrix: TypeAlias = Annotated[FloatArray, 2]
 Matrices: TypeAlias = Annotated[FloatArray, 3]
 Stacks: TypeAlias = Annotated[FloatArray, 4]
 
+# Places in other arrays.
+Index: TypeAlias = NDArray[np.intp]
 Counts: TypeAlias = Annotated[NDArray[np.int64], 1]
 # Strings, as objects.
 Names: TypeAlias = Annotated[NDArray[np.object_], 1]

@@ -10,6 +10,7 @@ from .clusters import ClustersDisplay
 from .density import SpectrumDensityDisplay
 from .free_energy import FreeEnergyDisplay
 from .hinton import HintonDisplay
+from .latent import LatentDisplay, RelevanceDisplay
 from .missingness import MissingnessDisplay
 from .rank import RankPosteriorDisplay
 from .scores import ScoresDisplay
@@ -22,8 +23,10 @@ __all__ = [
     "ComponentSelectionDisplay",
     "FreeEnergyDisplay",
     "HintonDisplay",
+    "LatentDisplay",
     "MissingnessDisplay",
     "RankPosteriorDisplay",
+    "RelevanceDisplay",
     "ScoresDisplay",
     "ScreeDisplay",
     "SpectrumDensityDisplay",

@@ -7,6 +7,7 @@ from .binary_pca import BinaryPCA
 from .factorization import MatrixFactorization
 from .functions import denoise, evbmf, vbmf
 from .gibbs import GibbsPCA
+from .gplvm import GPLVM
 from .imputation import BayesianPCAImputer, EntryScores, cross_validate_entries, impute
 from .mixture import PCAMixture
 from .pca import BayesianPCA, RankWarning
@@ -20,6 +21,7 @@ from .tucker import BayesianTucker, tensor_ranks
 from .variational import VariationalPCA
 
 __all__ = [
+    "GPLVM",
     "BayesianPCA",
     "BayesianPCAImputer",
     "BayesianTucker",

@@ -63,6 +63,14 @@ def _card(title: str, numbers: str, notes: Iterable[Advice], picture: str = "") 
     )
 
 
+# Numbers of the card, where a model has them.
+NAMED = (
+    ("nonlinear_evidence_", "evidence over a linear PCA"),
+    ("noise_variance_", "noise variance"),
+    ("free_energy_", "free energy"),
+)
+
+
 def _generic(model: BaseEstimator) -> tuple[str, str, list[Advice]]:
     """What is known of any estimator: its name, and its numbers as far as there are any."""
     title, parts = type(model).__name__, []
@@ -70,7 +78,7 @@ def _generic(model: BaseEstimator) -> tuple[str, str, list[Advice]]:
         parts.append(wording.plural(model.n_components_, "component"))
     if hasattr(model, "ranks_"):
         parts.append(f"ranks {', '.join(str(int(rank)) for rank in model.ranks_)}")
-    for name, words in (("noise_variance_", "noise variance"), ("free_energy_", "free energy")):
+    for name, words in NAMED:
         value = getattr(model, name, None)
         if isinstance(value, float) and np.isfinite(value):
             parts.append(f"{words} {wording.significant(value)}")

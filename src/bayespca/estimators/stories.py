@@ -128,6 +128,25 @@ def _of_binary(model: AnyEstimator) -> Story:
     return _story(model, words, *facts, rank=k, ones=ones)
 
 
+def _of_curves(model: AnyEstimator) -> Story:
+    k, relevance = model.n_components_, [float(w) for w in model.relevance_]
+    noise, gain = float(model.noise_variance_) ** 0.5, _gain(model)
+    words = *_curves(model, gain), _rows_and_features(model)
+    name = "dimensions" if k != 1 else "dimension"
+    facts = (
+        Fact(name, str(k), "as asked for" if model.method == "map" else "found"),
+        *_over_planes(gain),
+        Fact("noise", significant(noise), "standard deviation"),
+    )
+    numbers = {"rank": k, "relevance": relevance, "nonlinear_evidence": gain}
+    variances = {"noise_variance": model.noise_variance_}
+    linear = {"linear_free_energy": model.linear_free_energy_}
+    told = _story(model, words, *facts, **numbers, **linear, **variances)
+    each = enumerate(relevance, start=1)
+    parts = (Fact(f"dimension {h}", f"relevance {significant(w, 2)}") for h, w in each)
+    return replace(told, parts=tuple(parts))
+
+
 def _of_clusters(model: AnyEstimator) -> Story:
     K, weights, ranks = model.n_components_, to_numpy(model.weights_), to_numpy(model.ranks_)
     means = np.sqrt(np.asarray(to_numpy(model.noise_variances_), dtype=np.float64).reshape(K, -1))
@@ -260,6 +279,33 @@ def _clusters(model: AnyEstimator, rows: str) -> str:
     return f"These {rows} fall into {counted(K)} clusters{asked}."
 
 
+def _curves(model: AnyEstimator, gain: float) -> tuple[str, str]:
+    """Whether curves are worth it: a headline and a lead."""
+    k = model.n_components_
+    curved = f"{counted(k)} curved dimension{'' if k == 1 else 's'}"
+    if not np.isfinite(gain):
+        return f"These data are laid out along {curved}, as asked for.", ""
+    nats = f"{significant(abs(gain))} nats"
+    if gain > 0:
+        lead = f"Curves are better than planes: they have {nats} more evidence than a linear PCA."
+        return f"These data lie along {curved}.", lead
+    lead = f"Curves have {nats} less evidence than planes: BayesianPCA is the model to use."
+    return "A linear PCA is enough for these data.", lead
+
+
+def _gain(model: AnyEstimator) -> float:
+    """Nats over a linear PCA; point estimates of latent points have no evidence to compare."""
+    return np.nan if model.method == "map" else float(model.nonlinear_evidence_)
+
+
+def _over_planes(gain: float) -> tuple[Fact, ...]:
+    if not np.isfinite(gain):
+        return ()
+    sign = "more" if gain > 0 else "less"
+    value = f"{significant(abs(gain))} nats {sign}"
+    return (Fact("evidence", value, "than a linear PCA"),)
+
+
 def _is_found(model: AnyEstimator) -> bool:
     return model.n_components in CHOSEN or model.n_components != model.n_components_
 
@@ -304,6 +350,7 @@ def _span(values: list[Any]) -> str:
 STORIES: dict[str, Callable[[AnyEstimator], Story]] = {
     "GibbsPCA": _of_gibbs,
     "BinaryPCA": _of_binary,
+    "GPLVM": _of_curves,
     "PCAMixture": _of_clusters,
     "BernoulliMixture": _of_kinds,
     "MatrixFactorization": _of_ratings,

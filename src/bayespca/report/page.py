@@ -26,6 +26,7 @@ from .scores import Samples
 PAGES = {
     "GibbsPCA": "draws",
     "BinaryPCA": "binary",
+    "GPLVM": "latent",
     "PCAMixture": "clusters",
     "BernoulliMixture": "clusters",
     "MatrixFactorization": "ratings",
@@ -56,7 +57,8 @@ def render(
     Parameters
     ----------
     model
-        A fitted estimator: a PCA, a mixture, a model of zeros and ones, of ratings or of a tensor.
+        A fitted estimator: a PCA, curves, a mixture, a model of zeros and ones, of ratings or of a
+        tensor.
     X
         The data, for where samples lie and which cluster they are in. None leaves these out.
     ranks

@@ -220,12 +220,21 @@ def _binary_pca(model: Any, X: Any, H: Any) -> dict[str, Any]:
     }
 
 
+def _gplvm(model: Any, X: Any, H: Any) -> dict[str, Any]:
+    """What is computed in one go: new rows are placed by a descent that rounding leads."""
+    return {
+        "inverse_transform": model.inverse_transform(model.embedding_[: len(X)], return_std=True),
+        "sample": model.sample(3, random_state=0),
+    }
+
+
 ANSWERS = {
     "BayesianPCA": _pca,
     "BayesianPCAImputer": _imputer,
     "BayesianTucker": _tucker,
     "BernoulliMixture": _bernoulli_mixture,
     "BinaryPCA": _binary_pca,
+    "GPLVM": _gplvm,
     "GibbsPCA": _gibbs,
     "PCAMixture": _pca_mixture,
     "VariationalPCA": _pca,

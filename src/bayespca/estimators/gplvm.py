@@ -1,0 +1,407 @@
+"""`GPLVM`: curved latent spaces by Gaussian processes, with the number of dimensions found."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import KW_ONLY, replace
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from bayespca import inference
+from bayespca.arrays.namespaces import on_accelerator
+from bayespca.arrays.types import ArrayOrPair, FloatArray, Input, Numbers, RandomState
+from bayespca.inference.result import extended
+from bayespca.nonlinear import posterior as read
+from bayespca.nonlinear.data import prepared
+from bayespca.nonlinear.fit import GPFit, GPModel, MapModel
+from bayespca.nonlinear.kernels import Kernel, kernel_named
+from bayespca.nonlinear.pairs import ArrayPairs
+from bayespca.nonlinear.posterior import GPPosterior
+from bayespca.nonlinear.start import MOST_ROWS
+from bayespca.sources.data import Data
+from bayespca.spectrum.records import Status
+
+from . import _input, _validation
+from ._base import PER_COMPONENT, PER_FEATURE, Fitted, typed
+from ._constraints import AUTO, Constraint, whole
+from ._iterating import Iterating
+from ._options import Auto, Noise, Option, table
+from ._transforming import Transforming
+from ._warnings import warn
+from .pca import BayesianPCA
+
+# Dimensions and inducing points that "auto" begins with at most, and dimensions that are tried for
+# sheets that have to be unrolled.
+DIMENSIONS, INDUCING = 10, 50
+UNROLLED = 3
+# Principal components of so few features may hide a sheet that is rolled up.
+FEW_FEATURES = 4
+
+KERNEL = Constraint(
+    ('names of parts joined by "+"',), ("str",), lambda value: isinstance(value, str)
+)
+
+
+class GPLVM(Transforming, Iterating[GPFit]):
+    """PCA with curves: a Gaussian process latent variable model that finds its dimensions.
+
+    Row n is f(xₙ) + noise with a point xₙ of a latent space of few dimensions and a function f of
+    which only its smoothness is assumed: each feature is a Gaussian process over the latent space
+    (Lawrence 2005). The points are integrated out with the functions (Titsias and Lawrence 2010).
+    It starts from principal components with the noise held small, until the latent space has
+    formed. Dimensions that the free energy is lower without are dropped, and `nonlinear_evidence_`
+    says by how many nats curves are better than the planes of `BayesianPCA`.
+
+    NaN in X are holes, at `fit` and afterwards: only the cells that are there count. If X is a
+    complete torch or CuPy array on an accelerator and the kernel the squared exponential, sums over
+    pairs of inducing points are made there; fitted attributes are NumPy arrays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayespca import GPLVM
+    >>> rng = np.random.default_rng(0)
+    >>> t = rng.uniform(0, 3, size=150)
+    >>> curve = np.stack([np.cos(t), np.sin(t), np.cos(2 * t), np.sin(2 * t)], axis=1)
+    >>> model = GPLVM(random_state=0).fit(curve + 0.05 * rng.normal(size=curve.shape))
+    >>> model.n_components_
+    1
+    >>> bool(model.nonlinear_evidence_ > 0)
+    True
+    """
+
+    options = table(
+        *("checkpoint", "verbose", "center"),
+        n_components=Option(
+            'The largest number of latent dimensions. ``"auto"``: ten, of which those go that the '
+            'free energy is lower without. With ``method="map"`` the number itself; ``"auto"`` is '
+            "that of `BayesianPCA` there.",
+            AUTO | whole(1),
+        ),
+        method='``"vb"``: latent points and functions are integrated out. ``"map"``: latent points '
+        "are point-estimated, without inducing points (Lawrence 2005); for complete data of up to "
+        "a few thousand rows.",
+        kernel=Option(
+            'What functions look like: ``"squared-exponential"`` (smooth curves), ``"linear"`` '
+            '(planes: probabilistic PCA), ``"bias"``, ``"white"``, or a sum, as in '
+            '``"squared-exponential+linear"``. The names are also constants of '
+            "`bayespca.nonlinear.kernels`, which can be added.",
+            KERNEL,
+        ),
+        n_inducing=Option(
+            "Number of inducing points, by which functions are known. More of them follow finer "
+            'curves, at a cost that grows with their square. ``"auto"``: 50, or one for each row.',
+            AUTO | whole(1),
+        ),
+        noise="One noise variance for all features, or one for each, with a signal variance of its "
+        "own for each.",
+        max_iter="Largest number of steps, of ten iterations of L-BFGS each.",
+        tol="The descent ends when a step lowers the free energy by less than this share of what "
+        "has been gained over noise alone.",
+        n_init="Number of starts, which differ in their inducing points; the lowest free energy "
+        "wins.",
+        random_state="Seed of the inducing points, and of `sample`.",
+    )
+
+    n_components_ = Fitted("int", "Number of latent dimensions.")
+    relevance_ = Fitted(
+        PER_COMPONENT,
+        "Prior variance of each dimension in units of its squared length scale, largest first.",
+        typed(lambda fit: fit.posterior.prior),
+    )
+    embedding_ = Fitted(
+        "array of shape (n_samples, n_components_)",
+        "Latent points of the training rows: posterior means, in units of the length scales.",
+        typed(lambda fit: fit.posterior.mean),
+    )
+    embedding_std_ = Fitted(
+        "array of shape (n_samples, n_components_)",
+        "Their standard deviations.",
+        typed(lambda fit: np.sqrt(fit.posterior.variance)),
+    )
+    nonlinear_evidence_ = Fitted(
+        "float",
+        "Nats by which the free energy is below that of `BayesianPCA` with the same kind of noise: "
+        "positive where curves are worth it.",
+    )
+    linear_free_energy_ = Fitted("float", "The free energy of that `BayesianPCA`.")
+    noise_variance_ = Fitted(
+        "float",
+        "The noise variance; the mean over features where each has its own.",
+        lambda fit: float(fit.posterior.noise.mean()),
+    )
+    feature_noise_variance_ = Fitted(
+        PER_FEATURE, "The noise variance of each feature.", typed(lambda fit: fit.posterior.noise)
+    )
+    inducing_points_ = Fitted(
+        "array of shape (n_inducing, n_components_)",
+        "Where functions are known.",
+        typed(lambda fit: fit.posterior.Z),
+    )
+    mean_ = Fitted(PER_FEATURE, "Means of the features.", typed(lambda fit: fit.posterior.offset))
+    rank_posterior_ = Fitted(
+        "array", "exp(−free energy) of the numbers of dimensions that were tried, normalised."
+    )
+    n_samples_ = Fitted("int", "Number of rows.")
+
+    n_components: int | Auto = "auto"
+    method: Literal["vb", "map"] = "vb"
+    _: KW_ONLY
+    kernel: str = "squared-exponential"
+    n_inducing: int | Auto = "auto"
+    noise: Noise = "isotropic"
+    center: bool = True
+    max_iter: int = 100
+    tol: float = 1e-3
+
+    # --- fitting -------------------------------------------------------------------------------
+
+    def fit(
+        self, X: Input, y: object = None, *, callback: inference.Callback | None = None
+    ) -> Self:
+        """Fit the model; `callback` is as in `BayesianPCA`, called after each step.
+
+        If anything goes wrong the estimator is left as it was.
+        """
+        start = time.perf_counter()
+        self._chosen()
+        kernel = kernel_named(self.kernel)
+        pairs = ArrayPairs(X) if on_accelerator(X) else None
+        data = _input.read_with_holes(self, X, reset=True, least_rows=2)
+        _input.check_any_value(data)
+        _input.check_every_column(data)
+        values = np.asarray(data.values, np.float64)
+        varying = _varying(values)
+        linear = self._linear(values[:, varying])
+        fitted = self._fitted(values[:, varying], kernel, linear, pairs, callback)
+        kept = extended(
+            fitted,
+            GPFit,
+            posterior=_with_constant(fitted.posterior, values, varying),
+            linear_free_energy=float(linear.free_energy_),
+            status=fitted.status + self._advice(data, varying),
+            dtype=np.dtype(data.dtype),
+        )
+        self._keep(kept, data.features)
+        self._report(kept, values, time.perf_counter() - start)
+        return self
+
+    def fit_transform(self, X: Input, y: object = None) -> Numbers:
+        """Fit, and the latent points of the rows: `embedding_`."""
+        return self.fit(X, y).embedding_
+
+    def _linear(self, values: FloatArray) -> BayesianPCA:
+        """The PCA that curves are compared with, and whose answer the iteration starts from."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return BayesianPCA(noise=self.noise, center=self.center, random_state=0).fit(values)
+
+    def _fitted(
+        self,
+        values: FloatArray,
+        kernel: Kernel,
+        linear: BayesianPCA,
+        pairs: ArrayPairs | None,
+        callback: inference.Callback | None,
+    ) -> GPFit:
+        holes = bool(np.isnan(values).any())
+        if holes and self.method == "map":
+            raise ValueError(
+                "Input X contains NaN, and method='map' is for complete data: use method='vb', or "
+                "fill the holes first."
+            )
+        if self.method == "map" and self.noise != "isotropic":
+            raise ValueError("method='map' has one noise variance: leave noise at 'isotropic'.")
+        filled = np.asarray(linear.impute(values)) if holes else values
+        rows = prepared(
+            values,
+            filled,
+            center=self.center,
+            per_feature=self.noise == "per-feature",
+            pairs=pairs,
+        )
+        looping = _validation.looping(self, callback)
+        n, p = values.shape
+        most = min(DIMENSIONS if self.n_components == "auto" else int(self.n_components), p, n - 1)
+        if self.method == "map":
+            if self.n_components == "auto":
+                most = min(max(linear.n_components_, 1), most)
+            return inference.fit(MapModel(kernel, most), rows, looping)
+        inducing = min(INDUCING if self.n_inducing == "auto" else int(self.n_inducing), n)
+        found = inference.fit(GPModel(kernel, most, inducing), rows, looping)
+        if not self._unrolls(found, linear, kernel, values.shape):
+            return found
+        others = (
+            inference.fit(
+                GPModel(kernel, count, inducing, unroll=True),
+                rows,
+                looping.for_part(f"unrolled-{count}"),
+            )
+            for count in range(1, min(UNROLLED, most) + 1)
+        )
+        return min(found, *others, key=lambda one: one.free_energy)
+
+    def _unrolls(
+        self, found: GPFit, linear: BayesianPCA, kernel: Kernel, shape: tuple[int, int]
+    ) -> bool:
+        """Whether sheets may be rolled up too tightly for principal components to show them: there
+        are few features, or curves seem to bring nothing.
+        """
+        doubtful = shape[1] <= FEW_FEATURES or found.free_energy >= linear.free_energy_
+        return doubtful and shape[0] <= MOST_ROWS and "squared-exponential" in kernel.parts
+
+    def _advice(self, data: Data, varying: NDArray[np.bool_]) -> Status:
+        status, n = Status(), len(data.values)
+        if self.n_inducing != "auto" and int(self.n_inducing) > n:
+            status = status.but(
+                "fewer-inducing",
+                f"n_inducing={self.n_inducing} is more than there are rows: {n} were used.",
+            )
+        if not varying.all():
+            names = ", ".join(_named(data, int(j)) for j in np.flatnonzero(~varying)[:5])
+            status = status.but(
+                "constant-columns", f"Columns that do not vary took no part: {names}."
+            )
+        return status
+
+    def _report(self, fitted: GPFit, values: FloatArray, seconds: float) -> None:
+        warn(fitted)
+        if self.verbose:
+            n, p = values.shape
+            print(
+                f"bayespca: {n}×{p}, {self.method}: {fitted.n_components} latent dimensions, free "
+                f"energy {fitted.free_energy:.6g} ({fitted.nonlinear_evidence:+.4g} nats over a "
+                f"linear PCA) after {fitted.n_iter} steps, {seconds:.2f} s"
+            )
+
+    # --- latent points -------------------------------------------------------------------------
+
+    def transform(self, X: Input, return_std: bool = False) -> ArrayOrPair:
+        """Latent points of rows: posterior means, and their standard deviations if asked for.
+
+        From the cells that are there, in units of the length scales.
+        """
+        values = self._read(X)
+        latent = read.placed(self.posterior_, _wide(values)).best
+        mean, std = latent.mean.astype(values.dtype), np.sqrt(latent.variance).astype(values.dtype)
+        return (mean, std) if return_std else mean
+
+    def inverse_transform(self, X: Input, return_std: bool = False) -> ArrayOrPair:
+        """Rows at given latent points, without noise, and their standard deviations."""
+        check_is_fitted(self)
+        T = _input.read_scores(X, self.n_components_, self.embedding_)
+        mean, variance = read.predicted(self.posterior_, _wide(T))
+        mean, std = mean.astype(T.dtype), np.sqrt(variance).astype(T.dtype)
+        return (mean, std) if return_std else mean
+
+    # --- cells ---------------------------------------------------------------------------------
+
+    def impute(self, X: Input, return_std: bool = False) -> ArrayOrPair:
+        """Rows with their holes (NaN) filled by their predictive mean; other cells stay.
+
+        With `return_std` also standard deviations, noise included; 0 for cells that were there.
+        """
+        values = self._read(X)
+        wide = _wide(values)
+        mean, variance = read.filled(self.posterior_, read.placed(self.posterior_, wide))
+        holes = np.isnan(wide)
+        filled = np.where(holes, mean, wide).astype(values.dtype)
+        std = np.where(holes, np.sqrt(variance + self.posterior_.noise), 0.0)
+        return (filled, std.astype(values.dtype)) if return_std else filled
+
+    def denoise(self, X: Input) -> Numbers:
+        """Posterior mean of rows without their noise."""
+        values = self._read(X)
+        modes = read.placed(self.posterior_, _wide(values))
+        return read.filled(self.posterior_, modes)[0].astype(values.dtype)
+
+    # --- densities -----------------------------------------------------------------------------
+
+    def score_samples(self, X: Input) -> Numbers:
+        """Log predictive density of each row, of the cells that are there."""
+        return read.log_density(self.posterior_, _wide(self._read(X)))
+
+    def score(self, X: Input, y: object = None) -> float:
+        """Mean of `score_samples`."""
+        return float(self.score_samples(X).mean())
+
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Numbers:
+        """New rows: latent points from their prior, functions there, and noise."""
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise ValueError(f"n_samples must be at least 1, got {n_samples!r}.")
+        seed = self.random_state if random_state is None else random_state
+        X = read.sampled(self.posterior_, int(n_samples), _validation.generator(seed))
+        return X.astype(self.fit_.dtype)
+
+    # --- contracts -----------------------------------------------------------------------------
+
+    def _read(self, X: Input) -> Numbers:
+        check_is_fitted(self)
+        return _input.read_with_holes(self, X, reset=False).values
+
+    def _reads_holes(self) -> bool:
+        return True
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.method == "vb"
+        return tags
+
+
+def _named(data: Data, column: int) -> str:
+    names = data.features.names
+    return f"column {column}" if names is None else f"'{names[column]}'"
+
+
+def _varying(values: FloatArray) -> NDArray[np.bool_]:
+    """Which columns vary; raise where none does."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        varying = np.nanmax(values, axis=0) > np.nanmin(values, axis=0)
+    if not varying.any():
+        raise ValueError(
+            "No column of X varies, so that there is nothing to find a latent space for: "
+            f"{values.shape[1]} feature(s), {values.shape[0]} row(s)."
+        )
+    return np.asarray(varying)
+
+
+def _with_constant(
+    found: GPPosterior, values: FloatArray, varying: NDArray[np.bool_]
+) -> GPPosterior:
+    """The posterior of all columns; those that do not vary are their value, whatever the point."""
+    if varying.all():
+        return found
+    D = varying.size
+
+    def spread(part: FloatArray, fill: FloatArray | float) -> FloatArray:
+        whole = np.full(D, fill) if np.ndim(fill) == 0 else np.array(fill, np.float64)
+        whole[varying] = part
+        return whole
+
+    weights = np.zeros((len(found.weights), D))
+    weights[:, varying] = found.weights
+    return replace(
+        found,
+        weights=weights,
+        kind=spread(found.kind, 0.0),
+        offset=spread(found.offset, np.nanmax(values, axis=0)),
+        signal=spread(found.signal, 0.0),
+        noise=spread(found.noise, float(found.noise.mean())),
+        mean_variance=spread(found.mean_variance, 0.0),
+    )
+
+
+def _wide(X: Numbers) -> FloatArray:
+    """In float64, in which everything is computed."""
+    return np.asarray(X, np.float64)

@@ -1,0 +1,103 @@
+"""Descent by gradients (L-BFGS) as a pure step: what is remembered of it is part of the state.
+
+SciPy's has its memory inside, so that a run that is broken off could not go on with the same
+digits, and one that is taken in steps would begin each of them anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bayespca.arrays.types import FloatArray, Matrix, Vector
+
+# Pairs of steps and changes of the gradient that are remembered.
+MEMORY = 30
+# Share of the fall that the gradient promises which a step must bring, and times that it is made
+# shorter until it does.
+SUFFICIENT, SHORTER = 1e-4, 20
+# A pair is forgotten where the curvature along it is below this, relative to both.
+LEAST_CURVATURE = 1e-10
+
+Objective = Callable[[FloatArray], tuple[float, FloatArray]]
+
+
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """A point, the free energy and the gradient there, and the last steps: (k, size) each."""
+
+    x: Vector
+    energy: float
+    gradient: Vector
+    steps: Matrix
+    changes: Matrix
+
+
+def begun(objective: Objective, x: FloatArray) -> Descent:
+    """A descent that has not moved yet."""
+    energy, gradient = objective(x)
+    none = np.empty((0, x.size))
+    return Descent(x, energy, gradient, none, none)
+
+
+def descended(objective: Objective, now: Descent, count: int) -> Descent:
+    """`count` steps further, or fewer where none leads lower."""
+    for _ in range(count):
+        found = _step(objective, now)
+        if found is None and len(now.steps):
+            # What is remembered may be what misleads.
+            now = replace(now, steps=now.steps[:0], changes=now.changes[:0])
+            found = _step(objective, now)
+        if found is None:
+            break
+        now = found
+    return now
+
+
+def _step(objective: Objective, now: Descent) -> Descent | None:
+    """A step along L-BFGS's direction that leads lower; None where there is none."""
+    direction = -_two_loops(now)
+    slope = float(direction @ now.gradient)
+    if not slope < 0:
+        return None
+    length = 1.0 if len(now.steps) else min(1.0, 1.0 / float(np.abs(now.gradient).sum()))
+    for _ in range(SHORTER):
+        x = now.x + length * direction
+        energy, gradient = objective(x)
+        fall = now.energy - energy
+        if np.isfinite(energy) and fall >= -SUFFICIENT * length * slope:
+            return _remembering(now, x, energy, gradient)
+        # Where a parabola through what is known has its minimum.
+        bend = 2 * (-fall - length * slope)
+        best = -slope * length**2 / bend if np.isfinite(bend) and bend > 0 else 0.0
+        length = float(np.clip(best, 0.1 * length, 0.5 * length))
+    return None
+
+
+def _two_loops(now: Descent) -> FloatArray:
+    """The inverse Hessian that the memory tells of, times the gradient (Nocedal 1980)."""
+    q = now.gradient.copy()
+    pairs = list(zip(now.steps, now.changes, strict=True))
+    shares = []
+    for s, y in reversed(pairs):
+        share = float(s @ q) / float(s @ y)
+        shares.append(share)
+        q -= share * y
+    if pairs:
+        s, y = pairs[-1]
+        q *= float(s @ y) / float(y @ y)
+    for (s, y), share in zip(pairs, reversed(shares), strict=True):
+        q += (share - float(y @ q) / float(s @ y)) * s
+    return q
+
+
+def _remembering(now: Descent, x: FloatArray, energy: float, gradient: FloatArray) -> Descent:
+    s, y = x - now.x, gradient - now.gradient
+    least = LEAST_CURVATURE * float(np.linalg.norm(s) * np.linalg.norm(y))
+    if not float(s @ y) > least:
+        return replace(now, x=x, energy=energy, gradient=gradient)
+    steps = np.concatenate([now.steps[-MEMORY + 1 :], s[None]])
+    changes = np.concatenate([now.changes[-MEMORY + 1 :], y[None]])
+    return Descent(x, energy, gradient, steps, changes)

@@ -1,0 +1,1 @@
+"""Curved latent spaces: Gaussian process latent variable models."""

@@ -1,0 +1,133 @@
+"""Data as Gaussian processes see them: columns in groups with the same holes, centred."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.types import FloatArray, Index, Matrix, Vector
+
+from .pairs import ArrayPairs
+
+
+@dataclass(frozen=True, eq=False)
+class GPData:
+    """A table in units of one number.
+
+    Attributes
+    ----------
+    centred
+        Values less the means of their columns, 0 where there is a hole: (N, D).
+    mean
+        The means: (D,).
+    unit
+        What the data were divided by.
+    seen
+        Which rows each group of columns has: (N, G); None where all are there.
+    group_of
+        The group of each column: (D,).
+    center
+        Whether means have been integrated out.
+    per_feature
+        Whether each column has a noise variance of its own.
+    filled
+        The data with holes filled, from which the iteration starts: (N, D).
+    pairs
+        Where sums over pairs of inducing points are made; None for compiled loops on the host.
+    """
+
+    centred: Matrix
+    mean: Vector
+    unit: float
+    seen: Matrix | None
+    group_of: Index
+    center: bool
+    per_feature: bool
+    filled: Matrix
+    pairs: ArrayPairs | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.centred.shape[0], self.centred.shape[1]
+
+    @property
+    def n_units(self) -> int:
+        """Number of noise variances."""
+        return self.shape[1] if self.per_feature else 1
+
+    @property
+    def unit_of(self) -> Index:
+        """The noise variance of each column."""
+        D = self.shape[1]
+        return np.arange(D) if self.per_feature else np.zeros(D, np.intp)
+
+    @property
+    def seen_in_group(self) -> FloatArray:
+        """Rows that each group has: (G,)."""
+        return np.array([float(self.shape[0])]) if self.seen is None else self.seen.sum(axis=0)
+
+    @property
+    def empty_rows(self) -> NDArray[np.bool_]:
+        """Which rows have no cell: (N,)."""
+        if self.seen is None:
+            return np.zeros(self.shape[0], np.bool_)
+        return np.asarray(~self.seen.any(axis=1))
+
+    @property
+    def count(self) -> FloatArray:
+        """Cells of each column, without the one that its mean takes: (D,)."""
+        return self.seen_in_group[self.group_of] - float(self.center)
+
+    @property
+    def squares(self) -> FloatArray:
+        """Sums of squares of the columns: (D,)."""
+        return (self.centred**2).sum(axis=0)
+
+    @property
+    def all_noise(self) -> float:
+        """The free energy of data that are nothing but noise, from which the descent counts: its
+        fall is then compared with what has been gained, whatever the units and the number of cells.
+        """
+        return 0.5 * float(self.count.sum()) * float(np.log(2 * np.pi) + 1)
+
+    def sums_of(self, values: FloatArray) -> FloatArray:
+        """Sums over the rows of each group: (G, …)."""
+        return values.sum(axis=0, keepdims=True) if self.seen is None else self.seen.T @ values
+
+
+def prepared(
+    values: FloatArray,
+    filled: FloatArray,
+    *,
+    center: bool,
+    per_feature: bool,
+    pairs: ArrayPairs | None = None,
+) -> GPData:
+    """The record of a table with NaN for holes, and of the same table with holes filled."""
+    there = ~np.isnan(values)
+    counts = there.sum(axis=0)
+    mean = np.where(there, values, 0.0).sum(axis=0) / counts if center else np.zeros(len(counts))
+    centred = np.where(there, values - mean, 0.0)
+    unit = float(np.sqrt((centred**2).sum() / there.sum())) or 1.0
+    seen, group_of = _groups(there)
+    return GPData(
+        centred / unit,
+        mean,
+        unit,
+        seen,
+        group_of,
+        center,
+        per_feature,
+        (filled - mean) / unit,
+        pairs,
+    )
+
+
+def _groups(there: NDArray[np.bool_]) -> tuple[FloatArray | None, Index]:
+    """Patterns of columns, and which one each column has."""
+    if there.all():
+        return None, np.zeros(there.shape[1], np.intp)
+    patterns, group_of = np.unique(there, axis=1, return_inverse=True)
+    return patterns.astype(float), np.ravel(group_of)

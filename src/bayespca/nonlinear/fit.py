@@ -1,0 +1,323 @@
+"""The GP-LVM as models of the one loop: variational, and with point-estimated latent points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from bayespca.arrays.types import DOUBLE, DType, FloatArray
+from bayespca.inference.descending import Descent, begun, descended
+from bayespca.inference.loop import Info, Run
+from bayespca.inference.model import Model, Move
+from bayespca.inference.result import Fit, extended
+from bayespca.spectrum.records import Status
+
+from . import exact
+from .bound import JITTER, solve
+from .data import GPData
+from .kernels import Kernel, KernelHyper, covariance, first_hyper
+from .posterior import GPPosterior
+from .start import (
+    FIRST_RELEVANCE,
+    HELD,
+    HELD_RATIO,
+    LEAST_RELEVANCE,
+    principal_scores,
+    start,
+    unrolled,
+)
+from .state import GPState, LatentPoint
+from .statistics import Latent, first
+from .step import ITERATIONS, begin, begin_again, point_of, step, without_least
+
+# In units of the data's variance.
+LEAST_NOISE = 1e-12
+# Nats that the loss of a dimension may cost at once, for its trial to be worth its time; up to so
+# many rows every trial is: a circle that came out in three dimensions ends in one, 800 nats lower.
+MOST_LOST, FEW_ROWS = 100.0, 500
+
+
+@dataclass(frozen=True, eq=False)
+class GPFit(Fit[GPPosterior]):
+    """A finished fit of n rows.
+
+    Attributes
+    ----------
+    linear_free_energy
+        That of a linear PCA with the same kind of noise; NaN where there is none.
+    n_samples
+        Rows of the data.
+    dtype
+        That of the data, and of what is read from the posterior.
+    """
+
+    linear_free_energy: float = float("nan")
+    n_samples: int = 0
+    dtype: DType = DOUBLE
+
+    @property
+    def nonlinear_evidence(self) -> float:
+        """Nats by which the curved model is better than the linear one; NaN where the latent points
+        were point-estimated, so that there is no evidence.
+        """
+        estimated = not self.posterior.variance.any()
+        return np.nan if estimated else self.linear_free_energy - self.free_energy
+
+    @property
+    def n_components(self) -> int:
+        return self.posterior.n_components
+
+    @property
+    def n_features(self) -> int:
+        return self.posterior.n_features
+
+
+@dataclass(frozen=True)
+class GPModel(Model[GPData, GPState, GPFit]):
+    """Variational GP-LVM with at most `most` dimensions.
+
+    `unroll` starts with so many dimensions from distances along neighbours, instead of from
+    principal components.
+    """
+
+    kernel: Kernel
+    most: int
+    n_inducing: int
+    unroll: bool = False
+
+    def start(self, data: GPData, rng: np.random.Generator) -> GPState:
+        held = HELD if "squared-exponential" in self.kernel.parts else 0
+        first_point = unrolled if self.unroll else start
+        point = first_point(data, self.kernel, self.most, self.n_inducing, rng)
+        return begin(point, data, held, HELD_RATIO)
+
+    def step(self, state: GPState, data: GPData) -> tuple[GPState, Info]:
+        return step(state, data, self._template(state, data))
+
+    def digests(self, data: GPData) -> Sequence[object]:
+        return [data.centred, data.mean, data.seen]
+
+    def moves(self, data: GPData) -> Sequence[Move[GPState]]:
+        return [Move(partial(self._less, data=data))]
+
+    def _less(self, state: GPState, data: GPData) -> GPState | None:
+        if state.n_dimensions < 2:
+            return None
+        point = point_of(state, self._template(state, data))
+        fewer = begin_again(without_least(point), data, state)
+        lost = fewer.descent.energy - state.descent.energy
+        return fewer if lost < MOST_LOST or data.shape[0] <= FEW_ROWS else None
+
+    def _template(self, state: GPState, data: GPData) -> LatentPoint:
+        """A point of the sizes of a state."""
+        Q = state.n_dimensions
+        hyper = first_hyper(self.kernel, np.ones(Q))
+        N = data.shape[0]
+        M = (state.descent.x.size - 2 * N * Q - hyper.vector.size) // Q
+        zeros = np.zeros((N, Q))
+        return LatentPoint(Latent(zeros, zeros), np.zeros((M, Q)), hyper)
+
+    def unit(self, data: GPData) -> float:
+        return data.unit
+
+    def free_energy(self, run: Run[GPState], data: GPData) -> float:
+        return run.free_energy + _constant(data)
+
+    def posterior(self, state: GPState, data: GPData) -> GPPosterior:
+        point = in_length_scales(point_of(state, self._template(state, data)))
+        solved = solve(
+            Latent(point.at.latent.mean, point.at.latent.variance),
+            point.at.Z,
+            point.at.hyper,
+            data,
+            state.log_ratios,
+        )
+        centre = _centres(point.at, data, len(solved.precise))
+        kind = data.group_of if len(solved.precise) == data.seen_in_group.size else data.unit_of
+        noise = np.maximum(solved.noise, LEAST_NOISE)
+        return GPPosterior(
+            mean=point.at.latent.mean,
+            variance=point.at.latent.variance,
+            prior=point.prior,
+            Z=point.at.Z,
+            w=point.at.hyper.w,
+            v=point.at.hyper.v,
+            b=point.at.hyper.b,
+            e=point.at.hyper.e,
+            inverse=solved.inverse,
+            precise=solved.precise,
+            kind=kind.astype(float),
+            weights=solved.weights * data.unit,
+            centre=centre,
+            offset=data.mean,
+            signal=noise * solved.ratios * data.unit**2,
+            noise=noise * data.unit**2,
+            mean_variance=_mean_variance(data, noise),
+        )
+
+    def status(self, state: GPState, data: GPData) -> Status:
+        return jitter_status(state.jitter)
+
+    def described(self, found: Fit[GPPosterior], run: Run[GPState], data: GPData) -> GPFit:
+        return extended(found, GPFit, n_samples=data.shape[0])
+
+
+# --- point-estimated latent points -------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class MapState:
+    """Where a descent is: points, logarithms of the kernel's parameters, log s."""
+
+    descent: Descent
+    n_dimensions: int
+
+
+@dataclass(frozen=True)
+class MapModel(Model[GPData, MapState, GPFit]):
+    """Lawrence's GP-LVM with a given number of dimensions."""
+
+    kernel: Kernel
+    most: int
+
+    @property
+    def has_one_start(self) -> bool:
+        return True
+
+    def start(self, data: GPData, rng: np.random.Generator) -> MapState:
+        scores, share = principal_scores(data, self.most)
+        relevance = FIRST_RELEVANCE * np.maximum(share, LEAST_RELEVANCE)
+        x = np.concatenate([scores.ravel(), first_hyper(self.kernel, relevance).logs, [HELD_RATIO]])
+        Q = scores.shape[1]
+        return MapState(begun(partial(self._energy, data=data, Q=Q), x), Q)
+
+    def step(self, state: MapState, data: GPData) -> tuple[MapState, Info]:
+        objective = partial(self._energy, data=data, Q=state.n_dimensions)
+        descent = descended(objective, state.descent, ITERATIONS)
+        X, hyper, ratio = self._parts(descent.x, data, state.n_dimensions)
+        noise = exact.evaluate(X, hyper, ratio, data).signal / np.exp(ratio)
+        return replace(state, descent=descent), Info(
+            descent.energy, state.n_dimensions, float(noise)
+        )
+
+    def _parts(self, x: FloatArray, data: GPData, Q: int) -> tuple[FloatArray, KernelHyper, float]:
+        N = data.shape[0]
+        X, logs, ratio = np.split(x, [N * Q, x.size - 1])
+        hyper = first_hyper(self.kernel, np.ones(Q)).with_logs(np.clip(logs, -30, 12))
+        bounded = np.clip(ratio[0], exact.LEAST_RATIO, exact.MOST_RATIO)
+        return X.reshape(N, Q), hyper, float(bounded)
+
+    def _energy(self, x: FloatArray, data: GPData, Q: int) -> tuple[float, FloatArray]:
+        X, hyper, ratio = self._parts(x, data, Q)
+        try:
+            found = exact.evaluate(X, hyper, ratio, data)
+        except np.linalg.LinAlgError:
+            return np.inf, np.zeros_like(x)
+        slope = np.concatenate([found.X.ravel(), found.hyper * hyper.vector, [found.log_ratio]])
+        return found.energy - data.all_noise, slope
+
+    def digests(self, data: GPData) -> Sequence[object]:
+        return [data.centred, data.mean]
+
+    def unit(self, data: GPData) -> float:
+        return data.unit
+
+    def free_energy(self, run: Run[MapState], data: GPData) -> float:
+        return run.free_energy + _constant(data)
+
+    def posterior(self, state: MapState, data: GPData) -> GPPosterior:
+        """Inducing points are all points; nothing is left uncertain of the functions there but what
+        noise leaves.
+        """
+        X, hyper, ratio = self._parts(state.descent.x, data, state.n_dimensions)
+        found = exact.evaluate(X, hyper, ratio, data)
+        shift = X.mean(axis=0) if hyper.w.size and not hyper.v.size else np.zeros(X.shape[1])
+        X = X - shift
+        point = in_length_scales(LatentPoint(Latent(X, np.full(X.shape, 1e-12)), X, hyper))
+        at = point.at
+        (N, D), s = data.shape, float(np.exp(ratio))
+        factor = cho_factor(covariance(at.Z, at.hyper) + np.eye(N) / s, lower=True)
+        Ci = cho_solve(factor, np.eye(N))
+        u = Ci.sum(axis=1)
+        total = float(u.sum())
+        mean = (u @ data.centred) / total if data.center else np.zeros(D)
+        signal = found.signal * data.unit**2
+        rank_one = np.outer(u, u) / total if data.center else np.zeros((N, N))
+        return GPPosterior(
+            mean=at.latent.mean,
+            variance=np.zeros(X.shape),
+            prior=point.prior,
+            Z=at.Z,
+            w=at.hyper.w,
+            v=at.hyper.v,
+            b=at.hyper.b,
+            e=at.hyper.e,
+            inverse=Ci,
+            precise=rank_one[None],
+            kind=np.zeros(D),
+            weights=Ci @ (data.centred - mean) * data.unit,
+            centre=np.full((1, N), 1 / total if data.center else 0.0),
+            offset=data.mean + mean * data.unit,
+            signal=np.full(D, signal),
+            noise=np.full(D, signal / s),
+            mean_variance=np.zeros(D),
+        )
+
+    def described(self, found: Fit[GPPosterior], run: Run[MapState], data: GPData) -> GPFit:
+        return extended(found, GPFit, n_samples=data.shape[0])
+
+
+# --- what both share ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """A point in units in which length scales are 1, and the prior variances there."""
+
+    at: LatentPoint
+    prior: FloatArray
+
+
+def in_length_scales(point: LatentPoint) -> Scaled:
+    """The same model with a latent space in units of its length scales, most relevant first."""
+    order = np.argsort(-point.relevance, kind="stable")
+    point = point.of_dimensions(order)
+    root = np.sqrt(point.hyper.relevance)
+    latent = Latent(point.latent.mean * root, point.latent.variance * root**2)
+    return Scaled(LatentPoint(latent, point.Z * root, point.hyper.scaled(1 / root)), root**2)
+
+
+def jitter_status(jitter: float) -> Status:
+    """Whether the covariance of the inducing points was singular on the way."""
+    if jitter <= JITTER:
+        return Status()
+    return Status().but(
+        "jitter",
+        f"The covariance of the inducing points was nearly singular: {jitter:.0e} of its diagonal "
+        "was added to it. Fewer inducing points (n_inducing) avoid that.",
+    )
+
+
+def _constant(data: GPData) -> float:
+    """What free energies of descents lack: that of noise alone, and the units of the data."""
+    return data.all_noise + float(data.count.sum()) * float(np.log(data.unit))
+
+
+def _centres(point: LatentPoint, data: GPData, count: int) -> FloatArray:
+    """Means of ψ₁ over the rows that columns have: (C, M)."""
+    M = len(point.Z)
+    if not data.center:
+        return np.zeros((count, M))
+    sums = data.sums_of(first(point.latent, point.Z, point.hyper))
+    means = sums / data.seen_in_group[:, None]
+    return means if len(means) == count else means[data.group_of]
+
+
+def _mean_variance(data: GPData, noise: FloatArray) -> FloatArray:
+    if not data.center:
+        return np.zeros(data.shape[1])
+    return noise * data.unit**2 / data.seen_in_group[data.group_of]

@@ -1,0 +1,115 @@
+"""Where the iteration starts, with noise that is held for a while.
+
+The bound has many minima, and a free start ends in one where all is noise. What works: scores of
+principal components with variances of a half, so that points can still pass each other, relevances
+as the variances of the components, and a signal of a hundred times the noise until the latent space
+has formed.
+
+Principal components cannot unroll a sheet that is curved in as few dimensions as the data have: a
+circle in the plane, a Swiss roll. Distances along neighbours can (Isomap), and points that start
+there are certain of their places.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from sklearn.cluster import kmeans_plusplus
+from sklearn.manifold import Isomap
+
+from bayespca.arrays.signs import fixed_signs
+from bayespca.arrays.types import FloatArray
+from bayespca.engines.decomposing import decompose
+from bayespca.spectrum.solving import solve
+
+from .data import GPData
+from .kernels import Kernel, first_hyper
+from .state import LatentPoint, corners
+from .statistics import Latent
+
+# Variance of each point, and relevance of the first dimension.
+FIRST_VARIANCE, FIRST_RELEVANCE = 0.5, 0.3
+# The same for points that start from distances along neighbours, how many neighbours each row has,
+# and how many rows there may be: distances of all pairs are needed.
+CERTAIN_VARIANCE, CERTAIN_RELEVANCE = 0.02, 3.0
+NEIGHBOURS, MOST_ROWS = 5, 3000
+# Relevances to start with, at least, as a share of the first.
+LEAST_RELEVANCE = 1e-3
+# Signal over noise that is held, and for how many steps.
+HELD_RATIO, HELD = float(np.log(100.0)), 10
+
+
+def start(
+    data: GPData, kernel: Kernel, most: int, n_inducing: int, rng: np.random.Generator
+) -> LatentPoint:
+    """Principal components, at most `most`, and inducing points among their scores."""
+    scores, share = principal_scores(data, most)
+    relevance = FIRST_RELEVANCE * np.maximum(share, LEAST_RELEVANCE)
+    return _point(data, scores, relevance, FIRST_VARIANCE, kernel, n_inducing, rng)
+
+
+def unrolled(
+    data: GPData, kernel: Kernel, count: int, n_inducing: int, rng: np.random.Generator
+) -> LatentPoint:
+    """`count` coordinates that keep distances along neighbours (Tenenbaum et al. 2000)."""
+    neighbours = min(NEIGHBOURS, data.shape[0] - 1)
+    with warnings.catch_warnings():
+        # Parts that are not connected are joined by their nearest rows.
+        warnings.simplefilter("ignore")
+        isomap = Isomap(n_neighbors=neighbours, n_components=count, eigen_solver="dense")
+        scores = np.asarray(isomap.fit_transform(data.filled), np.float64)
+    size = np.maximum(scores.std(axis=0), 1e-12 * max(float(np.abs(scores).max()), 1e-300))
+    share = np.maximum((size / size[0]) ** 2, LEAST_RELEVANCE)
+    places = fixed_signs(scores.T).T / size
+    return _point(
+        data, places, CERTAIN_RELEVANCE * share, CERTAIN_VARIANCE, kernel, n_inducing, rng
+    )
+
+
+def _point(
+    data: GPData,
+    scores: FloatArray,
+    relevance: FloatArray,
+    spread: float,
+    kernel: Kernel,
+    n_inducing: int,
+    rng: np.random.Generator,
+) -> LatentPoint:
+    """Scores with a variance, inducing points among them; rows without any cell have the prior,
+    where nothing moves them.
+    """
+    hyper = first_hyper(kernel, relevance)
+    Z = _inducing(scores, relevance, kernel, n_inducing, rng)
+    empty = data.empty_rows[:, None]
+    latent = Latent(np.where(empty, 0.0, scores), np.where(empty, 1.0, spread) + 0 * scores)
+    return LatentPoint(latent, Z, hyper)
+
+
+def principal_scores(data: GPData, most: int) -> tuple[FloatArray, FloatArray]:
+    """Scores of unit variance, and variances over that of the first."""
+    found = decompose(data.filled, plan=solve, center=data.center, n_needed=most)
+    gamma = found.spectrum.singular_values * found.spectrum.scale
+    keep = int(np.sum(gamma[:most] > 1e-7 * gamma[0])) if gamma.size else 0
+    right = fixed_signs(np.asarray(found.right(max(keep, 1))))
+    offset = data.filled.mean(axis=0) if data.center else 0.0
+    scores = (data.filled - offset) @ right.T
+    size = np.sqrt((scores**2).mean(axis=0))
+    share = (size / size[0]) ** 2 if size[0] > 0 else np.ones(1)
+    return scores / np.where(size > 0, size, 1.0), share[: len(right)] * np.ones(len(right))
+
+
+def _inducing(
+    scores: FloatArray,
+    relevance: FloatArray,
+    kernel: Kernel,
+    n_inducing: int,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Scores that lie far from each other; for a linear kernel one unit along each dimension."""
+    Q = scores.shape[1]
+    if "squared-exponential" not in kernel.parts:
+        return corners(Q, bias="bias" in kernel.parts)
+    seed = int(rng.integers(2**31))
+    chosen = kmeans_plusplus(scores * np.sqrt(relevance), n_inducing, random_state=seed)[1]
+    return scores[chosen]

@@ -1,0 +1,98 @@
+"""States of the iteration, and the vector that gradients are about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayespca.arrays.types import FloatArray, Index, Vector
+from bayespca.inference.descending import Descent
+
+from .kernels import KernelHyper
+from .statistics import Gradients, Latent
+
+# Logarithms of variances stay in this range, and those of parameters of kernels.
+LEAST_LOG, MOST_LOG = -30.0, 12.0
+
+
+@dataclass(frozen=True, eq=False)
+class GPState:
+    """Where a descent is.
+
+    Attributes
+    ----------
+    descent
+        The point as a vector: means, logarithms of variances, inducing points, logarithms of the
+        parameters of the kernel.
+    log_ratios
+        log s of each noise variance.
+    n_dimensions
+        Of the latent space.
+    held
+        Steps for which the ratios are still held.
+    noise
+        Mean noise variance.
+    jitter
+        The largest share of the diagonal that had to be added to it.
+    """
+
+    descent: Descent
+    log_ratios: Vector
+    n_dimensions: int
+    held: int
+    noise: float
+    jitter: float
+
+
+def corners(Q: int, *, bias: bool) -> FloatArray:
+    """Inducing points of a linear kernel: a unit along each dimension, and 0 for a bias."""
+    units = np.eye(Q)
+    return np.concatenate([units, np.zeros((1, Q))]) if bias else units
+
+
+@dataclass(frozen=True, eq=False)
+class LatentPoint:
+    """A state's vector in its parts."""
+
+    latent: Latent
+    Z: FloatArray
+    hyper: KernelHyper
+
+    @property
+    def vector(self) -> FloatArray:
+        parts = (self.latent.mean, np.log(self.latent.variance), self.Z, self.hyper.logs)
+        return np.concatenate([np.ravel(part) for part in parts])
+
+    def moved(self, x: FloatArray) -> LatentPoint:
+        """The point of the same sizes with another vector."""
+        (N, Q), M = self.latent.shape, len(self.Z)
+        mean, logs, Z, hyper = np.split(x, np.cumsum([N * Q, N * Q, M * Q]))
+        variance = np.exp(np.clip(logs, LEAST_LOG, MOST_LOG)).reshape(N, Q)
+        latent = Latent(mean.reshape(N, Q), variance)
+        clipped = np.clip(hyper, LEAST_LOG, MOST_LOG)
+        return LatentPoint(latent, Z.reshape(M, Q), self.hyper.with_logs(clipped))
+
+    def slope(self, found: Gradients) -> FloatArray:
+        """Gradients as one of the vector."""
+        spread = found.variance * self.latent.variance
+        logs = found.hyper * self.hyper.vector
+        parts = (found.mean, spread, found.Z, logs)
+        return np.concatenate([np.ravel(part) for part in parts])
+
+    def of_dimensions(self, kept: Index) -> LatentPoint:
+        """The same in some of its dimensions."""
+        latent = Latent(self.latent.mean[:, kept], self.latent.variance[:, kept])
+        hyper = self.hyper.of_dimensions(kept)
+        # Straight lines are the same wherever they are held, by as many points as they need.
+        bias = bool(hyper.b.size)
+        least = self.latent.shape[1] + bias
+        straight = not hyper.w.size and len(self.Z) == least
+        Z = corners(len(kept), bias=bias) if straight else self.Z[:, kept]
+        return LatentPoint(latent, Z, hyper)
+
+    @property
+    def relevance(self) -> FloatArray:
+        """Variance of each dimension in units of its squared length scale."""
+        spread = self.latent.mean.var(axis=0) + self.latent.variance.mean(axis=0)
+        return self.hyper.relevance * spread

@@ -1,0 +1,432 @@
+"""ψ statistics: averages of a kernel over normal latent points, and their gradients.
+
+Row n of the latent space is N(μₙ, diag Sₙ). With k(x, z) the kernel,
+
+    ψ₀ₙ = ⟨k(xₙ, xₙ)⟩,   ψ₁ₙ = ⟨k(xₙ, z)⟩,   ψ₂ₙ = ⟨k(xₙ, z) k(xₙ, z)ᵀ⟩,
+
+in closed form for the squared exponential (Titsias and Lawrence 2010, Sec. 3.2), the linear kernel,
+a bias, white noise, and sums of them. ψ₂ is needed as a sum over rows, and where there are holes as
+one sum for each group of columns with the same holes: all that is done with it is linear, so that
+the mask times packed triangles gives all sums at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TypeAlias
+
+import numpy as np
+
+from bayespca.arrays.packing import packed, unpacked
+from bayespca.arrays.parallel import in_turn
+from bayespca.arrays.types import FloatArray, Matrix
+
+from .kernels import KernelHyper, distance_gradient, distance_gradient_of_scales, squared_distances
+from .pairs import ArrayPairs
+
+# Numbers of packed triangles that are worked on at a time, and rows for each thread.
+BLOCK = 1 << 18
+ROWS = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Latent:
+    """Normal latent points: means and variances, (N, Q) each."""
+
+    mean: Matrix
+    variance: Matrix
+
+    def rows(self, which: slice) -> Latent:
+        return Latent(self.mean[which], self.variance[which])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.mean.shape[0], self.mean.shape[1]
+
+    @property
+    def divergence(self) -> float:
+        """KL of all points from N(0, I)."""
+        squares = self.mean**2 + self.variance
+        return 0.5 * float((squares - 1 - np.log(self.variance)).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """ψ₀ (G,), ψ₁ (N, M), Σψ₂ (G, M, M), and Σψ₁ψ₁ᵀ (G, M, M), sums for each of G groups."""
+
+    psi0: FloatArray
+    psi1: FloatArray
+    psi2: FloatArray
+    outer: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Gradients:
+    """Gradients of the means, the variances, the points and the parameters of the kernel."""
+
+    mean: FloatArray
+    variance: FloatArray
+    Z: FloatArray
+    hyper: FloatArray
+
+
+# Which rows each group of columns has seen, (N, G); None where all of one group are there.
+Seen: TypeAlias = FloatArray | None
+
+
+def statistics(
+    latent: Latent,
+    Z: FloatArray,
+    hyper: KernelHyper,
+    seen: Seen = None,
+    pairs: ArrayPairs | None = None,
+) -> Statistics:
+    """ψ statistics of all rows, summed for each group."""
+    psi1 = first(latent, Z, hyper)
+    psi0 = zeroth(latent, hyper)
+    if seen is not None:
+        psi2, outer = _sums_by_group(latent, Z, hyper, psi1, seen)
+        return Statistics(psi0 @ seen, psi1, psi2, outer)
+    psi2 = _sum_of_all(latent, Z, hyper, pairs)
+    return Statistics(np.array([psi0.sum()]), psi1, psi2[None], (psi1.T @ psi1)[None])
+
+
+def gradients(
+    latent: Latent,
+    Z: FloatArray,
+    hyper: KernelHyper,
+    given: Statistics,
+    at: Statistics,
+    seen: Seen = None,
+    pairs: ArrayPairs | None = None,
+) -> Gradients:
+    """Gradients of Σ given·statistics, where `given` holds the derivatives of what is summed.
+
+    `at` are the statistics themselves. The derivative of Σψ₁ψ₁ᵀ is carried over to ψ₁ here.
+    """
+    found = _Sums.of(latent, Z, hyper)
+    g1, psi1 = given.psi1.copy(), at.psi1
+    if _is_plain(hyper):
+        found.add_factor(-0.25 * (given.psi2 * at.psi2).sum(axis=0))
+    if seen is None:
+        g1 += 2 * psi1 @ given.outer[0]
+        if _is_plain(hyper) and pairs is not None:
+            found.add_elsewhere(latent, given.psi2[0], pairs)
+        elif _is_plain(hyper):
+            found.add_exponential(latent, slice(None), _weights(given.psi2))
+        else:
+            for rows in _blocks(latent.shape[0], len(Z)):
+                G = np.broadcast_to(given.psi2, (len(g1[rows]), *given.psi2.shape[1:]))
+                g1[rows] += found.add_second(latent.rows(rows), rows, G)
+        g0 = np.full(latent.shape[0], given.psi0[0])
+    else:
+        triangles, outers = packed(given.psi2), packed(given.outer)
+        for rows in _blocks(latent.shape[0], len(Z)):
+            R = unpacked(seen[rows] @ outers, len(Z))
+            g1[rows] += 2 * np.einsum("nm,nmj->nj", psi1[rows], R)
+            G = unpacked(seen[rows] @ triangles, len(Z))
+            if _is_plain(hyper):
+                found.add_exponential(latent.rows(rows), rows, _weights(G))
+            else:
+                g1[rows] += found.add_second(latent.rows(rows), rows, G)
+        g0 = seen @ given.psi0
+    found.add_first(latent, g1)
+    found.add_zeroth(latent, g0)
+    return found.finished()
+
+
+def gradients_of_rows(
+    latent: Latent,
+    Z: FloatArray,
+    hyper: KernelHyper,
+    given: tuple[FloatArray, FloatArray, FloatArray],
+) -> tuple[FloatArray, FloatArray]:
+    """Gradients of means and variances, for derivatives of each row's own statistics: ψ₀ (N,),
+    ψ₁ (N, M), and ψ₂ (N or 1, M, M).
+    """
+    g0, g1, G = given
+    found = _Sums.of(latent, Z, hyper)
+    if _is_plain(hyper):
+        found.add_exponential(latent, slice(None), _weights(G))
+        found.add_first(latent, g1)
+    else:
+        whole = np.broadcast_to(G, (len(g1), *G.shape[1:]))
+        found.add_first(latent, g1 + found.add_second(latent, slice(None), whole))
+    found.add_zeroth(latent, g0)
+    return found.mean, found.variance
+
+
+# --- one row at a time -------------------------------------------------------------------------
+
+
+def zeroth(latent: Latent, hyper: KernelHyper) -> FloatArray:
+    """ψ₀ of each row: (N,)."""
+    found = np.full(latent.shape[0], 1.0 if hyper.w.size else 0.0)
+    if hyper.v.size:
+        found += (latent.mean**2 + latent.variance) @ hyper.v
+    return found + hyper.b.sum() + hyper.e.sum()
+
+
+def first(latent: Latent, Z: FloatArray, hyper: KernelHyper) -> FloatArray:
+    """ψ₁ of each row: (N, M)."""
+    found = np.zeros((latent.shape[0], len(Z)))
+    if hyper.w.size:
+        found += _first_exponential(latent, Z, hyper.w)
+    if hyper.v.size:
+        found += (latent.mean * hyper.v) @ Z.T
+    return found + (hyper.b[0] if hyper.b.size else 0.0)
+
+
+def second(latent: Latent, Z: FloatArray, hyper: KernelHyper) -> FloatArray:
+    """ψ₂ of each row: (N, M, M)."""
+    N, M = latent.shape[0], len(Z)
+    found = np.zeros((N, M, M))
+    if hyper.w.size:
+        triangles = np.empty((N, M * (M + 1) // 2))
+        _compiled().pairs_of_rows(*_contiguous(latent, Z), hyper.w, triangles)
+        found += unpacked(triangles, M) * np.exp(-0.25 * squared_distances(Z, hyper.w))
+    if hyper.v.size:
+        T = Z * hyper.v
+        line = latent.mean @ T.T
+        found += line[:, :, None] * line[:, None, :]
+        found += (T * latent.variance[:, None, :]) @ T.T
+        if hyper.w.size:
+            tilted = _first_exponential(latent, Z, hyper.w)[:, :, None] * _tilted(latent, Z, hyper)
+            cross = tilted @ T.T
+            found += cross + cross.transpose(0, 2, 1)
+    if hyper.b.size:
+        b = hyper.b[0]
+        t = first(latent, Z, hyper) - b
+        found += b * (t[:, :, None] + t[:, None, :] + b)
+    return found
+
+
+def _first_exponential(latent: Latent, Z: FloatArray, w: FloatArray) -> FloatArray:
+    """Π(1 + wS)^−½ exp(−½ w(μ − z)²/(1 + wS))"""
+    spread = 1 + w * latent.variance
+    a, mu = w / spread, latent.mean
+    squares = (a * mu * mu).sum(axis=1)[:, None] - 2 * (a * mu) @ Z.T + a @ (Z * Z).T
+    return np.exp(-0.5 * (np.maximum(squares, 0.0) + np.log(spread).sum(axis=1)[:, None]))
+
+
+def _tilted(latent: Latent, Z: FloatArray, hyper: KernelHyper) -> FloatArray:
+    """Means of x under N(x; μ, S) times the squared exponential at z: (N, M, Q)."""
+    wS = hyper.w * latent.variance
+    return (latent.mean[:, None, :] + wS[:, None, :] * Z) / (1 + wS)[:, None, :]
+
+
+def _compiled() -> ModuleType:
+    """Loops that are compiled; numba is imported when they are needed."""
+    from . import compiled
+
+    return compiled
+
+
+# --- sums over rows ----------------------------------------------------------------------------
+
+
+def _is_plain(hyper: KernelHyper) -> bool:
+    """Whether ψ₂ is that of the squared exponential alone."""
+    return bool(hyper.w.size) and not hyper.v.size and not hyper.b.size
+
+
+def _blocks(N: int, M: int) -> Iterator[slice]:
+    step = max(BLOCK // (M * M), 1)
+    return (slice(i, min(i + step, N)) for i in range(0, N, step))
+
+
+def _sum_of_all(
+    latent: Latent, Z: FloatArray, hyper: KernelHyper, pairs: ArrayPairs | None
+) -> FloatArray:
+    N, M = latent.shape[0], len(Z)
+    if _is_plain(hyper) and pairs is not None:
+        total = pairs.total(latent.mean, latent.variance, Z, hyper.w)
+        return np.asarray(total * np.exp(-0.25 * squared_distances(Z, hyper.w)))
+    if not _is_plain(hyper):
+        parts = (second(latent.rows(rows), Z, hyper).sum(axis=0) for rows in _blocks(N, M))
+        return np.asarray(sum(parts, np.zeros((M, M))))
+
+    def of_rows(rows: slice) -> FloatArray:
+        total = np.zeros((M, M))
+        _compiled().add_pairs(*_contiguous(latent.rows(rows), Z), hyper.w, total)
+        return total
+
+    shares = [slice(i, min(i + ROWS, N)) for i in range(0, N, ROWS)]
+    upper = sum(in_turn(of_rows, shares), np.zeros((M, M)))
+    whole = upper + np.triu(upper, 1).T
+    return np.asarray(whole * np.exp(-0.25 * squared_distances(Z, hyper.w)))
+
+
+def _sums_by_group(
+    latent: Latent, Z: FloatArray, hyper: KernelHyper, psi1: FloatArray, seen: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    G, M = seen.shape[1], len(Z)
+    sums = np.zeros((2, G, M * (M + 1) // 2))
+    for rows in _blocks(latent.shape[0], M):
+        one = psi1[rows]
+        sums[0] += seen[rows].T @ packed(second(latent.rows(rows), Z, hyper))
+        sums[1] += seen[rows].T @ packed(one[:, :, None] * one[:, None, :])
+    return unpacked(sums[0], M), unpacked(sums[1], M)
+
+
+def _contiguous(latent: Latent, Z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    return (
+        np.ascontiguousarray(latent.mean),
+        np.ascontiguousarray(latent.variance),
+        np.ascontiguousarray(Z),
+    )
+
+
+def _weights(G: FloatArray) -> FloatArray:
+    """Packed derivatives of symmetric matrices; entries beside the diagonal count twice."""
+    M = G.shape[-1]
+    return np.ascontiguousarray(packed(2 * G - G * np.eye(M)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """Gradients that are being summed up: `add_…` adds to the arrays in place."""
+
+    points: FloatArray
+    parameters: KernelHyper
+    mean: FloatArray
+    variance: FloatArray
+    Z: FloatArray
+    hyper: KernelHyper
+
+    @classmethod
+    def of(cls, latent: Latent, Z: FloatArray, hyper: KernelHyper) -> _Sums:
+        zeros = np.zeros(latent.shape)
+        return cls(Z, hyper, zeros, zeros.copy(), np.zeros_like(Z), KernelHyper.zeros_like(hyper))
+
+    def finished(self) -> Gradients:
+        return Gradients(self.mean, self.variance, self.Z, self.hyper.vector)
+
+    def add_zeroth(self, latent: Latent, g0: FloatArray) -> None:
+        if self.parameters.v.size:
+            v, g = self.parameters.v, g0[:, None]
+            self.mean[:] += 2 * g * latent.mean * v
+            self.variance[:] += g * v
+            self.hyper.v[:] += g0 @ (latent.mean**2 + latent.variance)
+        if self.parameters.b.size:
+            self.hyper.b[0] += g0.sum()
+        if self.parameters.e.size:
+            self.hyper.e[0] += g0.sum()
+
+    def add_first(self, latent: Latent, g1: FloatArray) -> None:
+        Z, hyper = self.points, self.parameters
+        if hyper.w.size:
+            self._add_first_exponential(latent, slice(None), g1)
+        if hyper.v.size:
+            self.mean[:] += (g1 @ Z) * hyper.v
+            self.Z[:] += (g1.T @ latent.mean) * hyper.v
+            self.hyper.v[:] += ((g1 @ Z) * latent.mean).sum(axis=0)
+        if hyper.b.size:
+            self.hyper.b[0] += g1.sum()
+
+    def _add_first_exponential(self, latent: Latent, rows: slice, g1: FloatArray) -> None:
+        Z, w = self.points, self.parameters.w
+        mu, S = latent.mean, latent.variance
+        H = g1 * _first_exponential(latent, Z, w)
+        r, HZ, HZ2 = H.sum(axis=1)[:, None], H @ Z, H @ (Z * Z)
+        spread = 1 + w * S
+        a = w / spread
+        ga = -0.5 * (r * mu * mu - 2 * mu * HZ + HZ2)
+        self.mean[rows] -= a * (r * mu - HZ)
+        self.Z[:] += H.T @ (a * mu) - Z * (H.T @ a)
+        self.variance[rows] -= ga * a * a + 0.5 * r * a
+        self.hyper.w[:] += (ga / spread**2 - 0.5 * r * S / spread).sum(axis=0)
+
+    def add_exponential(self, latent: Latent, rows: slice, weights: FloatArray) -> None:
+        """ψ₂ of the squared exponential, with packed derivatives of each row, or of all."""
+        Z, w = self.points, self.parameters.w
+        mu, S, points = _contiguous(latent, Z)
+        factor = packed(np.exp(-0.25 * squared_distances(Z, w)))
+        gmu, gS, shared = np.zeros(mu.shape), np.zeros(mu.shape), len(weights) == 1
+        scaled = weights * factor
+
+        def of_rows(part: slice) -> tuple[FloatArray, FloatArray]:
+            gZ, gw = np.zeros_like(Z), np.zeros_like(w)
+            given = scaled if shared else scaled[part]
+            at = gmu[part], gS[part], gZ, gw
+            _compiled().add_gradients(mu[part], S[part], points, w, given, *at)
+            return gZ, gw
+
+        shares = [slice(i, min(i + ROWS, len(mu))) for i in range(0, len(mu), ROWS)]
+        for gZ, gw in in_turn(of_rows, shares):
+            self.Z[:] += gZ
+            self.hyper.w[:] += gw
+        self.mean[rows] += gmu
+        self.variance[rows] += gS
+
+    def add_elsewhere(self, latent: Latent, G: FloatArray, pairs: ArrayPairs) -> None:
+        """The same for one derivative of all rows, where an accelerator has them."""
+        Z, w = self.points, self.parameters.w
+        factor = np.exp(-0.25 * squared_distances(Z, w))
+        found = pairs.gradients(latent.mean, latent.variance, Z, w, G * factor)
+        self.mean[:] += found[0]
+        self.variance[:] += found[1]
+        self.Z[:] += found[2]
+        self.hyper.w[:] += found[3]
+
+    def add_factor(self, g: FloatArray) -> None:
+        """The factor exp(−¼ w(z − z')²) of all rows, with derivatives of the squared distances."""
+        Z, w = self.points, self.parameters.w
+        self.Z[:] += 2 * distance_gradient(Z, w, g)
+        self.hyper.w[:] += distance_gradient_of_scales(Z, g)
+
+    def add_second(self, latent: Latent, rows: slice, G: FloatArray) -> FloatArray:
+        """ψ₂ of a sum of parts, with the derivatives of each row: what it adds to those of ψ₁."""
+        Z, hyper = self.points, self.parameters
+        g1 = np.zeros((len(G), len(Z)))
+        if hyper.w.size:
+            self.add_exponential(latent, rows, _weights(G))
+            plain = KernelHyper(hyper.w, *3 * (np.empty(0),))
+            self.add_factor(-0.25 * (G * second(latent, Z, plain)).sum(axis=0))
+        if hyper.v.size:
+            self._add_lines(latent, rows, G)
+            if hyper.w.size:
+                self._add_cross(latent, rows, G)
+        if hyper.b.size:
+            b, r = hyper.b[0], G.sum(axis=2)
+            t = first(latent, Z, hyper) - b
+            g1 += 2 * b * r
+            # ψ₁ has b in it as well, which must not be counted here.
+            self.hyper.b[0] += 2 * float((t * r).sum()) + 2 * b * float(r.sum()) - float(g1.sum())
+        return g1
+
+    def _add_lines(self, latent: Latent, rows: slice, G: FloatArray) -> None:
+        """(Tμ)(Tμ)ᵀ + T diag(S) Tᵀ with T = Z·v"""
+        Z, v = self.points, self.parameters.v
+        T = Z * v
+        along = 2 * np.einsum("nmj,nj->nm", G, latent.mean @ T.T)
+        GT = G @ T
+        self.mean[rows] += along @ T
+        self.variance[rows] += np.einsum("mq,nmq->nq", T, GT)
+        gT = along.T @ latent.mean + 2 * np.einsum("nmq,nq->mq", GT, latent.variance)
+        self._add_slopes(gT)
+
+    def _add_cross(self, latent: Latent, rows: slice, G: FloatArray) -> None:
+        """p_m x̂_m·T_j, both ways round, with x̂ the tilted means and p the ψ₁ of the exponential."""
+        Z, w, v = self.points, self.parameters.w, self.parameters.v
+        T, S = Z * v, latent.variance
+        p = _first_exponential(latent, Z, w)
+        x = _tilted(latent, Z, self.parameters)
+        GT = G @ T
+        self._add_slopes(2 * np.einsum("nmj,nmq->jq", G, p[:, :, None] * x))
+        self._add_first_exponential(latent, rows, 2 * (x * GT).sum(axis=2))
+        gx = 2 * p[:, :, None] * GT
+        spread = 1 + w * S
+        total, at = gx.sum(axis=1), (gx * Z).sum(axis=1)
+        self.mean[rows] += total / spread
+        # ∂x̂/∂(wS) = (z − μ)/(1 + wS)²
+        slope = (at - latent.mean * total) / spread**2
+        self.variance[rows] += slope * w
+        self.hyper.w[:] += (slope * S).sum(axis=0)
+        self.Z[:] += np.einsum("nmq,nq->mq", gx, w * S / spread)
+
+    def _add_slopes(self, gT: FloatArray) -> None:
+        self.Z[:] += gT * self.parameters.v
+        self.hyper.v[:] += (gT * self.points).sum(axis=0)

@@ -1,0 +1,123 @@
+"""A step of the descent: some iterations of L-BFGS, and dimensions that are not needed go."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from bayespca.arrays.types import FloatArray
+from bayespca.inference.descending import begun, descended
+from bayespca.inference.loop import Info
+
+from .bound import NotPositiveError, energy_at, evaluate
+from .data import GPData
+from .state import GPState, LatentPoint
+
+# Iterations of L-BFGS in a step.
+ITERATIONS = 10
+# While ratios are held, a fall below this share ends that.
+LEAST_FALL = 1e-3
+# Dimensions may go when ratios are held for no more than so many further steps.
+FORMING = 5
+# A dimension goes where that costs no more than this share of what the step has gained, or nats.
+SPENT, NATS = 0.5, 2.0
+
+
+def begin(point: LatentPoint, data: GPData, held: int, log_ratio: float) -> GPState:
+    """The state at a point."""
+    ratios = np.full(data.n_units, log_ratio)
+    work = _Work(point, data, ratios, held > 0)
+    descent = begun(work, point.vector)
+    return GPState(descent, work.ratios, point.latent.shape[1], held, work.noise, work.jitter)
+
+
+def step(state: GPState, data: GPData, template: LatentPoint) -> tuple[GPState, Info]:
+    """Descend; let the ratios go free when it is time; drop dimensions."""
+    before = state.descent.energy
+    new = _descended(state, data, template)
+    fall = before - new.descent.energy
+    if new.held and (new.held == 1 or fall < LEAST_FALL * (abs(before) + 1)):
+        new = _descended(_freed(new, data, template), data, template)
+    elif new.held:
+        new = replace(new, held=new.held - 1)
+    if new.held <= FORMING:
+        new = without_idle(new, data, template, SPENT * (before - new.descent.energy))
+    return new, Info(new.descent.energy, new.n_dimensions, new.noise)
+
+
+def point_of(state: GPState, template: LatentPoint) -> LatentPoint:
+    """A state's vector in its parts; the template has the sizes of the first state."""
+    kept = np.arange(state.n_dimensions)
+    return template.of_dimensions(kept).moved(state.descent.x)
+
+
+def without_idle(state: GPState, data: GPData, template: LatentPoint, allowed: float) -> GPState:
+    """The state without dimensions whose loss costs less than is allowed."""
+    point, energy = point_of(state, template), state.descent.energy
+    limit = energy + min(max(allowed, 0.0), NATS)
+    while point.latent.shape[1] > 1:
+        fewer = without_least(point)
+        found = energy_at(
+            fewer.latent, fewer.Z, fewer.hyper, data, state.log_ratios, state.held > 0
+        )
+        if not found - data.all_noise <= limit:
+            break
+        point = fewer
+    if point.latent.shape[1] == state.n_dimensions:
+        return state
+    return replace(begin_again(point, data, state), held=state.held, jitter=state.jitter)
+
+
+def without_least(point: LatentPoint) -> LatentPoint:
+    """Without the dimension that matters least."""
+    kept = np.delete(np.arange(point.latent.shape[1]), int(np.argmin(point.relevance)))
+    return point.of_dimensions(kept)
+
+
+def begin_again(point: LatentPoint, data: GPData, state: GPState) -> GPState:
+    """The state at another point, with the ratios of this one."""
+    work = _Work(point, data, state.log_ratios, state.held > 0)
+    descent = begun(work, point.vector)
+    return GPState(descent, work.ratios, point.latent.shape[1], state.held, work.noise, work.jitter)
+
+
+def _descended(state: GPState, data: GPData, template: LatentPoint) -> GPState:
+    point = point_of(state, template)
+    work = _Work(point, data, state.log_ratios, state.held > 0)
+    descent = descended(work, state.descent, ITERATIONS)
+    if work.last is not None and not np.array_equal(work.last, descent.x):
+        work(descent.x)
+    return replace(
+        state,
+        descent=descent,
+        log_ratios=work.ratios,
+        noise=work.noise,
+        jitter=max(state.jitter, work.jitter),
+    )
+
+
+def _freed(state: GPState, data: GPData, template: LatentPoint) -> GPState:
+    return begin_again(point_of(state, template), data, replace(state, held=0))
+
+
+class _Work:
+    """The objective of L-BFGS, which remembers its last point, the ratios there, and the jitter."""
+
+    def __init__(self, point: LatentPoint, data: GPData, ratios: FloatArray, held: bool) -> None:
+        self.point, self.data, self.ratios, self.held = point, data, ratios, held
+        self.noise, self.jitter = np.nan, 0.0
+        self.last: FloatArray | None = None
+
+    def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
+        at, self.last = self.point.moved(x), x
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                found = evaluate(at.latent, at.Z, at.hyper, self.data, self.ratios, held=self.held)
+        except NotPositiveError:
+            return np.inf, np.zeros_like(x)
+        if not np.isfinite(found.energy):
+            return np.inf, np.zeros_like(x)
+        self.ratios, self.noise = found.log_ratios, float(found.noise.mean())
+        self.jitter = max(self.jitter, found.jitter)
+        return found.energy - self.data.all_noise, at.slope(found.gradients)

@@ -1,0 +1,149 @@
+"""The page of `GPLVM`: whether curves are worth it, the latent space, and what follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.types import Input
+from bayespca.estimators.stories import story
+from bayespca.estimators.wording import feature_names
+
+from . import parts
+from .embedding import JsonObject, numbers, plain, shortened
+from .figures import Figure
+from .pca import with_scores
+from .scores import Samples, read_scores
+
+# Colours of curves, each for a feature, and points along a dimension.
+COLOURS = ("@g0", "@g1", "@g2", "@g3", "@g4", "@g5")
+STEPS = 41
+LONGEST_NAME = 24
+
+SPACE = (
+    "Near each other are samples that are alike. Coordinates are in length scales: one step is how "
+    "far one has to go until the data look different. Percentages are shares of the relevance."
+)
+
+
+def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) -> parts.Content:
+    """The page of a fitted `GPLVM`; without X and scores, of the rows of the fit."""
+    points = read_scores(**_placed(model, X, samples))
+    relevance = np.asarray(to_numpy(model.relevance_), dtype=np.float64)
+    return parts.content(
+        model,
+        story(model),
+        (
+            parts.Section(
+                "dimensions",
+                "What the dimensions do",
+                "Dimensions bend: along one of them features rise and fall again.",
+                figures=[relevances(relevance), curves(model, feature_names(model))],
+            ),
+            _where(points),
+            parts.search(model),
+        ),
+        shares=(relevance / relevance.sum()).tolist(),
+        details=details,
+    )
+
+
+def _placed(model: Any, X: Input, samples: Samples) -> Samples:
+    """What is known of samples, with their latent points."""
+    if X is None and samples.get("scores") is None:
+        return {**samples, "scores": model.embedding_, "scores_std": model.embedding_std_}
+    return with_scores(model, X, samples)
+
+
+def _where(points: Any) -> parts.Section | None:
+    found = parts.where("The latent space", points)
+    if found is None or points.n_components < 2:
+        return found
+    return parts.Section(
+        found.id, found.title, points=points, sentence=f"Each dot is one sample. {SPACE}"
+    )
+
+
+def relevances(relevance: np.ndarray) -> Figure:
+    """How much each dimension matters."""
+    names = [f"{h}" for h in range(1, relevance.size + 1)]
+    bars: JsonObject = {
+        "type": "bar",
+        "x": names,
+        "y": numbers(relevance, 4),
+        "marker": {"color": "@accent"},
+        "hovertemplate": "dimension %{x}: %{y}<extra></extra>",
+    }
+    layout: JsonObject = {
+        "xaxis": {"title": {"text": "dimension"}, "type": "category", "showgrid": False},
+        "yaxis": {"title": {"text": "relevance"}, "rangemode": "tozero"},
+        "showlegend": False,
+    }
+    caption = (
+        "Each bar is the variance of a dimension in units of its squared length scale: near 0, the "
+        "data are straight along it and move little; above 1, they bend."
+    )
+    return Figure("relevance", "How much each dimension matters", caption, [bars], layout)
+
+
+def curves(model: Any, names: list[str]) -> Figure:
+    """What features do along the first dimension, those that move most."""
+    at = np.asarray(to_numpy(model.embedding_), dtype=np.float64)[:, 0]
+    line = np.zeros((STEPS, model.n_components_))
+    line[:, 0] = np.linspace(at.min(), at.max(), STEPS)
+    mean, std = (np.asarray(a, np.float64) for a in model.inverse_transform(line, return_std=True))
+    span = np.ptp(mean, axis=0)
+    chosen = np.argsort(-span, kind="stable")[: len(COLOURS)]
+    data = [
+        drawn
+        for color, j in zip(COLOURS, chosen, strict=False)
+        for drawn in _curve(line[:, 0], mean[:, j], std[:, j], names[j], color)
+    ]
+    caption = "Lines are features at points along the first dimension, with others at their mean"
+    if span.size > len(COLOURS):
+        caption += f"; the {len(COLOURS)} of {span.size:,} that move most"
+    layout: JsonObject = {
+        "xaxis": {"title": {"text": "dimension 1, in length scales"}},
+        "yaxis": {"title": {"text": "value of the feature"}},
+        "hovermode": "closest",
+    }
+    return Figure(
+        "curves",
+        "Along the first dimension",
+        f"{caption}. Bands are two standard deviations of the functions.",
+        data,
+        layout,
+    )
+
+
+def _curve(
+    x: np.ndarray, mean: np.ndarray, std: np.ndarray, name: str, color: str
+) -> list[JsonObject]:
+    """A feature along a line, over its band."""
+    text = plain(shortened(name, LONGEST_NAME))
+    around = np.concatenate([mean - 2 * std, (mean + 2 * std)[::-1]])
+    band: JsonObject = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": numbers(np.concatenate([x, x[::-1]]), 4),
+        "y": numbers(around, 4),
+        "fill": "toself",
+        "fillcolor": color,
+        "opacity": 0.12,
+        "line": {"width": 0},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
+    line: JsonObject = {
+        "type": "scatter",
+        "mode": "lines",
+        "name": text,
+        "x": numbers(x, 4),
+        "y": numbers(mean, 4),
+        "line": {"color": color, "width": 2},
+        "hovertemplate": "%{y}<extra>" + text + "</extra>",
+    }
+    return [band, line]

@@ -1,0 +1,150 @@
+"""ψ statistics against quadrature, and their gradients against finite differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bayespca.nonlinear import compiled, kernels, statistics
+from bayespca.nonlinear.pairs import ArrayPairs
+from bayespca.nonlinear.statistics import Latent
+from oracles import gplvm as oracle
+
+KERNELS = (
+    "squared-exponential",
+    "linear",
+    "squared-exponential+linear",
+    "squared-exponential+bias+white",
+    "linear+bias",
+    "squared-exponential+linear+bias+white",
+)
+
+
+def problem(name, seed=0, N=4, M=5, Q=2):
+    rng = np.random.default_rng(seed)
+    hyper = kernels.first_hyper(kernels.kernel_named(name), rng.uniform(0.3, 2, size=Q))
+    latent = Latent(rng.normal(size=(N, Q)), rng.uniform(0.05, 1, size=(N, Q)))
+    return latent, rng.normal(size=(M, Q)), hyper
+
+
+def parameters(hyper):
+    return hyper.w, hyper.v, hyper.b, hyper.e
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_statistics_are_averages(name):
+    latent, Z, hyper = problem(name)
+    psi0, psi1, psi2 = (
+        of(latent, *rest)
+        for of, rest in (
+            (statistics.zeroth, (hyper,)),
+            (statistics.first, (Z, hyper)),
+            (statistics.second, (Z, hyper)),
+        )
+    )
+    for n in range(len(psi0)):
+        expected = oracle.psi_statistics(
+            latent.mean[n], latent.variance[n], Z, parameters(hyper), order=50
+        )
+        np.testing.assert_allclose(psi0[n], expected[0], rtol=1e-10)
+        np.testing.assert_allclose(psi1[n], expected[1], rtol=1e-8, atol=1e-12)
+        np.testing.assert_allclose(psi2[n], expected[2], rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("holes", [False, True])
+def test_sums_are_those_of_rows(name, holes):
+    latent, Z, hyper = problem(name, N=300)
+    seen = (np.random.default_rng(1).random((300, 3)) < 0.7).astype(float) if holes else None
+    found = statistics.statistics(latent, Z, hyper, seen)
+    mask = np.ones((300, 1)) if seen is None else seen
+    psi1, psi2 = statistics.first(latent, Z, hyper), statistics.second(latent, Z, hyper)
+    np.testing.assert_allclose(found.psi0, statistics.zeroth(latent, hyper) @ mask, rtol=1e-12)
+    np.testing.assert_allclose(found.psi2, np.einsum("ng,nij->gij", mask, psi2), rtol=1e-11)
+    outer = np.einsum("ng,ni,nj->gij", mask, psi1, psi1)
+    np.testing.assert_allclose(found.outer, outer, rtol=1e-11)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("holes", [False, True])
+def test_gradients_are_differences(name, holes):
+    latent, Z, hyper = problem(name)
+    rng = np.random.default_rng(2)
+    G, M = (3, len(Z)) if holes else (1, len(Z))
+    seen = (rng.random((4, 3)) < 0.7).astype(float) if holes else None
+    given = statistics.Statistics(
+        rng.normal(size=G),
+        rng.normal(size=(4, M)),
+        *(symmetric(rng.normal(size=(G, M, M))) for _ in range(2)),
+    )
+
+    def total(mean, variance, Z, logs):
+        at = statistics.statistics(Latent(mean, variance), Z, hyper.with_logs(logs), seen)
+        return sum(
+            float((one * two).sum())
+            for one, two in zip(vars(given).values(), vars(at).values(), strict=True)
+        )
+
+    at = statistics.statistics(latent, Z, hyper, seen)
+    found = statistics.gradients(latent, Z, hyper, given, at, seen)
+    where = [latent.mean, latent.variance, Z, hyper.logs]
+    slopes = [found.mean, found.variance, found.Z, found.hyper * hyper.vector]
+    for i, slope in enumerate(slopes):
+        np.testing.assert_allclose(slope, differences(total, where, i), rtol=1e-6, atol=1e-7)
+
+
+def symmetric(stack):
+    return stack + stack.transpose(0, 2, 1)
+
+
+def differences(function, where, i, h=1e-6):
+    out = np.empty(where[i].shape)
+    for index in np.ndindex(out.shape):
+        moved = [[one.copy() for one in where] for _ in range(2)]
+        moved[0][i][index] += h
+        moved[1][i][index] -= h
+        out[index] = (function(*moved[0]) - function(*moved[1])) / (2 * h)
+    return out
+
+
+def test_the_exponential_is_one():
+    x = np.concatenate([-np.logspace(-12, 2.84, 2000), [0.0, 1.0, 20.0]])
+    found = np.array([compiled.exponential(one) for one in x])
+    np.testing.assert_allclose(found, np.exp(x), rtol=5e-14)
+
+
+def test_unknown_kernels_are_named():
+    with pytest.raises(ValueError, match="the part 'matern', which is not known"):
+        kernels.kernel_named("linear+matern")
+    with pytest.raises(ValueError, match="does not depend on the latent points"):
+        kernels.kernel_named("bias+white")
+    assert kernels.LINEAR + kernels.SQUARED_EXPONENTIAL == "squared-exponential+linear"
+    assert kernels.kernel_named("rbf + bias").parts == ("squared-exponential", "bias")
+
+
+def library(name):
+    if name == "numpy":
+        return np.empty(0)
+    if name == "strict":
+        return pytest.importorskip("array_api_strict").empty(0)
+    return pytest.importorskip("torch", reason="torch is not installed").empty(0).double()
+
+
+@pytest.mark.parametrize("name", ["numpy", "strict", "torch"])
+def test_arrays_of_other_libraries_give_the_same(name):
+    latent, Z, hyper = problem("squared-exponential", N=50)
+    pairs = ArrayPairs(library(name))
+    rng = np.random.default_rng(3)
+    M = len(Z)
+    found = statistics.statistics(latent, Z, hyper, None, pairs)
+    expected = statistics.statistics(latent, Z, hyper)
+    np.testing.assert_allclose(found.psi2, expected.psi2, rtol=1e-12)
+    given = statistics.Statistics(
+        rng.normal(size=1),
+        rng.normal(size=(50, M)),
+        *(symmetric(rng.normal(size=(1, M, M))) for _ in range(2)),
+    )
+    here = statistics.gradients(latent, Z, hyper, given, expected)
+    there = statistics.gradients(latent, Z, hyper, given, found, None, pairs)
+    for one, other in zip(vars(here).values(), vars(there).values(), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-9, atol=1e-11)
