@@ -19,6 +19,7 @@ class Falling:
     energy: float
     wait: int = 0
     waited: int = 0
+    young: int = 0
 
 
 def stepping(lowest):
@@ -59,7 +60,7 @@ def test_modes_whose_number_is_given_are_left_alone():
 def test_what_was_in_vain_is_tried_more_and_more_seldom():
     step, calls = stepping(LOWEST)
     state, tried = Falling((2, 1), LOWEST[2, 1] + 1), []
-    for _ in range(40):
+    for _ in range(8 * WAIT):
         before = len(calls)
         state, _ = step_or_less(state, step, less, (0, 1))
         tried.append(len(calls) - before > 1)
@@ -77,4 +78,10 @@ def test_nothing_is_tried_while_the_free_energy_still_falls_steeply(fall):
     step, calls = stepping({(2, 2): -1e5})
     state = Falling((2, 2), -1e5 + fall)
     assert step_or_less(state, step, less, (0, 1))[0].ranks == (2, 2)
+    assert len(calls) == 1
+
+
+def test_nothing_is_tried_while_a_component_is_new():
+    step, calls = stepping(LOWEST)
+    assert step_or_less(Falling((2, 2), -1e5 + 1, young=1), step, less, (0, 1))[0].ranks == (2, 2)
     assert len(calls) == 1

@@ -20,12 +20,18 @@ from scipy.linalg.lapack import dgejsv
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.places import at
 from bayespca.arrays.types import Array, FloatArray
+from bayespca.spectrum.families import VB
 
+from .coordinates import settled
 from .data import TuckerCells
 from .modes import in_turn, mode_product, outer, times, unfolded
 from .records import Index, KroneckerCore
 from .state import TuckerProblem, TuckerState
-from .updates import with_updated_rows
+from .updates import with_core, with_updated_rows
+
+# How often a factor and the core are solved for in turn before the next mode; with 0, the core
+# waits for the end of the sweep.
+TURNS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,16 +73,32 @@ class Projected:
 def swept(
     state: TuckerState, data: TuckerCells, problem: TuckerProblem
 ) -> tuple[TuckerState, Projected]:
-    """Every factor anew, and what the data then say of the core."""
+    """Every factor anew, and what the data then say of the core.
+
+    Where both are integrated out, a factor and the core have two turns each, in the coordinates
+    that suit them best: with the other modes contracted that is a matter of small matrices.
+    """
 
     def update(state: TuckerState, T: Array, n: int) -> TuckerState:
-        second = state.core.second_along(n, _seconds(state))
-        cross = to_numpy(unfolded(T, n)) @ unfolded(state.core.mean, n).T
-        return with_updated_rows(state, n, cross, second[None], problem)
+        if problem.family != VB or not TURNS:
+            return _with_factor(state, T, n, problem)
+        for _ in range(TURNS):
+            state = _with_factor(state, T, n, problem)
+            cross = to_numpy(mode_product(T, at(T, state.rows[n].mean.T), n))
+            state = with_core(state, Projected(cross, _roots(state)), problem)
+            state = settled(state, n, problem)
+        return state
 
     N = len(data.shape)
     state, last = in_turn(state, data.values, range(N), contract=_contracted, update=update)
     return state, Projected(to_numpy(_contracted(state, last, [N - 1])), _roots(state))
+
+
+def _with_factor(state: TuckerState, T: Array, n: int, problem: TuckerProblem) -> TuckerState:
+    """A factor anew, from the tensor along the others."""
+    second = state.core.second_along(n, _seconds(state))
+    cross = to_numpy(unfolded(T, n)) @ unfolded(state.core.mean, n).T
+    return with_updated_rows(state, n, cross, second[None], problem)
 
 
 def projected(state: TuckerState, data: TuckerCells) -> Projected:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self
@@ -32,8 +32,9 @@ from .modes import outer
 from .posterior import TuckerPosterior
 from .pruning import strengths, without
 from .records import LARGEST_CORE
+from .showing import is_needed
 from .slices import all_noise, divided
-from .start import Guess, guess, random, spectral, with_one_more
+from .start import Guess, guess, random, spectral, with_one_more, with_shown
 from .state import TuckerProblem, TuckerState
 from .step import equations_of, step
 from .trying import step_or_less
@@ -225,24 +226,32 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
     # --- the search over ranks -----------------------------------------------------------------
 
     def moves(self, data: TuckerCells) -> Sequence[Move[TuckerState]]:
-        """One component less in a mode, mode after mode; one more in all of them, once."""
+        """One component less in a mode, mode after mode; more where what is left shows them, then
+        one more in all modes.
+        """
         if not self.prunes:
             return []
-        more = partial(self._more, data=data)
-        moves = [Move(partial(self._less, n=n, data=data)) for n in self.free_modes]
-        return [replace(move, more=more) for move in moves[:1]] + moves[1:]
+        less = [partial(self._less, n=n, data=data) for n in self.free_modes]
+        more = [partial(self._more, data=data, by=by) for by in (with_shown, with_one_more)]
+        first = [Move(one, more[0]) for one in less[:1]]
+        return [*first, Move(_nothing, more[1]), *(Move(one) for one in less[1:])]
 
     def _less(self, state: TuckerState, n: int, data: TuckerCells) -> TuckerState | None:
+        """None where there is nothing to lose, or what there is cannot be spared."""
         if state.ranks[n] < 2:
             return None
         weakest, data = np.argsort(strengths(state, n))[:1], divided(data, state.scales)
+        if is_needed(state, data, n, int(weakest[0])):
+            return None
         found, _ = without(state, equations_of(state, data), n, weakest, self)
         return replace(found, energy=np.inf)
 
-    def _more(self, state: TuckerState, data: TuckerCells) -> TuckerState | None:
+    def _more(
+        self, state: TuckerState, data: TuckerCells, by: Callable[..., TuckerState | None]
+    ) -> TuckerState | None:
         if not math.prod(state.ranks):
             return None
-        return with_one_more(state, divided(data, state.scales), self)
+        return by(state, divided(data, state.scales), self)
 
     # --- what was found ------------------------------------------------------------------------
 
@@ -317,6 +326,10 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
         mean = posterior.noise_variance
         slices = tuple(mean * one for one in posterior.relative_noise)
         return TuckerNoise(name=PER_MODE if self.has_slices else ISOTROPIC, slices=slices)
+
+
+def _nothing(state: TuckerState) -> None:
+    return None
 
 
 def tucker_model(

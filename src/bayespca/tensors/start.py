@@ -16,8 +16,10 @@ from .data import TuckerCells
 from .modes import times, unfolded
 from .ranks import unfoldings
 from .records import LARGEST_CORE, KroneckerCore, TuckerRows
+from .showing import shown, strength
 from .state import TuckerProblem, TuckerState, replaced
 from .step import equations_of
+from .truncating import worthwhile
 from .updates import with_core
 
 Ranks = tuple[int, ...]
@@ -29,6 +31,8 @@ SPARE = 3
 # little is lost by filling holes.
 LARGE_CORE = 512
 MOSTLY_THERE = 0.7
+# Steps in which a new component is not judged: it looks useless before it has found its place.
+YOUNG = 6
 # Sweeps of the search for a rank-one tensor.
 ROUNDS = 10
 
@@ -55,7 +59,7 @@ def guess(data: TuckerCells, asked: tuple[int | None, ...]) -> Guess:
     if data.seen is None:
         found = unfoldings(data.values, spare=SPARE, needed=asked)
         noise = min(unfolding.solution.noise_variance for unfolding in found)
-        return Guess(tuple(unfolding.left for unfolding in found), noise)
+        return Guess(_worthwhile(data, tuple(one.left for one in found), asked), noise)
     bases, counts = zip(*(_unbiased(data, n) for n in range(len(data.shape))), strict=True)
     ranks = [
         min(count + SPARE, size) if fixed is None else fixed
@@ -71,6 +75,17 @@ def guess(data: TuckerCells, asked: tuple[int | None, ...]) -> Guess:
     vectors = tuple(U[:, :rank] for U, rank in zip(bases, ranks, strict=True))
     # Zeros in holes look like noise: too much of it would hide weak components.
     return Guess(vectors, START_NOISE, fills, is_capped=ranks != shown)
+
+
+def _worthwhile(
+    data: TuckerCells, bases: tuple[FloatArray, ...], asked: tuple[int | None, ...]
+) -> tuple[FloatArray, ...]:
+    """Without vectors that hardly any core would keep; those of ranks that were asked for stay."""
+    free = tuple(n for n, rank in enumerate(asked) if rank is None)
+    if not free or not math.prod(U.shape[1] for U in bases):
+        return bases
+    ranks = worthwhile(to_numpy(times(data.values, [U.T for U in bases])), data, free)
+    return tuple(U[:, : H + SPARE] for U, H in zip(bases, ranks, strict=True))
 
 
 def spectral(data: TuckerCells, problem: TuckerProblem, guess: Guess, noise: float) -> TuckerState:
@@ -122,24 +137,70 @@ def _no_core(shape: Ranks) -> KroneckerCore:
     return KroneckerCore(np.zeros(shape), tuple(np.eye(H) for H in shape), np.zeros(shape))
 
 
-def with_one_more(state: TuckerState, data: TuckerCells, problem: TuckerProblem) -> TuckerState:
-    """One more component in every mode that may have it: the rank-one tensor nearest to the rest.
-
-    Modes that do not need theirs lose it again.
+def with_shown(state: TuckerState, data: TuckerCells, problem: TuckerProblem) -> TuckerState | None:
+    """With the components of each mode that the closed form of what is left shows; one of each mode
+    where none is above EVB's threshold, but some above the edge of noise. None if there is nothing.
     """
     state, here = holes.moved(state, data)
-    low = holes.low_rank(state, here)
-    left = here.values - (low if here.seen is None else low * here.seen)
-    mean = state.core.mean
-    for n, vector in enumerate(_rank_one(left)):
-        if problem.free[n] and state.ranks[n] < data.shape[n]:
+    left = _left(state, here)
+    found = {n: shown(state, left, here, n) for n in problem.free_modes}
+    above = any(one.kept for one in found.values())
+    columns = {
+        n: one.vectors[:, : min(one.kept, SPARE) if above else 1] for n, one in found.items()
+    }
+    return _with_columns(state, here, problem, columns)
+
+
+def with_one_more(
+    state: TuckerState, data: TuckerCells, problem: TuckerProblem
+) -> TuckerState | None:
+    """One more component in every mode that may have it: the rank-one tensor nearest to the rest.
+
+    Modes that do not need theirs lose it again. None where noise could be as large: its largest
+    rank-one tensor is no larger than σ·Σ√Mₙ.
+    """
+    state, here = holes.moved(state, data)
+    left = _left(state, here)
+    vectors = _rank_one(left)
+    size = float(to_numpy(times(left, [v[None, :] for v in vectors])).squeeze())
+    edge = sum(math.sqrt(M) for M in data.sizes) ** 2
+    if strength(np.asarray(size**2), state, here) < edge:
+        return None
+    columns = {n: vectors[n][:, None] for n in problem.free_modes}
+    return _with_columns(state, here, problem, columns)
+
+
+def _left(state: TuckerState, data: TuckerCells) -> Array:
+    low = holes.low_rank(state, data)
+    return data.values - (low if data.seen is None else low * data.seen)
+
+
+def _with_columns(
+    state: TuckerState,
+    data: TuckerCells,
+    problem: TuckerProblem,
+    columns: dict[int, FloatArray],
+) -> TuckerState | None:
+    """With more columns of some factors, as many as there can be; None without any."""
+    before, mean = state.ranks, state.core.mean
+    for n, vectors in columns.items():
+        for vector in vectors.T[: data.shape[n] - state.ranks[n]]:
+            if not data.is_whole and _grown_size(state, n) > LARGEST_CORE:
+                continue
             state = state.with_rows(n, _with_column(state.rows[n], vector))
             prior = np.append(state.priors[n], state.priors[n].mean())
             state = replace(state, priors=replaced(state.priors, n, prior))
             mean = np.pad(mean, [(0, int(m == n)) for m in range(mean.ndim)])
+    if state.ranks == before:
+        return None
     core = replace(_no_core(state.ranks), mean=mean)
-    state = replace(state, core=core, energy=np.inf)
-    return with_core(state, equations_of(state, here), problem)
+    state = replace(state, core=core, energy=np.inf, young=YOUNG)
+    return with_core(state, equations_of(state, data), problem)
+
+
+def _grown_size(state: TuckerState, n: int) -> int:
+    """Entries of the core with one more component of a mode."""
+    return math.prod(state.ranks) // state.ranks[n] * (state.ranks[n] + 1)
 
 
 def _with_column(rows: TuckerRows, vector: FloatArray) -> TuckerRows:

@@ -83,6 +83,8 @@ class TuckerState:
     # Steps before fewer components are tried again, and how many there were in all.
     wait: int = 0
     waited: int = 0
+    # Steps before components that are new may go again.
+    young: int = 0
 
     @property
     def ranks(self) -> tuple[int, ...]:

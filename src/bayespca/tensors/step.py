@@ -12,6 +12,7 @@ from . import complete, holes
 from .coordinates import balanced, settled
 from .data import TuckerCells
 from .energy import energy_of, free_energy, residual_of
+from .filling import refilled
 from .pruning import without_gone, without_useless
 from .state import Equations, TuckerProblem, TuckerState
 from .updates import with_core
@@ -24,6 +25,8 @@ def step(state: TuckerState, data: TuckerCells, problem: TuckerProblem) -> tuple
     if data.is_whole:
         here = filled(here, state)
         state, equations = complete.swept(state, here, problem)
+        if here.seen is not None and problem.family.integrates_b:
+            equations, here = refilled(state, equations, here, problem)
     else:
         state, equations = holes.swept(state, here, problem)
     return finished(state, equations, here, problem)
@@ -37,7 +40,7 @@ def finished(
     state, equations = without_gone(state, equations, data, problem)
     now = energy_of(state, equations, data, problem)
     # Before components have found their places, one that will be needed may look useless.
-    if problem.prunes and state.energy - now < CALM * abs(now):
+    if problem.prunes and not state.young and state.energy - now < CALM * abs(now):
         state, equations = without_useless(state, equations, data, problem)
     residual = residual_of(state, equations, data)
     for n in range(len(state.rows)):
@@ -47,7 +50,8 @@ def finished(
     if problem.fixed_noise is None:
         noise = residual / max(data.n_cells, 1.0)
         state = replace(state, noise_variance=max(noise, LEAST_NOISE_OF_TENSORS))
-    state = replace(state, energy=free_energy(state, residual, data, problem))
+    energy = free_energy(state, residual, data, problem)
+    state = replace(state, energy=energy, young=max(state.young - 1, 0))
     return state, Info(state.energy, math.prod(state.ranks), state.noise_variance)
 
 

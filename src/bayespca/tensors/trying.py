@@ -13,7 +13,7 @@ from .state import TuckerState
 Step = Callable[[TuckerState], tuple[TuckerState, Info]]
 
 # Steps after the first trial that leads no lower; twice as many each time.
-WAIT = 4
+WAIT = 16
 # Nats: trials wait until steps bring less, and have to bring more. One that is hardly missed while
 # others still move may be worth hundreds later; the search over ranks asks when they have settled.
 EVIDENT = 10.0
@@ -30,7 +30,8 @@ def step_or_less(
     Others have to find their new places before the free energy shows that one is not needed.
     """
     new, info = step(state)
-    if state.wait or state.energy - new.energy > min(CALM * abs(new.energy), EVIDENT):
+    falls = state.energy - new.energy > min(CALM * abs(new.energy), EVIDENT)
+    if state.wait or state.young or falls:
         return replace(new, wait=max(state.wait - 1, 0), waited=state.waited), info
     for n in modes:
         found = less(new, n)

@@ -1,0 +1,85 @@
+"""How many vectors of each unfolding are worth starting with: the free energy of cores that are cut
+out of the one of all vectors, in closed form.
+
+With orthonormal vectors a core of H₁×H₂×… leaves R = ‖Y‖² − ‖G‖², so that σ² = R/(n − free
+parameters). At the coordinates where the free energy is lowest, an entry of a factor costs
+½log(1 + Sₕ/Mₙσ²), Sₕ the squares of its slice of the core, and an entry of the core
+
+    ½(log(1 + c/σ²) + ⟨g²⟩/c − 1),   c = ∏ₙcₙ,   cₙ = the mean of ⟨g²⟩/∏_{m≠n}cₘ over its slice.
+
+Vectors are those of the unfoldings, not the best ones, which makes small cores look better.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from bayespca.arrays.types import FloatArray
+from bayespca.spectrum.tolerances import LEAST_NOISE_OF_TENSORS, LOG_2PI
+
+from .data import TuckerCells
+from .modes import outer
+
+Ranks = tuple[int, ...]
+
+# Rounds of the search for the priors of a core.
+ROUNDS = 4
+
+
+def worthwhile(core: FloatArray, data: TuckerCells, free: tuple[int, ...]) -> Ranks:
+    """Ranks with the lowest free energy that losing one vector after another leads to.
+
+    `core` is of all vectors, strongest first; modes that are not `free` keep theirs.
+    """
+    squares = core * core
+    now: Ranks = core.shape
+    best, lowest = now, _energy(squares, data)
+    while True:
+        smaller = [_without_last(now, n) for n in free if now[n] > 1]
+        if not smaller:
+            return best
+        energies = [_energy(squares[tuple(slice(H) for H in ranks)], data) for ranks in smaller]
+        now, energy = smaller[int(np.argmin(energies))], min(energies)
+        if energy < lowest:
+            best, lowest = now, energy
+
+
+def _without_last(ranks: Ranks, n: int) -> Ranks:
+    return (*ranks[:n], ranks[n] - 1, *ranks[n + 1 :])
+
+
+def _energy(squares: FloatArray, data: TuckerCells) -> float:
+    """The free energy of a core, but for what all cores have in common, from its squares."""
+    total, n, ranks = float(squares.sum()), data.n_cells, squares.shape
+    entries = sum(M * H - H * H for M, H in zip(data.sizes, ranks, strict=True)) + squares.size
+    if entries >= n or not total:
+        return math.inf
+    s2 = max((data.squares - total) / (n - entries), LEAST_NOISE_OF_TENSORS)
+    energy = 0.5 * (n * (LOG_2PI + math.log(s2)) + (data.squares - total) / s2 + entries)
+    for axis, M in enumerate(data.sizes):
+        energy += 0.5 * M * float(np.log1p(_sums(squares, axis) / (M * s2)).sum())
+    return energy + _core_energy(squares, s2)
+
+
+def _core_energy(squares: FloatArray, s2: float) -> float:
+    priors = [_sums(squares, axis) / squares.sum() for axis in range(squares.ndim)]
+    priors[0] = priors[0] * squares.sum()
+    for _ in range(ROUNDS):
+        for axis in range(squares.ndim):
+            c = outer(priors)
+            ratio = _sums((squares + _variance(c, s2)) / c, axis) * len(priors[axis])
+            priors[axis] = priors[axis] * ratio / squares.size
+    c = outer(priors)
+    return 0.5 * float((np.log1p(c / s2) + (squares + _variance(c, s2)) / c - 1).sum())
+
+
+def _variance(c: FloatArray, s2: float) -> FloatArray:
+    """That of an entry of the core in the posterior."""
+    return np.asarray(s2 * c / (s2 + c))
+
+
+def _sums(T: FloatArray, axis: int) -> FloatArray:
+    """Sums over the slices along a mode."""
+    return np.asarray(T.sum(axis=tuple(m for m in range(T.ndim) if m != axis)))
