@@ -455,3 +455,54 @@ def test_all_clusters_needed_is_told(fitted):
     _, X, _ = fitted
     with pytest.warns(RankWarning, match="All 2 clusters that were tried are needed"):
         PCAMixture(max_components=2, random_state=0).fit(X)
+
+
+# --- noise that the evidence chooses -----------------------------------------------------------
+
+
+def with_uneven_noise(seed):
+    """The simulated clusters, features of which have very different noise."""
+    X, y = simulated(seed, n=100)
+    rng = np.random.default_rng(seed)
+    return X + rng.normal(size=X.shape) * np.geomspace(0.1, 3, X.shape[1]), y
+
+
+def test_equal_noise_is_left_equal(fitted):
+    equal, X, _ = fitted
+    model = PCAMixture(3, noise="auto", random_state=0).fit(X)
+    assert model.noise_ == "isotropic"
+    assert model.noise_variances_.shape == (3,)
+    assert model.free_energy_ == equal.free_energy_
+    assert model.noise_evidence_["isotropic"] == 0
+    assert model.noise_evidence_["per-feature"] < 0
+    assert equal.noise_ == "isotropic"
+    assert equal.noise_evidence_ == {}
+
+
+def test_noise_of_features_is_found_where_it_is():
+    X, _ = with_uneven_noise(0)
+    found = PCAMixture(3, noise="auto", random_state=0).fit(X)
+    own = PCAMixture(3, noise="per-feature", random_state=0).fit(X)
+    equal = PCAMixture(3, noise="isotropic", random_state=0).fit(X)
+    assert found.noise_ == own.noise_ == "per-feature"
+    assert found.noise_variances_.shape == (3, 10)
+    assert found.free_energy_ == own.free_energy_
+    price = 0.5 * 9 * np.log(own.fit_.counts).sum()
+    gain = equal.free_energy_ - own.free_energy_ - price
+    assert found.noise_evidence_ == {"isotropic": 0.0, "per-feature": pytest.approx(gain, rel=1e-6)}
+
+
+def test_only_evb_chooses_the_noise():
+    X, _ = with_uneven_noise(0)
+    model = PCAMixture(3, "ml", ranks=2, noise="auto", random_state=0).fit(X)
+    assert model.noise_ == "isotropic"
+    assert model.noise_evidence_ == {}
+
+
+def test_what_was_chosen_is_in_the_file(tmp_path):
+    X, _ = with_uneven_noise(0)
+    model = PCAMixture(2, noise="auto", random_state=0, tol=1e-4).fit(X)
+    model.save(tmp_path / "model.bpca")
+    again = load(tmp_path / "model.bpca")
+    assert again.noise_ == model.noise_ == "per-feature"
+    assert again.noise_evidence_ == model.noise_evidence_

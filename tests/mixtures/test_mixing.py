@@ -9,10 +9,18 @@ from scipy.optimize import minimize
 from bayespca import inference
 from bayespca.mixtures.pca import start
 from bayespca.mixtures.pca import step as mixing
-from bayespca.mixtures.pca.cluster import ClusterPlan, updated
+from bayespca.mixtures.pca.closing import solved_together, updated
+from bayespca.mixtures.pca.cluster import ClusterPlan
 from bayespca.mixtures.pca.data import gathered, prepared
 from bayespca.mixtures.pca.fit import mixture_model
-from bayespca.mixtures.pca.gaussian import Gaussian, expected, log_densities
+from bayespca.mixtures.pca.gaussian import (
+    Gaussian,
+    densities_of_all,
+    expected,
+    log_densities,
+)
+from bayespca.mixtures.pca.moments import ClusterRows, merged, moments_of
+from bayespca.mixtures.pca.removal import Pool, with_fewer
 from bayespca.mixtures.weights import Dirichlet, PointWeights
 from oracles.mixtures import conditional, free_energy, log_density_of_seen
 
@@ -180,3 +188,72 @@ def test_a_starved_cluster_goes_when_that_is_better():
     assert "removed-clusters" in fitted.status
     assert fitted.counts.min() > 3
     assert fitted.counts.sum() == pytest.approx(len(X))
+
+
+@pytest.mark.parametrize("noise", [0.3, 1e-9])
+def test_densities_of_all_clusters_are_those_of_each(noise):
+    """Also where hardly any noise is left, for which squares of differences have no digits."""
+    rng = np.random.default_rng(7)
+    p = 5
+    gaussians = [
+        Gaussian(
+            rng.normal(size=p),
+            np.exp(rng.normal(size=p)),
+            np.linalg.qr(rng.normal(size=(p, p)))[0][:k],
+            rng.uniform(1, 5, k),
+            noise,
+        )
+        for k in (0, 2, 3)
+    ]
+    rows = gathered(rng.normal(size=(40, p)), np.ones(40))
+    found = densities_of_all(gaussians, rows)
+    for gaussian, column in zip(gaussians, found.T, strict=True):
+        scale = np.diag(gaussian.scale)
+        W = gaussian.directions
+        covariance = scale @ (W.T @ np.diag(gaussian.spread) @ W + noise * np.eye(p)) @ scale
+        direct = [log_density_of_seen(x, gaussian.mean, covariance) for x in rows.values]
+        assert column == pytest.approx(direct, rel=1e-9 if noise > 1e-3 else 1e-5)
+        assert column == pytest.approx(log_densities(gaussian, rows), rel=1e-9)
+
+
+@pytest.mark.parametrize("per_feature", [False, True])
+@pytest.mark.parametrize("shape", [(50, 6), (6, 40)])
+def test_moments_of_two_clusters_in_one(per_feature, shape):
+    """Those of all rows, and the closed form that follows from them."""
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=shape) @ rng.normal(size=(shape[1], shape[1]))
+    rows = gathered(X, rng.uniform(0.5, 2, len(X)))
+    first = np.arange(len(X)) < len(X) // 2
+    plan = ClusterPlan("evb", None, 1e-6 * np.ones(shape[1]) if per_feature else 1e-9)
+    one, other = (
+        moments_of(ClusterRows(rows.taken(some, rows.weights), None, plan))
+        for some in (first, ~first)
+    )
+    both = moments_of(ClusterRows(rows, None, plan))
+    found = merged(one, other)
+    assert found.count == pytest.approx(both.count)
+    assert found.mean == pytest.approx(both.mean)
+    assert found.rows.T @ found.rows == pytest.approx(both.gram)
+    assert found.gram == pytest.approx(both.gram)
+    F = [update.free_energy for update in solved_together([found, both])]
+    assert F[0] == pytest.approx(F[1], rel=1e-10)
+
+
+def test_the_price_of_a_merger_is_what_the_free_energy_rises_by():
+    state, data, model = begun(three_clusters(9), K=6)
+    pool = Pool.of(state, data, model)
+    pairs, prices = pool._merges()
+    for (i, j), price in zip(pairs, prices, strict=True):
+        joined = pool._merged(i, j)
+        assert joined.r.sum(axis=1) == pytest.approx(np.ones(len(data.rows.values)))
+        # The parts of a Dirichlet prior that all clusters have together are left out.
+        whole = model.weights.total_cost(joined.state.counts)
+        whole -= model.weights.total_cost(pool.state.counts)
+        assert joined.free_energy - pool.free_energy - whole == pytest.approx(price, abs=1e-3)
+
+
+def test_too_many_clusters_become_those_that_are_there():
+    X = three_clusters(10, n=80)
+    state, data, model = begun(X, K=9)
+    found = with_fewer(Pool.of(state, data, model), 3)
+    assert np.sort(found.counts) == pytest.approx([80, 80, 80], abs=3)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
-from dataclasses import KW_ONLY
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, replace
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -16,18 +17,18 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from bayespca import inference
 from bayespca.arrays.types import Input, Numbers, RandomState
-from bayespca.inference.result import extended
 from bayespca.mixtures.pca import posterior as read
+from bayespca.mixtures.pca.choosing import fit_choosing
 from bayespca.mixtures.pca.data import MixtureData, prepared
 from bayespca.mixtures.pca.fit import MixtureFit, MixtureModel, mixture_model
 from bayespca.mixtures.pca.posterior import MixturePosterior
 from bayespca.mixtures.weights import Dirichlet, PointWeights
-from bayespca.sources.data import Data
 
 from . import _input, _validation
-from ._base import PER_COMPONENT, PER_ENTRY, AnyEstimator, Fitted, typed
+from ._base import PER_COMPONENT, PER_ENTRY, Fitted, typed
 from ._constraints import AUTO, several, whole
 from ._iterating import Iterating
+from ._noise import ChoosesNoise
 from ._options import Auto, Noise, Option, table
 from ._renaming import Renamed
 from ._transforming import Transforming
@@ -37,7 +38,7 @@ from .pca import RankWarning
 Array = Numbers
 
 
-class PCAMixture(Transforming, DensityMixin, Iterating[MixtureFit]):
+class PCAMixture(ChoosesNoise, Transforming, DensityMixin, Iterating[MixtureFit]):
     """Clusters, each with a mean, a subspace, a rank and a noise of its own.
 
     A row of cluster k is μₖ + Bₖa + noise. Given how probable each cluster is for each row, a
@@ -78,7 +79,9 @@ class PCAMixture(Transforming, DensityMixin, Iterating[MixtureFit]):
             | several("one such number for each cluster", "sequence of int", whole(0)),
         ),
         noise="One noise variance for each cluster, or one for each feature of each cluster. The "
-        "latter where features have scales of their own: densities are much better there.",
+        "latter where features have scales of their own: densities are much better there. With "
+        '``"auto"`` the evidence chooses, for ``method="evb"``: one noise for each cluster comes '
+        "first, and noise of features if a few sweeps show that it pays. All else is isotropic.",
         max_components=Option(
             'The number of clusters that ``n_components="auto"`` starts with.',
             whole(1, "the number of clusters"),
@@ -87,8 +90,8 @@ class PCAMixture(Transforming, DensityMixin, Iterating[MixtureFit]):
         '``"auto"`` is 1 over the number of clusters to start with. Not for ``method="ml"``, whose '
         "weights are point-estimated.",
         init='Where sweeps start. ``"k-means"``: the clusters of k-means, from the seeds of '
-        'k-means++. ``"pruned"``: twice as many of these and at least ten, of which those whose '
-        "rows do best elsewhere are taken out. This costs a few times as much and often ends much "
+        'k-means++. ``"pruned"``: twice as many of these and at least ten, of which two are merged '
+        "or one is taken out, time and again. This costs a few times as much and often ends much "
         'lower. With ``n_components="auto"`` the two are the same: clusters are taken out as long '
         "as that pays.",
         n_init="Number of starts; the lowest free energy wins.",
@@ -110,7 +113,7 @@ class PCAMixture(Transforming, DensityMixin, Iterating[MixtureFit]):
     ranks_ = Fitted(PER_COMPONENT, "The rank that each cluster has found.")
     components_ = Fitted(
         "tuple of arrays of shape (ranks_[k], n_features)",
-        'Orthonormal directions of each cluster; with ``noise="per-feature"`` those of data '
+        'Orthonormal directions of each cluster; where `noise_` is ``"per-feature"`` those of data '
         "over the root of the noise.",
         lambda fit: tuple(c.components.astype(fit.dtype) for c in fit.posterior.clusters),
     )
@@ -136,7 +139,7 @@ class PCAMixture(Transforming, DensityMixin, Iterating[MixtureFit]):
     method: Literal["evb", "ml"] = "evb"
     _: KW_ONLY
     ranks: int | Auto | Sequence[int] = "auto"
-    noise: Noise = "isotropic"
+    noise: Literal[Auto, Noise] = "isotropic"
     max_components: int = 10
     weight_concentration_prior: float | Auto = "auto"
     init: Literal["pruned", "k-means"] = "pruned"
@@ -163,18 +166,16 @@ class PCAMixture(Transforming, DensityMixin, Iterating[MixtureFit]):
         start = time.perf_counter()
         concentration = self._chosen().weight_concentration_prior
         _validation.check_concentration(concentration, self.method)
-        data = _read(self, X, reset=True)
+        data = _input.read_with_holes(self, X, reset=True)
         _input.check_any_value(data)
         _input.check_every_column(data)
         values = data.values
         weights = _weights(sample_weight, values)
         ranks, choose = self._ranks(values, weights)
         rows = prepared(values, weights)
-        model = self._model(rows, ranks, choose, concentration)
-        fitted = inference.fit(model, rows, _validation.looping(self, callback))
-        per_feature = self.noise == "per-feature"
-        kept = extended(fitted, MixtureFit, per_feature=per_feature, dtype=np.dtype(data.dtype))
-        self._keep(kept, data.features)
+        model_with = partial(self._model, rows, ranks, choose, concentration)
+        fitted = self._fitted(model_with, rows, _validation.looping(self, callback))
+        self._keep(replace(fitted, dtype=np.dtype(data.dtype)), data.features)
         self._report(fitted, values, time.perf_counter() - start)
         return self
 
@@ -188,8 +189,25 @@ class PCAMixture(Transforming, DensityMixin, Iterating[MixtureFit]):
         K, choose = _validation.checked_clusters(self.n_components, self.max_components, n_rows)
         return _validation.checked_ranks(self.ranks, self.method, K, choose), choose
 
+    def _fitted(
+        self,
+        model_with: Callable[[bool], MixtureModel],
+        rows: MixtureData,
+        looping: inference.Looping,
+    ) -> MixtureFit:
+        if self.noise == "auto" and self.method == "evb":
+            return fit_choosing(model_with, rows, looping)
+        per_feature = self.noise == "per-feature"
+        fitted = inference.fit(model_with(per_feature), rows, looping)
+        return replace(fitted, per_feature=per_feature)
+
     def _model(
-        self, data: MixtureData, ranks: tuple[int | None, ...], choose: bool, concentration: Any
+        self,
+        data: MixtureData,
+        ranks: tuple[int | None, ...],
+        choose: bool,
+        concentration: Any,
+        per_feature: bool,
     ) -> MixtureModel:
         prior = Dirichlet(1 / len(ranks) if concentration == "auto" else concentration)
         return mixture_model(
@@ -197,7 +215,7 @@ class PCAMixture(Transforming, DensityMixin, Iterating[MixtureFit]):
             ranks=ranks,
             method=self.method,
             weights=PointWeights() if self.method == "ml" else prior,
-            per_feature=self.noise == "per-feature",
+            per_feature=per_feature,
             choose=choose,
             prune=self.init == "pruned" and not choose,
         )
@@ -284,7 +302,7 @@ class PCAMixture(Transforming, DensityMixin, Iterating[MixtureFit]):
 
     def _read(self, X: Input) -> Array:
         check_is_fitted(self)
-        return _read(self, X, reset=False).values
+        return _input.read_with_holes(self, X, reset=False).values
 
     @property
     def _n_features_out(self) -> int:
@@ -294,17 +312,6 @@ class PCAMixture(Transforming, DensityMixin, Iterating[MixtureFit]):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _read(estimator: AnyEstimator, X: Input, *, reset: bool) -> Data:
-    X, features = _input.checked(
-        estimator,
-        _input.unmasked(_input.as_numpy(X)),
-        reset=reset,
-        dtype=_input.FLOATS,
-        ensure_all_finite="allow-nan",
-    )
-    return _input.in_place(np.asarray(X), features.names)
 
 
 def _weights(sample_weight: Input, X: Array) -> NDArray[np.float64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import digamma, gammaln
+from scipy.special import digamma, gammaln, xlogy
 
 from bayespca.arrays.types import FloatArray
 from bayespca.spectrum.tolerances import TINY
@@ -54,6 +54,10 @@ class PointWeights:
     def cost(self, counts: FloatArray) -> float:
         """−Σ Nₖ log πₖ"""
         return -float(counts @ self.expected_logs(counts))
+
+    def cluster_costs(self, counts: FloatArray) -> FloatArray:
+        """The part of `cost` that each cluster has: −Nₖ log Nₖ."""
+        return -np.asarray(xlogy(counts, counts), np.float64)
 
 
 Weights = Dirichlet | PointWeights

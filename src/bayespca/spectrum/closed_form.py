@@ -97,26 +97,31 @@ def _learned_root(x: FloatArray, L: Sizes, M: Sizes, l: Sizes, m: Sizes) -> Floa
 
 @lru_cache(maxsize=256)
 def evb_kappa(L: float, M: float) -> float:
-    """κ of aistats2014 Proposition 1: the root > 1 of Ξ(κ) = Φ(√α·κ) + Φ(κ/√α).
+    """κ of aistats2014 Proposition 1: the root > 1 of Ξ(κ) = Φ(√α·κ) + Φ(κ/√α)."""
+    return float(_evb_tau(alpha := np.array([min(L, M) / max(L, M)]))[0] / np.sqrt(alpha[0]))
+
+
+def _evb_tau(alpha: FloatArray) -> FloatArray:
+    """√α·κ of each α.
 
     With τ = √α·κ, Ξ = 0 reads log(1 + τ) + α·log(1 + τ/α) = τ. The difference of its sides is
     concave and falls beyond τ = √α, so Newton's iteration from the right descends to the root.
     """
-    alpha = min(L, M) / max(L, M)
     tau = 3.0 * np.sqrt(alpha)
-    while _evb_balance(tau, alpha) > 0:
-        tau *= 2.0
+    while (short := _evb_balance(tau, alpha) > 0).any():
+        tau = np.where(short, 2.0 * tau, tau)
     for _ in range(100):
         slope = (alpha - tau * tau) / ((1.0 + tau) * (alpha + tau))
         step = _evb_balance(tau, alpha) / slope
-        tau -= step
-        if abs(step) <= 4e-16 * tau:
+        tau = tau - step
+        # Steps square their error: after one as small as this there is none left.
+        if (np.abs(step) <= 1e-9 * tau).all():
             break
-    return float(tau / np.sqrt(alpha))
+    return np.asarray(tau)
 
 
-def _evb_balance(tau: float, alpha: float) -> float:
-    return float(np.log1p(tau) - tau + alpha * np.log1p(tau / alpha))
+def _evb_balance(tau: FloatArray, alpha: FloatArray) -> FloatArray:
+    return np.asarray(np.log1p(tau) - tau + alpha * np.log1p(tau / alpha))
 
 
 def evb_threshold(L: float, M: float) -> float:
@@ -125,8 +130,17 @@ def evb_threshold(L: float, M: float) -> float:
     aistats2014 Eq. 10. Stricter than `learned_edge`: between the two, EVB has a non-trivial local
     minimum that is worse than switching the component off.
     """
-    kappa = evb_kappa(L, M)
-    return float(L + M + np.sqrt(float(L) * M) * (kappa + 1.0 / kappa))
+    return float(_evb_threshold(L, M, evb_kappa(L, M)))
+
+
+def evb_thresholds(L: float, M: FloatArray) -> FloatArray:
+    """The same for many M."""
+    alpha = np.minimum(L, M) / np.maximum(L, M)
+    return np.asarray(_evb_threshold(L, M, _evb_tau(alpha) / np.sqrt(alpha)))
+
+
+def _evb_threshold(L: float, M: Sizes, kappa: Sizes) -> Sizes:
+    return L + M + (1.0 * L * M) ** 0.5 * (kappa + 1.0 / kappa)
 
 
 def evb_rank_limit(L: float, M: float) -> int:

@@ -10,78 +10,92 @@ g rises through zero. From the lower end of the interval, where g < 0, Newton's 
 it without ever stepping over it, or finds out that there is none: all intervals of all spectra do
 so side by side. At the ends of intervals the slope jumps down, so that these are no minima, but for
 the least noise allowed.
+
+R never falls as s grows. So there is no minimum between a and b if LM·a > R(b) or LM·b < R(a): a
+few points on the way leave few of the intervals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .closed_form import learned_edge, learned_strength
 from .free_energy import evb_residual, evb_volume
-from .noise import Objective
 from .records import FloatArray
-from .tolerances import LOG_2PI
+from .spectra import Spectra
+from .tolerances import ROUNDING
 
+# Points between the least and the most noise at which R is computed first.
+POINTS = 12
 # Newton's steps at most. Each doubles the digits once it is near.
 STEPS = 60
-# Relative steps that are rounding.
+# Rounding errors of the ends of intervals, and relative steps that leave no more than these: each
+# squares the error.
 LAST_DIGITS = 1e-14
+LAST_STEP = 1e-8
+# Rounds of a search that need not be exact.
+ROUNDS = 3
 
 
-def noises(objectives: Sequence[Objective]) -> tuple[FloatArray, FloatArray]:
-    """The noise variance with the lowest free energy of each objective, all of them EVB's; and
-    that free energy, constants included.
-    """
-    if not objectives:
-        return np.empty(0), np.empty(0)
-    begun = _intervals(_Spectra.of(objectives), objectives)
+def noises(spectra: Spectra) -> FloatArray:
+    """The noise variance with the lowest free energy of each spectrum."""
+    least, most = _brackets(spectra)
+    begun = _intervals(spectra, least, most)
     g, slope = begun.balance()
     inside = _climbed(begun.only((g < 0) & (slope > 0)))
-    found = inside.and_others(begun.only(begun.is_first))
-    energies = found.energies
-    by_energy = np.lexsort((energies, found.which))
+    found = inside.and_others(_first(spectra, least))
+    by_energy = np.lexsort((found.energies, found.which))
     lowest = by_energy[np.unique(found.which[by_energy], return_index=True)[1]]
-    cells = found.spectra.L * found.spectra.M
-    return found.s[lowest], 0.5 * (energies[lowest] + cells * LOG_2PI)
+    return found.s[lowest]
 
 
-class _Spectra(NamedTuple):
-    """Sizes L and M, and squares of singular values in rows of equal length."""
+def noises_near(spectra: Spectra, known: FloatArray) -> FloatArray:
+    """The minimum next to the best of a few points and of a noise that is known; F is never higher
+    than there.
 
-    L: FloatArray
-    M: FloatArray
-    g2: FloatArray
+    A fraction of the time that `noises` takes, where a minimum that is a little lower than others
+    may be missed.
+    """
+    least, most = _brackets(spectra)
+    grid = np.column_stack([_grid(least, most), np.clip(known, least, most)])
+    tried = _on_grid(spectra, grid)
+    energies = tried.energies.reshape(grid.shape)
+    lowest = np.argmin(energies, axis=1) + np.arange(0, grid.size, grid.shape[1])
+    begun = tried.at(lowest)
+    edges = np.column_stack([most, spectra.drop_noise, least])
+    above, below = edges[begun.which, begun.rank], edges[begun.which, begun.rank + 1]
+    points = begun
+    for _ in range(ROUNDS):
+        g, slope = points.balance()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            s = np.where(slope > 0, points.s - g / slope, points.s)
+        s = np.clip(s, np.maximum(below, least), np.minimum(above, most))
+        points = replace(points, s=s)
+    return np.where(points.energies <= energies.ravel()[lowest], points.s, begun.s)
 
-    @classmethod
-    def of(cls, objectives: Sequence[Objective]) -> _Spectra:
-        L, M = np.array([objective.spectrum.shape for objective in objectives], dtype=float).T
-        g2 = np.zeros((len(objectives), max(objective.g2.size for objective in objectives)))
-        for row, objective in zip(g2, objectives, strict=True):
-            row[: objective.g2.size] = objective.g2
-        return cls(L, M, g2)
+
+_Strengths = tuple[FloatArray, FloatArray, FloatArray, FloatArray, NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, eq=False)
 class _Points:
     """A noise variance s in each row, less than `end`, of the spectrum `which`. So many components
-    are kept as `rank` says, and `tail` is the sum of the other squares. `is_first` tells the least
-    noise of each spectrum.
+    are kept as `rank` says.
     """
 
-    spectra: _Spectra
+    spectra: Spectra
     which: NDArray[np.intp]
     rank: NDArray[np.intp]
-    is_first: NDArray[np.bool_]
     s: FloatArray
     end: FloatArray
-    tail: FloatArray
 
     def only(self, taken: NDArray[np.bool_]) -> _Points:
+        return self.at(np.flatnonzero(taken))
+
+    def at(self, taken: NDArray[np.intp]) -> _Points:
         _, *parts = vars(self).values()
         return _Points(self.spectra, *(part[taken] for part in parts))
 
@@ -90,66 +104,93 @@ class _Points:
         pairs = zip(mine, theirs, strict=True)
         return _Points(self.spectra, *(np.concatenate(pair) for pair in pairs))
 
-    @property
-    def cells(self) -> FloatArray:
-        return np.asarray((self.spectra.L * self.spectra.M)[self.which])
-
-    @property
-    def sizes(self) -> tuple[FloatArray, FloatArray]:
-        return self.spectra.L[self.which, None], self.spectra.M[self.which, None]
-
-    @property
-    def kept(self) -> NDArray[np.bool_]:
-        return np.asarray(np.arange(self.rank.max(initial=0)) < self.rank[:, None])
-
-    @property
-    def strengths(self) -> tuple[FloatArray, FloatArray]:
-        """x and z; what is not kept has no z below the edge, and does not count."""
-        (L, M), g2 = self.sizes, self.spectra.g2[self.which, : self.kept.shape[1]]
+    def _strengths(
+        self,
+    ) -> _Strengths:
+        """x, z, L, M and what is kept; what is not has no z below the edge, and does not count."""
+        L, M = self.spectra.sizes
+        M = M[self.which]
+        kept = np.arange(int(self.rank.max(initial=0))) < self.rank[:, None]
+        g2 = self.spectra.g2[self.which, : kept.shape[1]]
         x = np.maximum(g2 / self.s[:, None], learned_edge(L, M, L, M))
-        return x, learned_strength(x, L, M, L, M)
+        return x, learned_strength(x, L, M, L, M), L, M, kept
 
     def balance(self) -> tuple[FloatArray, FloatArray]:
         """g and its derivative, LM − Σ (x/(1 − LM/z²) − z)."""
-        (x, z), (L, M), kept = self.strengths, self.sizes, self.kept
+        x, z, L, M, kept = self._strengths()
         left = np.where(kept, evb_residual(z, L, M), 0.0).sum(axis=1)
         with np.errstate(divide="ignore"):
             falls = np.where(kept, x / (1 - L * M / z**2) - z, 0.0).sum(axis=1)
-        return self.cells * self.s - self.tail - self.s * left, self.cells - falls
+        cells = self.spectra.cells[self.which]
+        return (cells - left) * self.s - self._tails, cells - falls
+
+    @property
+    def _tails(self) -> FloatArray:
+        return np.asarray(self.spectra.tails[self.which, self.rank])
 
     @property
     def energies(self) -> FloatArray:
         """2F without its constants."""
-        (_, z), (L, M) = self.strengths, self.sizes
-        costs = np.where(self.kept, evb_volume(z, L, M) + evb_residual(z, L, M), 0.0).sum(axis=1)
-        return np.asarray(self.cells * np.log(self.s) + self.tail / self.s + costs)
+        _, z, L, M, kept = self._strengths()
+        costs = np.where(kept, evb_volume(z, L, M) + evb_residual(z, L, M), 0.0).sum(axis=1)
+        cells = self.spectra.cells[self.which]
+        return np.asarray(cells * np.log(self.s) + self._tails / self.s + costs)
 
 
-def _intervals(spectra: _Spectra, objectives: Sequence[Objective]) -> _Points:
-    """The lower ends of the intervals of constant rank between which the noise may be."""
-    found = [_ends(objective) for objective in objectives]
-    lengths = [ends.size - 1 for ends, _ in found]
-    return _Points(
-        spectra,
-        which=np.repeat(np.arange(len(found)), lengths),
-        rank=np.concatenate([rank for _, rank in found]),
-        is_first=np.concatenate([np.arange(n) == 0 for n in lengths]),
-        s=np.concatenate([ends[:-1] for ends, _ in found]),
-        end=np.concatenate([ends[1:] for ends, _ in found]),
-        tail=np.concatenate(
-            [objective.tails[rank] for objective, (_, rank) in zip(objectives, found, strict=True)]
-        ),
+def _brackets(spectra: Spectra) -> tuple[FloatArray, FloatArray]:
+    """The noise between which the minimum must lie, as in `noise.Objective.bracket`."""
+    L, M, drops = spectra.L, spectra.M, spectra.drop_noise
+    most = np.maximum(spectra.tails[:, 0] / spectra.cells, spectra.least)
+    limit = np.ceil(spectra.cells / (L + M)).astype(np.intp) - 1
+    rows, rank = np.arange(len(M)), np.minimum(limit, spectra.caps.clip(0, drops.shape[1]))
+    least = np.maximum(spectra.tails[rows, rank] / spectra.cells, spectra.rounding)
+    ended = np.append(drops, np.zeros((len(M), 1)), axis=1)[rows, rank]
+    return np.minimum(np.maximum.reduce([least, ended, spectra.least]), most), most
+
+
+def _first(spectra: Spectra, least: FloatArray) -> _Points:
+    """The least noise of each spectrum."""
+    rank = (spectra.drop_noise > least[:, None]).sum(axis=1)
+    return _Points(spectra, np.arange(len(least)), rank, least, least)
+
+
+def _intervals(spectra: Spectra, least: FloatArray, most: FloatArray) -> _Points:
+    """The lower ends of the intervals of constant rank in which the noise may be."""
+    grid = _grid(least, most)
+    hopeful = _hopeful(spectra, grid)
+    ends = np.concatenate([grid, spectra.drop_noise], axis=1)
+    order = np.argsort(ends, axis=1)
+    ends, is_drop = np.take_along_axis(ends, order, axis=1), order >= POINTS
+    piece = np.cumsum(~is_drop, axis=1)[:, :-1] - 1
+    inside = (piece >= 0) & (piece < POINTS - 1) & (ends[:, 1:] > ends[:, :-1])
+    inside &= np.take_along_axis(hopeful, piece.clip(0, POINTS - 2), axis=1)
+    rank = spectra.drop_noise.shape[1] - np.cumsum(is_drop, axis=1)[:, :-1]
+    which = np.nonzero(inside)[0]
+    return _Points(spectra, which, rank[inside], ends[:, :-1][inside], ends[:, 1:][inside])
+
+
+def _grid(least: FloatArray, most: FloatArray) -> FloatArray:
+    steps = np.linspace(0.0, 1.0, POINTS)
+    grid = least[:, None] * (most / least)[:, None] ** steps
+    grid[:, -1] = most
+    return np.asarray(grid)
+
+
+def _on_grid(spectra: Spectra, grid: FloatArray) -> _Points:
+    rank = (spectra.drop_noise[:, None, :] > grid[:, :, None]).sum(axis=2)
+    which = np.repeat(np.arange(len(grid)), grid.shape[1])
+    return _Points(spectra, which, rank.ravel(), grid.ravel(), grid.ravel())
+
+
+def _hopeful(spectra: Spectra, grid: FloatArray) -> NDArray[np.bool_]:
+    """Whether there may be a minimum between points of the grid."""
+    own = spectra.cells[:, None] * grid
+    residual = own - _on_grid(spectra, grid).balance()[0].reshape(grid.shape)
+    # Without components the minimum is at the very end.
+    more = 1 + ROUNDING
+    return np.asarray(
+        (own[:, :-1] <= more * residual[:, 1:]) & (more * own[:, 1:] >= residual[:, :-1])
     )
-
-
-def _ends(objective: Objective) -> tuple[FloatArray, NDArray[np.intp]]:
-    """Where the intervals of one objective end, increasing, and the rank in each of them."""
-    least, most = np.exp(objective.bracket())
-    drops = objective.drop_noise[::-1]
-    first, last = np.searchsorted(drops, (least, most), side="right")
-    inside = drops[first:last][drops[first:last] < most]
-    rank = drops.size - first - np.arange(inside.size + 1)
-    return np.concatenate([[least], inside, [most]]), rank
 
 
 def _climbed(points: _Points) -> _Points:
@@ -159,7 +200,7 @@ def _climbed(points: _Points) -> _Points:
         with np.errstate(divide="ignore", invalid="ignore"):
             s = points.s - g / slope
         inside = (slope > 0) & (s <= points.end * (1 + LAST_DIGITS))
-        moved = np.abs(s - points.s) > LAST_DIGITS * s
+        moved = np.abs(s - points.s) > LAST_STEP * s
         points = replace(points, s=s).only(inside)
         if not moved[inside].any():
             break

@@ -278,6 +278,10 @@ def _live(prior_variance: FloatArray) -> FloatArray:
     return np.where(prior_variance > 0, prior_variance, 1.0)
 
 
+# The code of advice on components that were asked for, and would not have been kept.
+AT_LEAST = "at-least"
+
+
 @dataclass(frozen=True)
 class Advice:
     """One thing the user should know about an answer: a code to test for, a sentence to read."""

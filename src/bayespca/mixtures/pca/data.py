@@ -79,12 +79,13 @@ class MixtureRows:
 
     def taken(self, which: NDArray[np.bool_], weights: FloatArray) -> MixtureRows:
         """Some of the rows, with other weights."""
-        kept, pattern = np.arange(len(self.seen)), self.pattern[which]
-        if len(kept) > 1:
+        rows = np.flatnonzero(which)
+        seen, pattern = self.seen, self.pattern[rows]
+        if len(seen) > 1:
             kept, pattern = np.unique(pattern, return_inverse=True)
-        return MixtureRows(
-            self.values[which], self.seen[kept], pattern, self.order[which], weights[which]
-        )
+            seen = seen[kept]
+        values = self.values.take(rows, axis=0)
+        return MixtureRows(values, seen, pattern, self.order[rows], weights[rows])
 
     def in_order(self, values: FloatArray) -> FloatArray:
         """Something about each row, in the order of the data as given."""

@@ -5,29 +5,31 @@ from __future__ import annotations
 import numpy as np
 
 from bayespca.arrays.types import FloatArray
-from bayespca.spectrum.records import Solution, Spectrum
+from bayespca.spectrum.records import Moments
 
 
 def best_noise(
     psi: FloatArray,
     squares: FloatArray,
     *,
-    solution: Solution,
-    spectrum: Spectrum,
+    moments: Moments,
+    gamma: FloatArray,
     components: FloatArray,
+    M: float,
 ) -> FloatArray:
     """ψ that minimises the free energy at the posterior of A and B, feature by feature.
 
     The noise is the scale of a feature's loadings too: their prior is that of the rescaled data.
     So ψⱼ is the mean over ⟨‖xⱼ − A bⱼ‖²⟩ of M samples and ⟨bⱼₕ²⟩/c_bₕ² of the components that
-    have a proper prior. `squares` are Σx² of each feature.
+    have a proper prior. `squares` are Σx² of each feature; `gamma` and `components` are those of
+    the components that are kept, which come first in `moments`.
     """
-    moments, k, M = solution.moments, solution.rank, spectrum.shape[1]
+    k = gamma.size
     along = np.zeros((moments.mean_b.size, psi.size))
     along[:k] = components**2
     b2 = moments.mean_b[:, None] ** 2 * along + moments.variance_b[:, None]
     a2 = moments.mean_a**2 + M * moments.variance_a
-    overlap = (spectrum.singular_values[:k] * solution.shrunk_singular_values) @ along[:k]
+    overlap = (gamma * moments.mean_a[:k] * moments.mean_b[:k]) @ along[:k]
     residuals = squares / psi - 2 * overlap + a2 @ b2
     proper = np.isfinite(moments.prior_variance_b) & (moments.prior_variance_b > 0)
     prior = (b2[proper] / moments.prior_variance_b[proper, None]).sum(axis=0)

@@ -14,6 +14,8 @@ from bayespca.arrays.types import DOUBLE, FloatArray, Vector
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
+from bayespca.lowrank.noise_models import ISOTROPIC, PER_FEATURE
+from bayespca.lowrank.records import NoiseFound
 from bayespca.mixtures.weights import Weights
 from bayespca.spectrum.records import Status
 from bayespca.spectrum.tolerances import LEAST_NOISE_OF_FEATURES, NO_NOISE
@@ -28,7 +30,7 @@ from .step import MixtureProblem, MixtureState, starved, step
 
 # At unit scale, where the mean square is 1: the least noise that clusters and holes can do with,
 # whose densities need digits.
-SHARE = 1e-3
+SHARE = 1e-2
 # Nats by which a cluster of a row or two must be better than none.
 EVIDENT = 10.0
 
@@ -38,11 +40,19 @@ class MixtureFit(Fit[MixturePosterior]):
     """A finished fit; `counts` are the rows of each cluster, largest first.
 
     With `per_feature` each cluster has a noise for each feature; `dtype` is that of the data.
+    `evidence` says by how many nats noise that was tried exceeds that of one for all features.
     """
 
     counts: Vector = field(default_factory=lambda: np.empty(0))
     per_feature: bool = False
     dtype: np.dtype[Any] = DOUBLE
+    evidence: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def noise(self) -> NoiseFound:
+        """What it is called, and what speaks for it."""
+        found = PER_FEATURE if self.per_feature else ISOTROPIC
+        return NoiseFound(name=found.name, evidence=self.evidence)
 
     @property
     def n_components(self) -> int:
@@ -181,5 +191,10 @@ def mixture_model(
 def _floor(data: MixtureData, per_feature: bool) -> float | FloatArray:
     """The least noise of a single PCA."""
     if per_feature:
-        return np.maximum(LEAST_NOISE_OF_FEATURES * data.variances, NO_NOISE)
+        return features_floor(data)
     return NO_NOISE if data.rows.is_complete else LEAST_NOISE_OF_FEATURES * SHARE
+
+
+def features_floor(data: MixtureData) -> FloatArray:
+    """The least noise of features that have their own."""
+    return np.maximum(LEAST_NOISE_OF_FEATURES * data.variances, NO_NOISE)

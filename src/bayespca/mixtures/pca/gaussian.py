@@ -9,12 +9,13 @@ the scores given the cells that are there (`lowrank.density`), holes m have
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.density import LowRankNormal, log_density_of_complete, low_rank_normal
@@ -25,7 +26,10 @@ from .data import MixtureRows
 
 # Where a direction has so many times the variance of the noise, what lies off it is formed before
 # it is squared. Elsewhere squares are subtracted, which costs half as much and ten digits remain.
+# The same holds for rows that are so far from the centre of all data.
 FAR_ABOVE = 1e6
+# Numbers of rows times directions that are formed at once: they stay in a cache.
+AT_ONCE = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +49,15 @@ class Gaussian:
         return low_rank_normal(L, np.full(len(L), self.noise), scale=self.scale, like=L)
 
     @property
+    def constant(self) -> float:
+        """log|2πC| of the covariance C of x."""
+        return float(self.log_noises.sum() + self.log_determinant)
+
+    @property
+    def shrinkage(self) -> FloatArray:
+        return self.spread / (self.spread + self.noise)
+
+    @cached_property
     def log_determinant(self) -> float:
         """log of that of the covariance of (x − mean)/scale, over noise^p."""
         return float(np.log1p(self.spread / self.noise).sum())
@@ -84,9 +97,88 @@ def _of_complete(gaussian: Gaussian, values: FloatArray) -> FloatArray:
         )
     T = Z @ gaussian.directions.T
     T *= T
-    distance = (np.einsum("ij,ij->i", Z, Z) - T @ (gaussian.spread / (gaussian.spread + s))) / s
-    constant = gaussian.log_noises.sum() + gaussian.log_determinant
-    return np.asarray(-0.5 * (distance + constant))
+    distance = (np.einsum("ij,ij->i", Z, Z) - T @ gaussian.shrinkage) / s
+    return np.asarray(-0.5 * (distance + gaussian.constant))
+
+
+def densities_of_all(gaussians: Sequence[Gaussian], rows: MixtureRows) -> FloatArray:
+    """`log_densities` of several Gaussians in a few products for all of them; (n, K)."""
+    if not rows.is_complete:
+        return np.stack([log_densities(gaussian, rows) for gaussian in gaussians], axis=1)
+    together = _Together.of(gaussians)
+    out, furthest = np.empty((len(rows.values), len(gaussians))), np.zeros(len(gaussians))
+    size = max(64, AT_ONCE // max(sum(together.widths), 1))
+    for start in range(0, len(out), size):
+        some = slice(start, start + size)
+        out[some], squares = together.densities(rows.values[some])
+        furthest = np.maximum(furthest, squares)
+    for k, gaussian in enumerate(gaussians):
+        most = max(furthest[k], gaussian.spread.max(initial=0.0))
+        if not most <= FAR_ABOVE * gaussian.noise:
+            out[:, k] = _of_complete(gaussian, rows.values)
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class _Together:
+    """Gaussians side by side: means μ and precisions 1/scale², (K, p); all directions over the
+    scale of theirs below one another, (R, p), and to `which` Gaussian they belong.
+    """
+
+    means: FloatArray
+    precisions: FloatArray
+    directions: FloatArray
+    shrinkages: FloatArray
+    widths: list[int]
+    which: NDArray[np.intp]
+    noises: FloatArray
+    constants: FloatArray
+
+    @classmethod
+    def of(cls, gaussians: Sequence[Gaussian]) -> _Together:
+        widths = [one.spread.size for one in gaussians]
+        scales = np.stack([one.scale for one in gaussians])
+        noises = np.array([one.noise for one in gaussians])
+        which = np.repeat(np.arange(len(widths)), widths)
+        spread = np.concatenate([one.spread for one in gaussians]) / noises[which]
+        log_dets = np.bincount(which, np.log1p(spread), len(widths))
+        features = scales.shape[1] * (LOG_2PI + np.log(noises)) + 2 * np.log(scales).sum(axis=1)
+        return cls(
+            np.stack([one.mean for one in gaussians]),
+            scales**-2.0,
+            np.concatenate([one.directions for one in gaussians]) / scales[which],
+            spread / (spread + 1),
+            widths,
+            which,
+            noises,
+            features + log_dets,
+        )
+
+    @cached_property
+    def of_directions(self) -> FloatArray:
+        """Shrinkages in the column of their Gaussian; (R, K)."""
+        table = np.zeros((len(self.directions), len(self.widths)))
+        table[np.arange(len(table)), self.which] = self.shrinkages
+        return table
+
+    @cached_property
+    def offsets(self) -> FloatArray:
+        """Wμ/scale of each direction."""
+        return np.einsum("rj,rj->r", self.directions, self.means[self.which])
+
+    def densities(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Of some rows; and the largest square of one over each scale."""
+        T = X @ self.directions.T
+        T -= self.offsets
+        T *= T
+        weighted = self.means * self.precisions
+        squares = (X * X) @ self.precisions.T
+        distance = squares - 2 * (X @ weighted.T) + (self.means * weighted).sum(axis=1)
+        distance -= T @ self.of_directions
+        distance /= self.noises
+        distance += self.constants
+        distance *= -0.5
+        return distance, squares.max(axis=0, initial=0.0)
 
 
 # --- holes -------------------------------------------------------------------------------------

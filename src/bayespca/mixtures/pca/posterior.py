@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from bayespca.arrays.signs import fixed_signs
 from bayespca.arrays.types import FloatArray, Vector
 from bayespca.lowrank import posterior as read
 from bayespca.lowrank.posterior import Posterior
@@ -15,7 +16,7 @@ from bayespca.spectrum.tolerances import TINY
 
 from .cluster import compared
 from .data import MixtureRows, gathered
-from .gaussian import Gaussian, expected_values, log_densities
+from .gaussian import Gaussian, densities_of_all, expected_values
 
 Labels = NDArray[np.intp]
 
@@ -62,11 +63,9 @@ def log_joint(mixture: MixturePosterior, X: FloatArray) -> FloatArray:
     The density is predictive: the uncertainty of the directions adds to the noise.
     """
     rows = _rows(mixture, X)
-    out = np.empty((len(X), len(mixture.clusters)))
     log_unit = rows.seen.sum(axis=1)[rows.pattern] * np.log(mixture.unit)
-    for k, cluster in enumerate(mixture.clusters):
-        densities = log_densities(_scaled(mixture, _predictive(cluster)), rows) - log_unit
-        out[:, k] = rows.in_order(densities)
+    gaussians = [_scaled(mixture, _predictive(cluster)) for cluster in mixture.clusters]
+    out = rows.in_order(densities_of_all(gaussians, rows) - log_unit[:, None])
     return out + np.log(mixture.weights)
 
 
@@ -168,7 +167,7 @@ def in_units(cluster: Posterior, location: FloatArray, unit: float, live: Labels
     mean[live] += cluster.mean * unit
     scale[live] = cluster.scale
     components = np.zeros((cluster.components.shape[0], location.size))
-    components[:, live] = cluster.components
+    components[:, live] = fixed_signs(cluster.components)
     placed = replace(cluster, mean=mean, scale=scale, components=components)
     if (cluster.scale != 1).any():
         scale[live] *= unit

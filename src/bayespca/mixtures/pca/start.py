@@ -10,17 +10,19 @@ from numpy.typing import NDArray
 
 from bayespca import inference
 
-from .cluster import Cluster, ClusterPlan, ClusterRows, spherical, updated, updated_together
+from .closing import updated, updated_together
+from .cluster import Cluster, ClusterPlan, spherical
 from .data import MixtureData, MixtureRows
 from .gaussian import expected_values
-from .removal import with_fewer
+from .moments import ClusterRows
+from .removal import Pool, with_fewer
 from .step import MixtureProblem, MixtureState, step
 
 # Sweeps of a single cluster that fill the holes for k-means.
 FILLING = 20
 # Sweeps before clusters are taken out, and the relative fall of the free energy that ends them.
 SETTLING = 10
-CALM = 1e-3
+CALM = 1e-2
 # The least noise, where the mean square of the data is 1, of a cluster too small for its own.
 SOME = 0.01
 # Clusters to start with, times those asked for and at least, and the fewest rows they should have.
@@ -74,9 +76,13 @@ def ranks_to_prune(max_ranks: tuple[int | None, ...], n: int) -> tuple[int | Non
 
 def pruned(state: MixtureState, data: MixtureData, problem: MixtureProblem, K: int) -> MixtureState:
     """After a few sweeps K of the clusters, without those that can best be spared."""
-    sweep = partial(step, data=data, problem=problem)
-    state = inference.run(sweep, state, max_iter=SETTLING, tol=CALM).state
-    return with_fewer(state, data, problem, K)
+    pool = Pool.of(state, data, problem)
+    before = np.inf
+    for _ in range(SETTLING):
+        if before - pool.free_energy <= CALM * abs(pool.free_energy):
+            break
+        before, pool = pool.free_energy, pool.swept()
+    return with_fewer(pool, K)
 
 
 def _labels(rows: MixtureRows, K: int, rng: np.random.Generator) -> NDArray[np.intp]:

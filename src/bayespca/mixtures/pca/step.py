@@ -22,16 +22,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import xlogy
 
 from bayespca.arrays.types import FloatArray
 from bayespca.inference.loop import Info
 from bayespca.mixtures.weights import Weights
 from bayespca.spectrum.tolerances import TINY
 
-from .cluster import Cluster, ClusterPlan, ClusterRows, Update, updated_together
+from .closing import Update, updated_together
+from .cluster import Cluster, ClusterPlan
 from .data import MixtureData, MixtureRows
-from .gaussian import log_densities
+from .gaussian import densities_of_all
+from .moments import ClusterRows
 
 # Less of a row than this is none of it: most rows are wholly in few clusters.
 NEGLIGIBLE = 1e-12
@@ -76,10 +77,10 @@ class MixtureState:
         return MixtureState(clusters, self.max_ranks[:k] + self.max_ranks[k + 1 :])
 
 
-def mean_cost(data: MixtureData, count: float) -> float:
+def mean_costs(data: MixtureData, counts: FloatArray) -> FloatArray:
     """m(N) = ½(p log(N + 1) + Σ log 2πv) over the variances v of the columns, at unit scale."""
     v = np.maximum(data.variances, TINY)
-    return 0.5 * (v.size * float(np.log(count + 1)) + float(np.log(2 * np.pi * v).sum()))
+    return np.asarray(0.5 * (v.size * np.log(counts + 1) + np.log(2 * np.pi * v).sum()))
 
 
 def step(
@@ -114,8 +115,8 @@ def _sweep(
 
 def row_costs(state: MixtureState, rows: MixtureRows, problem: MixtureProblem) -> FloatArray:
     """ℓₖ(xₙ) + p/(2(Nₖ + 1)) − ⟨log πₖ⟩; (n, K)."""
-    table = [log_densities(cluster.gaussian, rows) for cluster in state.clusters]
-    return costs_of(state, problem, np.stack(table, axis=1))
+    gaussians = [cluster.gaussian for cluster in state.clusters]
+    return costs_of(state, problem, densities_of_all(gaussians, rows))
 
 
 def costs_of(state: MixtureState, problem: MixtureProblem, densities: FloatArray) -> FloatArray:
@@ -171,9 +172,10 @@ def updates(
 ) -> list[Update]:
     """Clusters given their responsibilities, which rows cost so much.
 
-    Those that lack rows are left as they are, and all but `which`.
+    Those that lack rows are left as they are. Where only some are asked for, so are the others, and
+    noise is near the one before.
     """
-    r = r * data.rows.weights[:, None]
+    r = np.asfortranarray(r * data.rows.weights[:, None])
     counts, plans = r.sum(axis=0), [problem.plan(rank) for rank in state.max_ranks]
     taken = counts >= [plan.fewest for plan in plans]
     taken = taken if which is None else taken & which
@@ -181,7 +183,7 @@ def updates(
         ClusterRows(data.rows.taken(r[:, k] > 0, r[:, k]), state.clusters[k], plans[k])
         for k in np.flatnonzero(taken)
     ]
-    found = iter(updated_together(parts))
+    found = iter(updated_together(parts, nearly=True))
     of_rows = np.einsum("nk,nk->k", r, costs) - counts * _dues(state, problem)
     return [
         next(found) if taken[k] else _left_alone(cluster, float(counts[k]), float(of_rows[k]))
@@ -199,7 +201,9 @@ def _left_alone(cluster: Cluster, count: float, of_rows: float) -> Update:
 
 def _entropy(r: FloatArray, weights: FloatArray) -> float:
     """−Σ w·r log r."""
-    return -float(weights @ xlogy(r, r).sum(axis=1))
+    some, k = np.nonzero((r > 0) & (r < 1))
+    shared = r[some, k]
+    return -float(weights[some] @ (shared * np.log(shared)))
 
 
 def free_energy(
@@ -207,10 +211,11 @@ def free_energy(
 ) -> float:
     """That of responsibilities, and of clusters after their update, at unit scale."""
     rows, counts = data.rows, np.array([update.count for update in found])
-    F = problem.weights.cost(counts) - _entropy(r, rows.weights) - mean_cost(data, rows.total)
-    for update in found:
-        F += update.free_energy - update.entropy + mean_cost(data, update.count)
-    return F
+    of_clusters = sum(update.free_energy - update.entropy for update in found)
+    of_means = mean_costs(data, np.append(counts, rows.total))
+    weights = problem.weights.cost(counts)
+    F = of_clusters + weights - _entropy(r, rows.weights) + of_means[:-1].sum() - of_means[-1]
+    return float(F)
 
 
 def _info(state: MixtureState, F: float) -> Info:
