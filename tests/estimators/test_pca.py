@@ -386,6 +386,19 @@ def test_a_failed_partial_fit_keeps_what_was_there():
     assert model.partial_fit(truth.X).n_samples_ == 200
 
 
+@pytest.mark.parametrize("noise", ["auto", "isotropic"])
+@pytest.mark.parametrize("how", ["fit", "fit_transform", "partial_fit"])
+def test_a_rank_near_the_bound_is_said_once_with_what_to_do(how, noise):
+    rng = np.random.default_rng(0)
+    X = 5 * rng.normal(size=(200, 9)) @ rng.normal(size=(9, 10)) + rng.normal(size=(200, 10))
+    model = BayesianPCA(noise=noise)
+    with pytest.warns(RankWarning) as told:
+        getattr(model, how)(X)
+    (said,) = (str(one.message) for one in told if "nearly as many" in str(one.message))
+    assert "More samples help most; else leave out features" in said
+    assert sum(one.text == said for one in model.status_.advice) == 1
+
+
 def test_warns_near_the_rank_bound_with_the_figure():
     X = np.random.default_rng(0).normal(size=(3000, 6)) * [32, 16, 8, 4, 2, 1]
     with pytest.warns(RankWarning, match=r"nearly as many as can be distinguished from noise"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import i0, i1
 from tests.oracles.axes import information_of_angle, squared_distances
 
 from bayespca import BayesianPCA, VariationalPCA
@@ -47,6 +48,39 @@ def test_rows_with_holes_tell_the_information_of_their_likelihood(share):
     # ⟨sin²θ⟩ is 1/information, where that is large.
     found = 1 / turns(strengths[:1], strengths[1:2], given)[0, 0]
     assert found == pytest.approx(known, rel=0.06)
+
+
+@pytest.mark.parametrize(("p", "share"), [(12, 0.5), (12, 0.7), (20, 0.3), (30, 0.5)])
+def test_few_cells_of_a_row_tell_less_than_their_share(p, share):
+    """Without that it would be 6 to 25 % more."""
+    strengths, n, total = np.array([14.0, 7.0, 4.0]), 200, 0.0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        W = np.linalg.qr(rng.normal(size=(p, 3)))[0].T
+        total += information_of_angle(strengths, (0, 1), rng.random((n, p)) < share, W) / (10 * n)
+    # So many rows that strengths are certain.
+    given = axes(strengths, 1e6, p, counts=np.full(p, 1e6 * share))
+    found = 1e-6 / turns(strengths[:1], strengths[1:2], given)[0, 0]
+    assert found == pytest.approx(total, rel=0.06)
+
+
+def test_holes_make_strengths_and_with_them_angles_uncertain():
+    """Against an average over strengths that are drawn."""
+    rng, v, w, n, p, share = np.random.default_rng(0), 8.0, 5.0, 30, 12, 0.5
+    given = axes((v, w), n, p, counts=np.full(p, n * share))
+    known = given.share * np.array([v, w]) / (1 + given.share * np.array([v, w]))
+    complete = np.array([v, w]) / (1 + np.array([v, w]))
+    deviations = np.log1p(np.sqrt(2 / n * (1 / known**2 - 1 / complete**2)))
+    gaps = np.log(v / w) + rng.normal(size=(20000, 2)) @ deviations
+    kappa = 2 * n * known.prod() * np.sinh(gaps / 2) ** 2
+    expected = np.mean(0.5 * (1 - i1(kappa / 2) / i0(kappa / 2)))
+    found = turns(np.array([v]), np.array([w]), given)[0, 0]
+    assert found == pytest.approx(expected, rel=0.03)
+
+
+def test_what_is_hardly_there_does_not_turn_a_strong_axis():
+    given = axes((200.0,), 150, 8, counts=np.full(8, 80.0), left_out=[(0.1, 1.0), (0.8, 1.0)])
+    assert standard_deviations(given)[0, 1] < 0.02
 
 
 def test_what_was_left_out_turns_an_axis():

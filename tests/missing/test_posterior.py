@@ -13,6 +13,7 @@ from bayespca.estimators import RankWarning
 from bayespca.estimators._reading import general
 from bayespca.lowrank import holes_posterior as read
 from bayespca.lowrank import posterior as linear
+from bayespca.lowrank.rows import Columns
 
 
 def simulated(n=300, p=20, rank=3, share=0.3, seed=0, noise=1.0):
@@ -150,6 +151,29 @@ def test_new_rows_with_any_pattern():
     np.testing.assert_allclose(filled[1], model.mean_, rtol=1e-10)
     # The prior of A is that of the rows once the fit has converged.
     np.testing.assert_allclose(spread[1] ** 2, np.diag(model.get_covariance()), rtol=1e-4)
+
+
+@pytest.mark.parametrize(("k", "p"), [(1, 8), (3, 30)])
+def test_cells_are_as_far_off_as_they_say_where_loadings_are_uncertain(k, p):
+    """Those of the cells from which scores are found as well: without that, errors are 1.2 to 1.3
+    times the variances."""
+    rng = np.random.default_rng(k)
+    b, size = rng.normal(size=(p, k)), 0.15
+    b_cov = np.zeros((p, k + 1, k + 1))
+    b_cov[:, range(k), range(k)] = size**2
+    columns = Columns(np.column_stack([b, np.zeros(p)]), b_cov, np.full(k, 4.0), 0.3)
+    posterior = read.from_columns(columns, location=np.zeros(p), scale=np.ones(p), unit=1.0)
+    errors, variances = [], []
+    for _ in range(30):
+        true = b + size * rng.normal(size=b.shape)
+        signal = 2 * rng.normal(size=(400, k)) @ true.T
+        X = signal + np.sqrt(0.3) * rng.normal(size=signal.shape)
+        X[rng.random(X.shape) < 0.4] = np.nan
+        filled, std = read.impute(posterior, X, noise=False)
+        holes = np.isnan(X)
+        errors.append(((filled - signal)[holes] ** 2).mean())
+        variances.append((std[holes] ** 2).mean())
+    assert np.mean(errors) == pytest.approx(np.mean(variances), rel=0.1)
 
 
 def test_scale_and_offset_do_not_matter():

@@ -9,12 +9,12 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import gammaln
 
-from bayespca import inference
+from bayespca import BayesianPCA, inference
 from bayespca.datasets import noisy
 from bayespca.lowrank.noise_models import ISOTROPIC
 from bayespca.noise.asked import Asked
 from bayespca.noise.complete import Complete
-from bayespca.noise.signs import is_far_from_equal, signs
+from bayespca.noise.signs import is_far_from_equal, signs, taken_in_order
 from bayespca.spectrum.forms import ClosedForm
 
 SHAPES = [(300, 20), (60, 30), (40, 100)]
@@ -52,6 +52,30 @@ KINDS = {
 def test_unequal_noise_is_seen(kind, shape):
     for seed in range(3):
         assert KINDS[kind] <= seen_in(noisy(kind, *shape, 3, random_state=seed).X)
+
+
+@pytest.mark.parametrize(("n", "p"), [(30, 13), (60, 20)])
+def test_few_columns_that_are_alike_are_not_taken_for_components(n, p):
+    """Smooth components of equal noise leave no trace of it: three of these data sets had equal
+    noise, and 6 to 10 components.
+    """
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((n, p))
+        for j in range(1, p):
+            X[:, j] = 0.6 * X[:, j - 1] + 0.8 * X[:, j]
+        assert BayesianPCA().fit(X).noise_ == "autoregressive"
+
+
+@pytest.mark.parametrize("p", [6, 12, 40])
+def test_components_in_no_order_are_not_taken_for_neighbours(p):
+    alarms = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        X = 4 * rng.standard_normal((30, 2)) @ rng.standard_normal((2, p))
+        X += rng.standard_normal(X.shape)
+        alarms += bool(taken_in_order(X - X.mean(axis=0), np.ones(p - 1, bool), p))
+    assert alarms <= 6
 
 
 def test_residuals_of_counts_are_seen():

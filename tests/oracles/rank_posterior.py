@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-SCALE = 2.0
+SCALE, MEAN = 2.0, 2.0
 
 
 def log_sphere_average(a, n=4001):
@@ -73,57 +73,122 @@ def log_frame_average(a, s, *, n=1000, steps=80, seed=0):
     return float(found), float(np.exp(log_w - found).std() / np.sqrt(n))
 
 
-def log_evidences(g2, p, M, largest, *, n=600, steps=80, seed=0):
+def log_evidences(g2, p, M, largest, *, n=400, kept=0.9, seed=0):
     """Log evidence of each rank up to `largest`, relative to rank 0, by annealing over U and v.
 
     σ² is integrated out: ∫ (σ²)^(−Mp/2) e^(−Q/2σ²) dσ²/σ² = Γ(Mp/2)·(Q/2)^(−Mp/2), with Q the sum
     of squares less Σ s uᵀ diag(g²) u. Strengths over √(p/M) are half-Cauchy, cut off at 1.
+
+    Sequential Monte Carlo (Del Moral, Doucet and Jasra 2006): the likelihood is raised to powers
+    from 0 to 1, each so much larger that `kept` of the n samples count, and samples are drawn
+    again by their weights and moved.
     """
-    rng = np.random.default_rng(seed)
-    values, total, limit = np.zeros(p), float(np.sum(g2)), np.sqrt(p / M)
+    rng, values = np.random.default_rng(seed), np.zeros(p)
     values[: len(g2)] = g2
-    lowest = np.arctan(1 / SCALE)
-    none = -M * p / 2 * np.log(total / 2)
-
-    def likelihood(U, angle):
-        v = SCALE * np.tan(angle) * limit
-        k = v.shape[1]
-        rest = total - np.einsum("npk,p,nk->n", U[:, :, :k] ** 2, values, v / (1 + v))
-        return -M * p / 2 * np.log(rest / 2) - M / 2 * np.log1p(v).sum(axis=1) - none
-
-    found = [0.0]
-    for k in range(1, largest + 1):
-        U = np.linalg.qr(rng.standard_normal((n, p, p)))[0]
-        angle = rng.uniform(lowest, np.pi / 2, (n, k))
-        log_w, fit, betas = np.zeros(n), likelihood(U, angle), np.linspace(0, 1, steps + 1) ** 2
-        for before, now in pairwise(betas):
-            log_w += (now - before) * fit
-            for move in range(2 * p):
-                i = int(rng.integers(k))
-                if move % 2:
-                    other, turned = angle.copy(), U
-                    other[:, i] += rng.normal(size=n) * rng.choice([0.05, 0.3])
-                else:
-                    other, turned = angle, _turned(U, i, rng)
-                inside = ((other > lowest) & (other < np.pi / 2)).all(axis=1)
-                new = likelihood(turned, np.clip(other, lowest, np.pi / 2 - 1e-9))
-                new = np.where(inside, new, -np.inf)
-                taken = np.log(rng.random(n)) < now * (new - fit)
-                U = np.where(taken[:, None, None], turned, U)
-                angle = np.where(taken[:, None], other, angle)
-                fit = np.where(taken, new, fit)
-        found.append(float(logsumexp(log_w) - np.log(n)))
-    return np.array(found)
+    found = [_log_evidence(values, M, k, n, kept, rng) for k in range(1, largest + 1)]
+    return np.array([0.0, *found])
 
 
-def _turned(U, i, rng):
-    j = int(rng.integers(U.shape[1] - 1))
-    j += j >= i
-    angle = rng.normal(size=(U.shape[0], 1)) * rng.choice([0.1, 0.4, 1.5])
-    c, d, turned = np.cos(angle), np.sin(angle), U.copy()
-    turned[:, :, i] = c * U[:, :, i] + d * U[:, :, j]
-    turned[:, :, j] = c * U[:, :, j] - d * U[:, :, i]
-    return turned
+def log_posterior(g2, p, M, **sampling):
+    """Log probability of each rank below p; their number is Poisson with mean 2."""
+    ranks = np.arange(p)
+    weights = log_evidences(g2, p, M, p - 1, **sampling) + ranks * np.log(MEAN) - gammaln(ranks + 1)
+    return weights - logsumexp(weights)
+
+
+def log_evidence_of_one(g2, p, M, n=100):
+    """Log evidence of one component relative to none, by sums over log σ² and over angles."""
+    values, limit = np.zeros(p), np.sqrt(p / M)
+    values[: len(g2)] = g2
+    angles = np.arctan(1 / SCALE) + (np.pi / 2 - np.arctan(1 / SCALE)) * (np.arange(n) + 0.5) / n
+    v = SCALE * limit * np.tan(angles)
+    noise = np.exp(np.linspace(-4, 2, 40)) * values.sum() / (p * M)
+    of_noise = -M * p / 2 * np.log(noise) - values.sum() / (2 * noise)
+    averages = [
+        [log_sphere_average(s * values / (2 * one), 401) for s in v / (1 + v)] for one in noise
+    ]
+    both = of_noise[:, None] + np.array(averages) - M / 2 * np.log1p(v)
+    return float(logsumexp(both) - np.log(n) - logsumexp(of_noise))
+
+
+def _log_evidence(values, M, k, n, kept, rng):
+    p = values.size
+    limit = np.sqrt(p / M)
+    U = np.linalg.qr(rng.standard_normal((n, p, p)))[0]
+    v = limit * SCALE * np.tan(rng.uniform(np.arctan(1 / SCALE), np.pi / 2, (n, k)))
+
+    def log_likelihood():
+        rest = _unexplained(values, U, v)
+        return -M * p / 2 * np.log(rest / values.sum()) - M / 2 * np.log1p(v).sum(axis=1)
+
+    power, total = 0.0, 0.0
+    while power < 1:
+        fit = log_likelihood()
+        step = _step(fit, 1 - power, kept * n)
+        total += logsumexp(step * fit) - np.log(n)
+        power = min(power + step, 1.0)
+        weights = np.exp(step * (fit - fit.max()))
+        chosen = (np.arange(n) + rng.random()) / n * weights.sum()
+        again = np.minimum(np.searchsorted(np.cumsum(weights), chosen), n - 1)
+        U, v = U[again], v[again]
+        # Given σ², which is drawn for the moves alone, angles have known distributions.
+        rate = power / 2 * _unexplained(values, U, v)
+        precision = rng.gamma(power * M * p / 2, 1 / rate)
+        _turn(U, v / (1 + v), power * precision / 2, values, rng)
+        for width in (0.1, 0.3, 1.0, 3.0):
+            _strengthen(v, U, (power * M / 2, power * precision / 2), values, limit, width, rng)
+    return total
+
+
+def _unexplained(values, U, v):
+    """Q, summed so that no digits are lost: Σ_j uⱼᵀ diag(g²) uⱼ/(1 + vⱼ)."""
+    squares = np.einsum("npk,p->nk", U**2, values)
+    squares[:, : v.shape[1]] /= 1 + v
+    return squares.sum(axis=1)
+
+
+def _step(fit, most, wanted):
+    """The largest step at which at least so many samples count."""
+
+    def count(step):
+        return np.exp(2 * logsumexp(step * fit) - logsumexp(2 * step * fit))
+
+    if count(most) >= wanted:
+        return most
+    low, high = 0.0, most
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if count(middle) >= wanted else (low, middle)
+    return low
+
+
+def _turn(U, s, factor, values, rng):
+    """Each direction and each other one: the angle from its conditional law, a von Mises."""
+    p, k = U.shape[1], s.shape[1]
+    for i in range(k):
+        for j in range(i + 1, p):
+            x, y = U[:, :, i].copy(), U[:, :, j].copy()
+            gap = factor * (s[:, i] - (s[:, j] if j < k else 0.0))
+            cosine = gap * ((x * x - y * y) * values).sum(axis=1) / 2
+            sine = gap * (x * y * values).sum(axis=1)
+            angle = rng.vonmises(np.arctan2(sine, cosine), np.hypot(sine, cosine)) / 2
+            c, d = np.cos(angle)[:, None], np.sin(angle)[:, None]
+            U[:, :, i], U[:, :, j] = c * x + d * y, c * y - d * x
+
+
+def _strengthen(v, U, factors, values, limit, width, rng):
+    """Metropolis's moves of log v, all of which are independent given U and σ²."""
+    spread, pull = factors
+    squares = pull[:, None] * np.einsum("npk,p->nk", U[:, :, : v.shape[1]] ** 2, values)
+
+    def log_density(v):
+        of_prior = np.log(v) - np.log1p((v / (SCALE * limit)) ** 2)
+        return of_prior - spread * np.log1p(v) + squares * v / (1 + v)
+
+    other = v * np.exp(width * rng.standard_normal(v.shape))
+    ratio = log_density(other) - log_density(v)
+    taken = (other > limit) & (np.log(rng.random(v.shape)) < ratio)
+    v[taken] = other[taken]
 
 
 def sequential(a, s):

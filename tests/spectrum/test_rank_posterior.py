@@ -88,6 +88,55 @@ def test_evidences_are_those_of_sampling(n, p, strengths):
     assert found - found[0] == pytest.approx(exact, abs=0.6)
 
 
+def drawn(seed, n, p):
+    """A small data set with up to 3 components of 0.5 to 6 limits: how many count, and its γ."""
+    rng = np.random.default_rng((seed, 7))
+    times = rng.uniform(0.5, 6, rng.integers(0, min(4, p)))
+    strengths = times * np.sqrt(p / (n - 1))
+    W = np.linalg.qr(rng.standard_normal((p, p)))[0][:, : times.size]
+    X = (
+        rng.standard_normal((n, p))
+        + rng.standard_normal((n, times.size)) * np.sqrt(strengths) @ W.T
+    )
+    gamma = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)
+    return int((times > 1).sum()), gamma[: min(p, n - 1)]
+
+
+def test_log_scores_of_small_data_are_those_of_the_exact_posterior():
+    """Within 0.1 nats: at the truth as far as so few data sets tell, and where the truth is drawn
+    from the exact posterior, where the loss is a divergence. docs/rank.md has it for 400 data sets.
+    """
+    shapes = [(10, 3), (20, 3), (15, 4), (30, 4), (12, 5), (25, 5), (15, 6), (40, 6)]
+    scores, divergences = [], []
+    for seed, (n, p) in enumerate(shapes):
+        truth, gamma = drawn(seed, n, p)
+        found = np.log(posterior_of_rank(Spectrum(gamma, (p, n - 1))).probabilities[:p])
+        exact = oracle.log_posterior(gamma**2, p, n - 1)
+        scores.append(exact[truth] - found[truth])
+        divergences.append(np.exp(exact) @ (exact - found))
+    assert np.mean(scores) < 0.1 + 2 * np.std(scores) / np.sqrt(len(scores))
+    assert np.mean(divergences) < 0.06
+
+
+def test_the_oracle_of_evidences_has_that_of_one_component():
+    """Which is a sum over a grid of exact averages over a sphere."""
+    n, p = 15, 4
+    _, gamma = drawn(3, n, p)
+    found = oracle.log_evidences(gamma**2, p, n - 1, 1, n=4000, kept=0.95)[1]
+    assert found == pytest.approx(oracle.log_evidence_of_one(gamma**2, p, n - 1), abs=0.1)
+
+
+def test_no_number_is_impossible_that_sampling_finds_possible():
+    """One large value of three: at its own noise no component is next to impossible, at the noise
+    without components it is not.
+    """
+    gamma, p, M = np.array([9.49, 2.49, 2.08]), 3, 9
+    found = posterior_of_rank(Spectrum(gamma, (p, M))).probabilities
+    exact = np.exp(oracle.log_posterior(gamma**2, p, M, n=3000))
+    assert found[0] == pytest.approx(exact[0], rel=0.3)
+    assert found[1:p] == pytest.approx(exact[1:], abs=0.05)
+
+
 @pytest.mark.parametrize("strengths", [[], [8.0], [9.0, 6.0, 5.0]], ids=len)
 def test_strong_components_are_counted(strengths):
     found = posterior_of_rank(spectrum(300, 30, strengths))

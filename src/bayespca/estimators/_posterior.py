@@ -13,7 +13,7 @@ from bayespca.arrays.namespaces import array_namespace, to_namespace, to_numpy
 from bayespca.arrays.types import Array, ArrayOrPair, Input, RandomState
 from bayespca.lowrank import holes_posterior
 from bayespca.lowrank.holes_posterior import HolesPosterior
-from bayespca.lowrank.intervals import component_std, variance_left_out
+from bayespca.lowrank.intervals import component_std, covariances_of_columns, variance_left_out
 from bayespca.lowrank.records import PCAPosterior
 from bayespca.sources.cluster import computed
 from bayespca.sources.partitions import is_dask
@@ -116,8 +116,9 @@ class PosteriorReader(Transforming, Iterating[F]):
 
         In the coordinates of the orthonormal components, so that on the training data
         ``inverse_transform(transform(X))`` is the posterior mean of the low-rank matrix. Each
-        coordinate is the projection times γ̂/γ. A row with holes (NaN) has the scores that follow
-        from the cells that are there, with a larger standard deviation.
+        coordinate is the projection times γ̂/γ: what is noise in it has been taken out. The scores
+        of scikit-learn's PCA, which are not shrunk, are those of `project`. A row with holes (NaN)
+        has the scores that follow from the cells that are there, with a larger standard deviation.
 
         This and what follows are lazy on Dask collections, and return Dask arrays.
         """
@@ -178,11 +179,13 @@ class PosteriorReader(Transforming, Iterating[F]):
             return _lazy.rows(self, X, "impute", return_std=return_std)
         X = _input.read_new(self, X, "impute")
         fit: Any = self.fit_
+        posterior, mean = self.general_posterior(), return_std == "mean"
         filled, std = holes_posterior.impute(
-            self.general_posterior(),
+            posterior,
             X,
-            noise=return_std != "mean",
+            noise=not mean,
             left_out=variance_left_out(fit),
+            covariances=covariances_of_columns(fit, posterior) if mean else None,
         )
         return (filled, std) if return_std else filled
 

@@ -19,7 +19,7 @@ from bayespca.linear.data import Decomposed
 from bayespca.linear.sweeps import fit as sweeps
 from bayespca.lowrank.noise_models import NOISES
 from bayespca.lowrank.records import PCAFit
-from bayespca.noise.asked import Asked
+from bayespca.noise.asked import Asked, by_likelihood
 from bayespca.noise.errors import KnownErrors
 from bayespca.noise.fitting import fit_complete, fit_with_holes
 from bayespca.sources.data import Data, Where
@@ -121,8 +121,10 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         ),
         min_components=Option(
             "At least so many components are kept, with what EVB says of them, where it would keep "
-            "fewer: 1 for a pipeline in which the next step needs a column. Data with holes, and "
-            "data without any variance, may have no such solution; `status_` says so.",
+            "fewer: 1 for a pipeline in which the next step needs a column. Where EVB has no such "
+            "solution, which happens with holes and where `noise_variance` is given, they are "
+            "those of maximum likelihood; only data without any variance have none. `status_` "
+            "says so.",
             whole(0),
         ),
         noise_variance='Variance of the noise (of the scaled data, if `scale`); ``"auto"`` for the '
@@ -353,10 +355,13 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         def again(k: int) -> PCAFit:
             return closed.from_decomposition(data, replace(form, exactly=k))
 
+        def likeliest(k: int) -> PCAFit:
+            return closed.from_decomposition(data, by_likelihood(form, k))
+
         fitted = closed.from_decomposition(data, form)
         if self.n_components == PROBABLE:
             fitted = closed.with_most_probable(fitted, again)
-        return closed.with_at_least(fitted, self.min_components, again)
+        return closed.with_at_least(fitted, self.min_components, again, likeliest)
 
     def _form(self) -> ClosedForm:
         """What is asked of the spectrum, once all options have been checked."""

@@ -12,6 +12,7 @@ from bayespca.arrays.signs import fixed_signs
 from bayespca.inference.result import Fit
 from bayespca.lowrank.records import PCAFit, PCAPosterior
 from bayespca.spectrum.forms import ClosedForm, words_for
+from bayespca.spectrum.records import AT_LEAST
 
 from .data import Decomposed, decomposed
 from .posterior import described, posterior_of
@@ -71,18 +72,39 @@ def with_most_probable(found: PCAFit, again: Callable[[int], PCAFit]) -> PCAFit:
     return replace(other, status=status)
 
 
-def with_at_least(found: PCAFit, least: int, again: Callable[[int], PCAFit]) -> PCAFit:
-    """A fit with so many components at least, as far as there are solutions that keep them."""
+def with_at_least(
+    found: PCAFit,
+    least: int,
+    again: Callable[[int], PCAFit],
+    likeliest: Callable[[int], PCAFit],
+) -> PCAFit:
+    """A fit with so many components at least.
+
+    EVB has no solution with components that are too weak for its noise; those of maximum likelihood
+    always exist, unless the data have no variance.
+    """
     kept = found.n_components
     if kept >= least:
         return found
-    other = again(least)
+    other, method = again(least), "EVB"
+    if other.n_components < least:
+        other, method = _better(other, likeliest(least))
     k = other.n_components
     if k <= kept:
-        words = f"EVB keeps {kept}, and has no solution with min_components={least}."
-        return replace(found, status=found.status.but("at-least", words))
-    words = f"EVB keeps {kept}; with min_components={least} it is {k}."
-    return replace(other, status=other.status.but("at-least", words))
+        words = f"EVB keeps {kept}, and there are no more, with min_components={least}."
+        return replace(found, status=found.status.but("no-more", words))
+    words = f"EVB keeps {kept}; with min_components={least} it is {k}"
+    words += "." if method == "EVB" else ", by maximum likelihood, as EVB has no such solution."
+    # What was asked for says nothing of how probable it is.
+    ranks = np.append(found.rank_posterior, np.zeros(max(k + 1 - found.rank_posterior.size, 0)))
+    return replace(other, rank_posterior=ranks, status=other.status.but(AT_LEAST, words))
+
+
+def _better(of_evb: PCAFit, likeliest: PCAFit) -> tuple[PCAFit, str]:
+    """Of two fits the one with more components, and its method."""
+    if likeliest.n_components > of_evb.n_components:
+        return likeliest, "ML"
+    return of_evb, "EVB"
 
 
 def _not_kept(kept: int, probable: int) -> str:

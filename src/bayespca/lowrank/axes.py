@@ -7,11 +7,16 @@ for principal component analysis", Annals of Mathematical Statistics 34, 1963),
 
     cov(wₕ) = Σ_{l≠h} λₕλₗ/(n(λₕ − λₗ)²)·wₗwₗᵀ,
 
-λ = σ²(1 + ℓ) for components of strength ℓ and σ² for all other directions. Four things are added:
+λ = σ²(1 + ℓ) for components of strength ℓ and σ² for all other directions. Five things are added:
 
-* Holes: a row whose scores are known to the share R = fℓ/(1 + fℓ), f the share of its cells that
-  are there, tells (ℓₕ − ℓₗ)²/(ℓₕℓₗ)·RₕRₗ of the angle of two axes, the Fisher information of its
-  normal likelihood; a column with nⱼ cells tells nⱼℓₕRₕ of an entry of wₕ.
+* Holes: a row whose scores are known to the share R = fℓ/(1 + fℓ) tells (ℓₕ − ℓₗ)²/(ℓₕℓₗ)·RₕRₗ of
+  the angle of two axes, the Fisher information of its normal likelihood; a column with nⱼ cells
+  tells nⱼℓₕRₕ of an entry of wₕ. f is the share of cells that are there, less what it loses by
+  their being different ones in each row: (WₛWₛᵀ)⁻¹ of the cells s of a row is, to second order,
+  (1 + (K + 2)(1 − f)/(fp))/f on average, K the number of components.
+* Strengths that holes leave uncertain: an estimate of ℓ has the variance 2ℓ²/(nR²), and
+  2(1 + ℓ)²/n without holes, where Anderson's formula holds at the strengths of the sample. ⟨sin²θ⟩
+  is averaged over the difference.
 * Angles that are not small have the density of a Bingham distribution, exp(−κ sin²θ), κ half of
   that information: ⟨sin²θ⟩ = ½(1 − I₁(κ/2)/I₀(κ/2)) is never more than ½.
 * Directions that are not few: together they take n/(n + p/ℓ) of what the formula gives them, the
@@ -25,6 +30,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import ive
 
 from bayespca.arrays.types import FloatArray
@@ -32,6 +38,11 @@ from bayespca.arrays.types import FloatArray
 # Strengths are kept between these, and what is known of an angle is limited beyond this: data may
 # have no noise.
 WEAKEST, STRONGEST, SURE = 1e-50, 1e50, 1e6
+# Ratios of strengths beyond exp(FAR) are as good as infinite.
+FAR = 300.0
+# Gauss's points for averages over a standard normal variable.
+NODES, WEIGHTS = hermegauss(9)
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +71,12 @@ class Axes:
 
     @property
     def share(self) -> float:
-        """f, of cells that are there."""
-        return float(self.counts.mean() / self.n)
+        """f, of cells that are there, as much as it is worth."""
+        k, p = self.components.shape
+        f = float(self.counts.mean() / self.n)
+        # The first of those left out stands for all that cannot be seen.
+        n_components = k + float(self.left_out[1:, 1].sum())
+        return f / (1 + (n_components + 2) * (1 - f) / (f * p))
 
 
 def standard_deviations(axes: Axes) -> FloatArray:
@@ -81,11 +96,27 @@ def turns(some: FloatArray, others: FloatArray, axes: Axes) -> FloatArray:
     """⟨sin²θ⟩ of the angle in the plane of each two components of these strengths."""
     v, w = _bounded(some)[:, None], _bounded(others)[None, :]
     known = _known(v, axes) * _known(w, axes)
-    kappa = 0.5 * axes.n * (np.sqrt(v / w) - np.sqrt(w / v)) ** 2 * known
+    spread = np.hypot(_by_holes(v, axes), _by_holes(w, axes))
+    gaps = np.log(v / w)[..., None] + spread[..., None] * NODES
+    kappa = 2 * axes.n * known[..., None] * np.sinh(0.5 * np.clip(gaps, -FAR, FAR)) ** 2
+    return np.asarray(_of_bingham(kappa) @ WEIGHTS)
+
+
+def _of_bingham(kappa: FloatArray) -> FloatArray:
+    """½(1 − I₁(κ/2)/I₀(κ/2))"""
     x = np.minimum(kappa, SURE) / 2
     return np.asarray(
         0.5 * (1 - ive(1, x) / ive(0, x)) * np.minimum(1.0, SURE / np.maximum(kappa, 1.0))
     )
+
+
+def _by_holes(v: FloatArray, axes: Axes) -> FloatArray:
+    """Standard deviation of log ℓ by holes: 2/n·((1 + 1/fℓ)² − (1 + 1/ℓ)²) is the squared one of ℓ
+    over ℓ, which may be larger than 1.
+    """
+    inverse = 1 / axes.share
+    square = 2 / axes.n * (inverse - 1) / v * (2 + (inverse + 1) / v)
+    return np.asarray(np.log1p(np.sqrt(square)))
 
 
 def leaning_out(axes: Axes) -> FloatArray:

@@ -19,13 +19,12 @@ from bayespca.arrays.checks import check_sizes
 from bayespca.arrays.namespaces import (
     array_namespace,
     cast,
-    device,
     numpy_dtype,
     on_host,
     to_namespace,
     to_numpy,
 )
-from bayespca.arrays.packing import packed, pseudo_inverses, roots, unpacked
+from bayespca.arrays.packing import packed, pseudo_inverses, unpacked
 from bayespca.arrays.places import at, taken
 from bayespca.arrays.types import (
     Array,
@@ -39,12 +38,16 @@ from bayespca.arrays.types import (
 from bayespca.spectrum.tolerances import LEAST_RIDGE, LOG_2PI, UNDETERMINED
 
 from .density import low_rank_normal
+from .drawing import normal_vectors, times, with_ones
 from .holes import Block, Holes
 from .observing import new_rows
 from .recognising import digests, with_squares_of_sweeps
 from .rows import Columns, latent, latent_means, suited_blocks
 from .tails import NORMAL, Tails
 from .weighing import bounds, on_host_for_cells, weighed
+
+# A variance that is as good as infinite.
+LARGEST = 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,19 +306,14 @@ def project(posterior: HolesPosterior, X: Array) -> Array:
         inverse = pseudo_inverses(unpacked(xp.matmul(block.mask, outer), k), UNDETERMINED)
         inverse = taken(inverse, block.pattern)
         Z = block.values * posterior.unit
-        T = _times(inverse, xp.matmul(Z, components.T))
+        T = times(inverse, xp.matmul(Z, components.T))
         # Squares of singular values have lost digits, which the residuals bring back.
         rest = (Z - xp.matmul(T, components)) * taken(block.mask, block.pattern)
-        return T + _times(inverse, xp.matmul(rest, components.T))
+        return T + times(inverse, xp.matmul(rest, components.T))
 
     if not k:
         return _typed(posterior, data.values[:, :0])
     return _typed(posterior, _by_block(data, k, work))
-
-
-def _times(matrices: Array, rows: Array) -> Array:
-    """One matrix for each row."""
-    return array_namespace(rows).matmul(matrices, rows[:, :, None])[:, :, 0]
 
 
 def reconstruct(posterior: HolesPosterior, T: Array) -> Array:
@@ -418,23 +416,36 @@ def _unit_of_rows(posterior: HolesPosterior) -> FloatArray:
 
 @on_host_for_cells
 def impute(
-    posterior: HolesPosterior, X: Array, *, noise: bool = True, left_out: float = 0.0
+    posterior: HolesPosterior,
+    X: Array,
+    *,
+    noise: bool = True,
+    left_out: float = 0.0,
+    covariances: FloatArray | None = None,
 ) -> tuple[Array, Array]:
     """X with its holes filled by their posterior mean, and the standard deviation of each cell.
 
-    Var(ãᵀb̃) = ãᵀCⱼã + bⱼᵀΣᵢbⱼ + tr ΣᵢCⱼ; with `noise` that of a measurement, σ² more; without, the
-    variance that was left out of scaled data, which counts as noise otherwise. Σᵢ and either are in
-    units of the row's noise, where rows have their own. Cells that are there have standard
-    deviation 0.
+    Var(ãᵀb̃) = ãᵀCⱼã + vᵢⱼ with vᵢⱼ = bⱼᵀΣᵢbⱼ + tr ΣᵢCⱼ; with `noise` that of a measurement, σ² more
+    (Σᵢ and σ² in units of the row's noise, where rows have their own). Cells that are there have 0.
+
+    Without noise, two things are added that count as noise otherwise: the variance that was left
+    out of scaled data, and vᵢⱼ(1 − vᵢⱼ/wⱼ)/σ² times ãᵀCⱼã, wⱼ being vᵢⱼ before the row is seen.
+    This is what Σᵢ does not know: scores are those of given loadings, and the cells that they are
+    found from have loadings as uncertain as the cell that is filled. To first order it adds
+    Λ⁻¹(Σⱼbⱼbⱼᵀ·ãᵀCⱼã)Λ⁻¹ to their covariance, Λ = σ²Σᵢ⁻¹ = Σⱼ⟨bⱼbⱼᵀ⟩ + σ²/cₐ², where the second
+    part, the prior's, adds nothing. `covariances` are used for Cⱼ in place of the posterior's.
     """
     xp, columns, data = array_namespace(X), posterior.columns, _weighed(posterior, X)
     k = columns.rank
     i, j = np.triu_indices(k + 1)
     twice = np.where(i == j, 1.0, 2.0)
-    spread = columns.b_cov[:, i, j] * twice
+    spread = (columns.b_cov if covariances is None else covariances)[:, i, j] * twice
     second = (columns.b[:, i] * columns.b[:, j] * twice + spread)[:, j < k]
-    loadings, spread, second, unit, mean = (
-        at(X, values) for values in (columns.b.T, spread.T, second.T, data.unit, data.location)
+    before = second[:, (i == j)[j < k]] @ np.minimum(columns.prior_a, LARGEST)
+    share = 1 / np.where(before > 0, before, LARGEST)
+    loadings, spread, second, share, unit, mean = (
+        at(X, values)
+        for values in (columns.b.T, spread.T, second.T, share, data.unit, data.location)
     )
     more = left_out / posterior.unit**2
     if noise:
@@ -443,13 +454,16 @@ def impute(
     own = _variance_of_rows(posterior, X)
     filled, std = xp.empty_like(X), xp.empty_like(X)
     for block in suited_blocks(data, k):
-        ones = _with_ones(a[block.rows, :])
+        ones = with_ones(a[block.rows, :])
         variance = taken(xp.matmul(packed(cov[block.which, :, :]), second), block.pattern)
         squares = taken(ones, i, axis=1) * taken(ones, j, axis=1)
+        of_columns = xp.matmul(squares, spread)
+        if not noise:
+            of_columns *= 1 + variance * (1 - variance * share) / columns.noise_variance
         variance = variance + more
         if posterior.tails.are_heavy:
             variance = variance * taken(own, data.order[block.rows])
-        variance = variance + xp.matmul(squares, spread)
+        variance = variance + of_columns
         size = xp.sqrt(xp.where(variance > 0, variance, 0 * variance)) * unit
         seen = taken(block.mask, block.pattern) > 0
         given = taken(X, data.order[block.rows])
@@ -476,22 +490,10 @@ def sample_imputation(
     own: Array | float = 1.0
     if posterior.tails.are_heavy:
         own = at(X, posterior.tails.draws_given(*_squares_of_rows(posterior, X), rng))[:, None]
-    a = a + own * _draws(cov, rng, pattern)
-    b = columns.b + _draws(columns.b_cov, of_columns or rng, np.arange(len(columns.b)))
+    a = a + own * normal_vectors(cov, rng, pattern)
+    b = columns.b + normal_vectors(columns.b_cov, of_columns or rng, np.arange(len(columns.b)))
     of_cells = posterior.cell_tails.draws(math.prod(X.shape), rng).reshape(tuple(X.shape))
     noise = rng.normal(size=tuple(X.shape)) * np.sqrt(columns.noise_variance) * of_cells
-    drawn = xp.matmul(_with_ones(a), at(X, b.T)) + own * at(X, noise)
+    drawn = xp.matmul(with_ones(a), at(X, b.T)) + own * at(X, noise)
     drawn = drawn * at(X, _unit(posterior)) + at(X, posterior.mean)
     return xp.where(xp.isnan(X), cast(drawn, X.dtype), X)
-
-
-def _with_ones(a: Array) -> Array:
-    """ã = (a, 1)"""
-    xp = array_namespace(a)
-    return xp.concat([a, xp.ones((a.shape[0], 1), dtype=a.dtype, device=device(a))], axis=1)
-
-
-def _draws(cov: Array, rng: np.random.Generator, which: NDArray[np.intp]) -> Array:
-    """Draws from N(0, cov), one for each of `which`; covariances may be singular."""
-    root = taken(roots(cov), which)
-    return _times(root, at(cov, rng.normal(size=(which.size, cov.shape[-1]))))

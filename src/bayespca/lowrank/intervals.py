@@ -8,23 +8,29 @@ from bayespca.arrays.namespaces import on_host, to_namespace
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.spectrum.left_out import strengths
 
-from .axes import Axes, standard_deviations
+from .axes import Axes, leaning_out, standard_deviations
 from .holes_posterior import HolesPosterior, along_components, latent_variance_of_scores
 from .posterior import Posterior
 from .records import PCAFit, VariationalFit
 
 # What is left out is a product of scores and loadings, there or not: 95 % of it lie within 1.96
-# standard deviations times √1.24 to √1.32. The rest is for strengths that are not known, chosen
-# where intervals of simulated data hold; the page of claims has it on other shapes and seeds.
-WIDER = 1.5
+# standard deviations times √1.24 to √1.32. The rest is for strengths that are not known, the less
+# the fewer rows there are, and were found too weak where they are left out; chosen where intervals
+# of simulated data hold. The page of claims has it on other shapes and seeds.
+WIDER, ROWS = 1.4, 12.0
 
 
 def component_std(fit: PCAFit | VariationalFit) -> Array:
     """Standard deviation of the entries of the components about the axes of the population."""
     posterior = fit.posterior
-    found = _of_complete(fit) if isinstance(posterior, Posterior) else _of_holes(fit, posterior)
+    found = _axes(fit)
     live = np.any(found.components != 0, axis=0) | (found.counts < found.n)
     return to_namespace(standard_deviations(found) * live, posterior.components)
+
+
+def _axes(fit: PCAFit | VariationalFit) -> Axes:
+    posterior = fit.posterior
+    return _of_complete(fit) if isinstance(posterior, Posterior) else _of_holes(fit, posterior)
 
 
 def _of_complete(fit: PCAFit | VariationalFit) -> Axes:
@@ -53,14 +59,51 @@ def _counts(posterior: HolesPosterior, n: float) -> FloatArray:
     return np.where(columns.b_cov[:, -1, -1] > 0, found, n)
 
 
+def covariances_of_columns(fit: PCAFit | VariationalFit, posterior: HolesPosterior) -> FloatArray:
+    """Covariances of (B, μ) for cells without noise: (p, k + 1, k + 1).
+
+    A factorised posterior has loadings for given scores. Here directions are never more certain
+    than `axes.leaning_out` says, to which it counts that scores are not known and that components
+    were left out, which is noise to a cell that is measured; the mean of complete data has σ²/n.
+    """
+    k, covariances = posterior.columns.rank, posterior.columns.b_cov.copy()
+    if k:
+        turned = _less_certain(fit, posterior)
+        covariances[:, :k] = turned @ covariances[:, :k]
+        covariances[:, :, :k] = covariances[:, :, :k] @ turned.transpose(0, 2, 1)
+    if isinstance(fit.posterior, Posterior) and fit.n_samples > fit.spectrum.shape[1]:
+        covariances[:, k, k] = posterior.columns.noise_variance / fit.n_samples
+    return covariances
+
+
+def _less_certain(fit: PCAFit | VariationalFit, posterior: HolesPosterior) -> FloatArray:
+    """By what deviations of b are multiplied: (p, k, k), for each column a diagonal matrix in the
+    coordinates of the components, w = M⁻ᵀb.
+    """
+    own, least = along_components(posterior), leaning_out(_axes(fit)).T
+    # Entries of a direction of which nothing is known have the variance 1/p.
+    least = np.minimum(least, 1 / len(own))
+    ratio = np.divide(least, own, where=own > 0, out=np.ones_like(own))
+    basis = posterior.basis / posterior.unit
+    factors = np.sqrt(np.maximum(ratio, 1.0))
+    found: FloatArray = (basis.T * factors[:, None, :]) @ np.linalg.pinv(basis).T
+    return found
+
+
 def variance_left_out(fit: PCAFit | VariationalFit) -> float:
     """Variance of a cell without noise, of scaled data, that its posterior does not contain.
 
-    What is left out is spread over all cells: Σ P(l)·ℓₗσ²/p. The mean of complete data has σ²/n.
+    What is left out is spread over all cells: Σ P(l)·ℓₗσ²/p.
     """
     sizes, probabilities = fit.left_out.T
-    s2, (p, M) = fit.posterior.noise_variance, fit.spectrum.shape
-    of_mean = 0.0
-    if isinstance(fit.posterior, Posterior) and fit.n_samples > M:
-        of_mean = s2 / fit.n_samples
-    return float(WIDER * s2 * (sizes @ probabilities) / p) + of_mean
+    s2, p = fit.posterior.noise_variance, fit.spectrum.shape[0]
+    wider = WIDER * (1 + ROWS / max(_rows(fit), 1.0))
+    return float(wider * s2 * (sizes @ probabilities) / p)
+
+
+def _rows(fit: PCAFit | VariationalFit) -> float:
+    """So many complete rows have as many cells as were seen."""
+    n = float(fit.spectrum.shape[1])
+    if isinstance(fit.posterior, Posterior):
+        return n
+    return float(_counts(fit.posterior, n).mean())

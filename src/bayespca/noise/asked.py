@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bayespca.lowrank.noise_models import ISOTROPIC, NOISES, NoiseModel
 from bayespca.spectrum.forms import ClosedForm
+from bayespca.spectrum.methods import METHODS
 
 from .errors import KnownErrors
 
@@ -36,3 +37,8 @@ def compares(form: ClosedForm) -> bool:
     noise to be found.
     """
     return form.method.name == "evb" and form.noise_variance == AUTO
+
+
+def by_likelihood(form: ClosedForm, rank: int) -> ClosedForm:
+    """So many components by maximum likelihood; the noise as it was asked for."""
+    return replace(form, method=METHODS["ml"], n_components=rank, exactly=None)

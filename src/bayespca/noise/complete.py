@@ -32,8 +32,9 @@ from bayespca.sources.rounding import is_coarse, rounding_variances
 from bayespca.spectrum.forms import ClosedForm
 
 from . import advice, residuals
-from .asked import Asked
+from .asked import Asked, by_likelihood
 from .choosing import CHOICES, MOST_TO_SWEEP, choose
+from .errors import errors_as
 from .signs import FEWEST_IN_ORDER, Signs
 
 # Sparse data are made dense for noise that is not equal: up to so many cells.
@@ -56,8 +57,8 @@ class Complete:
     """Complete data, to be fitted with one noise model after another.
 
     `found` is what the closed form has found out about them, once it was asked, and `few` are rows
-    that were brought here from workers. `ordered` is whether noise may be alike in neighbours,
-    `sweeps` whether cells may have their own.
+    that were brought here from workers; `sums` are those of blocks. `ordered` is whether noise may
+    be alike in neighbours, `sweeps` whether cells may have their own.
     """
 
     X: Input
@@ -70,6 +71,12 @@ class Complete:
     decomposed: Decomposed | None = field(default=None, init=False)
     plain: PCAFit | None = field(default=None, init=False)
     few: SomeRows | None = field(default=None, init=False)
+    sums: NoisyTable | None = field(default=None, init=False)
+
+    def knows(self, other: Complete) -> None:
+        """Take over what was found out about the same data."""
+        self.found, self.decomposed, self.few = other.found, other.decomposed, other.few
+        self.sums = other.sums
 
     def fit(self, noise: NoiseModel, other: PCAFit | None = None) -> PCAFit:
         """With a noise model, from what a fit of other rows has found."""
@@ -112,9 +119,41 @@ class Complete:
         if noise.cells:
             return fit
         if noise == ISOTROPIC and self.decomposed is not None:
-            again = closed.from_decomposition(self.decomposed, form)
+            again = closed.from_decomposition(self._known_beyond(rank), form)
         else:
-            again = replace(self, form=form).fit(noise)
+            again = self._asked_again(form, self.looping).fit(noise)
+        return with_evidence(again, fit.noise)
+
+    def _asked_again(self, form: ClosedForm, looping: inference.Looping) -> Complete:
+        again = replace(self, form=form, looping=looping)
+        again.knows(self)
+        return again
+
+    def _known_beyond(self, rank: int) -> Decomposed:
+        """A decomposition that knows one singular value more than this, if there is one.
+
+        Engines stop where EVB keeps no more; maximum likelihood needs what it is asked for.
+        """
+        assert self.decomposed is not None
+        spectrum = self.decomposed.found.spectrum
+        if min(rank + 1, spectrum.full_rank) <= spectrum.singular_values.size:
+            return self.decomposed
+        more = replace(self, form=by_likelihood(self.form, rank + 1))
+        more._closed()
+        assert more.decomposed is not None
+        self.decomposed = more.decomposed
+        return self.decomposed
+
+    def likeliest(self, fit: PCAFit, rank: int) -> PCAFit:
+        """So many components by maximum likelihood, with noise that differs as in a fit."""
+        noise, form = NOISES[fit.noise.name], by_likelihood(self.form, rank)
+        if noise == ISOTROPIC and self.decomposed is not None:
+            likely = closed.from_decomposition(self._known_beyond(rank), form)
+            return with_evidence(likely, fit.noise)
+        looping = replace(self.looping, callback=None, checkpoint=None)
+        if noise != ISOTROPIC and where_of(self.X) is Where.DENSE:
+            return swept_as_in(fit, self.X, form, looping, self.asked)
+        again = self._asked_again(form, looping).fit(noise)
         return with_evidence(again, fit.noise)
 
     def chosen(self) -> PCAFit:
@@ -223,7 +262,15 @@ class Complete:
         return replace(self, X=rows, asked=replace(self.asked, engine="auto"), looping=looping)
 
     def table(self, *, rows: bool) -> NoisyTable:
-        """The data as noise models see them."""
+        """The data as noise models see them; blocks may be gone once they were read."""
+        if self.sums is not None:
+            return self.sums
+        table = self._table(rows=rows)
+        if where_of(self.X) is Where.BLOCKS:
+            self.sums = table
+        return table
+
+    def _table(self, *, rows: bool) -> NoisyTable:
         errors = self.asked.errors
         return noisy_table(
             self.X,
@@ -332,6 +379,31 @@ def swept(
         rounded=rounded,
         init=asked.init,
         engine=asked.engine,
+    )
+
+
+def swept_as_in(
+    fit: PCAFit, X: Array, form: ClosedForm, looping: inference.Looping, asked: Asked
+) -> PCAFit:
+    """A fit by sweeps whose noise differs between rows and columns as that of another fit does.
+
+    Maximum likelihood would rather take a column for a component than find its noise.
+    """
+    noise = fit.noise
+    if asked.errors is not None or (noise.features is None and noise.samples is None):
+        likely = swept(X, form, looping, asked, NOISES[noise.name])
+        return with_evidence(likely, noise)
+    known = replace(asked, errors=errors_as(noise.features, noise.samples))
+    found = swept(X, form, looping, known, ISOTROPIC)
+    size = found.noise_variance
+    return replace(
+        found,
+        noise_variance=size * fit.noise_variance,
+        noise=replace(
+            noise,
+            features=None if noise.features is None else size * noise.features,
+            samples=None if noise.samples is None else size * noise.samples,
+        ),
     )
 
 

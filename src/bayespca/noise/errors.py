@@ -45,3 +45,15 @@ def taken_apart(cells: FloatArray) -> KnownErrors:
     if np.abs(rest).max() > SAME:
         return KnownErrors(cells=cells)
     return KnownErrors(np.exp(rows - logs.mean()), np.exp(columns))
+
+
+def errors_as(features: FloatArray | None, samples: FloatArray | None) -> KnownErrors:
+    """Errors that noise variances of columns and of rows would be; a column without noise of its
+    own has that of the others.
+    """
+    rows = None if samples is None else np.sqrt(samples / samples.mean())
+    if features is None:
+        return KnownErrors(rows=rows)
+    usual = features[features > 0]
+    some = np.where(features > 0, features, usual.mean() if usual.size else 1.0)
+    return KnownErrors(rows, np.sqrt(some))

@@ -37,7 +37,7 @@ def _fitted(given: Complete) -> PCAFit:
     # What a cap on the rank leaves over is not noise: the noise is chosen without.
     data = replace(given, form=replace(form, n_components=None, counts=False))
     fit = advice.naming_outliers(data.chosen())
-    given.found, given.decomposed = data.found, data.decomposed
+    given.knows(data)
     if form.n_components is None or fit.n_components <= form.n_components:
         return counted(fit, form, fit.noise_variance)
     return with_evidence(replace(data, form=form).fit(NOISES[fit.noise.name]), fit.noise)
@@ -78,7 +78,7 @@ def _with_rank_asked(fit: PCAFit, data: Complete | Incomplete) -> PCAFit:
     again = partial(data.with_rank, fit)
     if data.asked.probable:
         fit = closed.with_most_probable(fit, again)
-    return closed.with_at_least(fit, data.asked.least, again)
+    return closed.with_at_least(fit, data.asked.least, again, partial(data.likeliest, fit))
 
 
 def _fitted_with_holes(data: Incomplete) -> PCAFit:

@@ -14,8 +14,8 @@ from bayespca.sources.rounding import is_coarse
 from bayespca.spectrum.forms import ClosedForm
 
 from . import advice
-from .asked import AUTO, Asked, first_noise
-from .complete import Complete, rows_here, swept, with_evidence
+from .asked import AUTO, Asked, by_likelihood, first_noise
+from .complete import Complete, rows_here, swept, swept_as_in, with_evidence
 from .holes import choose_with_holes, filled, fillings
 from .signs import Signs
 
@@ -46,6 +46,15 @@ class Incomplete:
         quiet = replace(self.looping, checkpoint=None)
         data = replace(self, form=replace(self.form, exactly=rank), looping=quiet)
         return with_evidence(data.fit(NOISES[fit.noise.name]), fit.noise)
+
+    def likeliest(self, fit: PCAFit, rank: int) -> PCAFit:
+        """So many components by maximum likelihood, with noise that differs as in a fit."""
+        form = by_likelihood(self.form, rank)
+        quiet = replace(self.looping, callback=None, checkpoint=None)
+        if self.on_workers:
+            likely = swept(self.X, form, quiet, self.asked, NOISES[fit.noise.name])
+            return with_evidence(likely, fit.noise)
+        return swept_as_in(fit, self.X, form, quiet, self.asked)
 
     def rows_here(self, n: int) -> Input | None:
         """The data, or those of the n rows that were brought here from workers."""

@@ -28,6 +28,7 @@ from .signs import (
     is_far_from_equal,
     of_variances,
     signs,
+    taken_in_order,
 )
 
 # So many cells are enough to see what the noise is like, and few beside those that a fit reads.
@@ -76,7 +77,8 @@ def of_complete(X: Array, fit: PCAFit, scores: Array = None) -> Signs:
         return Signs()
     W, shrinkage = on_host(posterior.components), on_host(posterior.shrinkage)
     few, Z, T = _some(X, posterior, scores)
-    away = absorbed(W, T)
+    adjacent = np.diff(few) == 1
+    away = absorbed(W, T) | taken_in_order(Z, adjacent, len(W))
     few_W = W[:, few]
     E = Z - (T * shrinkage) @ few_W
     # Components take noise with them: a share of each column's, and of each row's.
@@ -87,7 +89,7 @@ def of_complete(X: Array, fit: PCAFit, scores: Array = None) -> Signs:
     if fit.noise.samples is not None:
         logs = np.log(fit.noise.samples)
         E *= np.exp(0.5 * (logs.mean() - every_few(logs[:, None], p=X.shape[1])))
-    found = signs(E, freedom, np.diff(few) == 1)
+    found = signs(E, freedom, adjacent)
     return replace(found, absorbed=away | _taken(W))
 
 

@@ -33,6 +33,8 @@ FEWEST = 4
 FEWEST_IN_ORDER = 4
 # Share of the squares of a component that one row or column has, if it is all there is to it.
 MOST_OF_IT = 0.5
+# Components for each column from which on they may have taken what neighbours have in common.
+SMOOTH = 0.1
 # Features among which correlations are compared.
 MOST_FEATURES = 200
 # Cells whose tails are looked at.
@@ -89,6 +91,16 @@ def absorbed(loadings: FloatArray, scores: FloatArray) -> frozenset[str]:
     """Whether a component consists of one column, or of one row."""
     sides = {"columns": loadings.T, "rows": scores}
     return frozenset(name for name, values in sides.items() if _is_single(values))
+
+
+def taken_in_order(Z: FloatArray, adjacent: NDArray[np.bool_], n_components: int) -> frozenset[str]:
+    """Whether components may have explained what neighbours have in common: noise of few columns
+    that are alike is smooth, and a few smooth components leave no trace of it in residuals. So the
+    data themselves are looked at, Z, centred.
+    """
+    if n_components <= SMOOTH * Z.shape[1] or Z.shape[0] < FEWEST:
+        return frozenset()
+    return frozenset({"neighbours"} if _alike(Z, adjacent)[1] > LEAST_GAIN else ())
 
 
 def _is_single(values: FloatArray) -> bool:

@@ -238,7 +238,11 @@ def _log_prior(ranks: Ranks) -> FloatArray:
 
 
 def _n_sure(problem: _Problem, centre: int, cap: int) -> int:
-    """How many of the leading components are there for certain."""
+    """How many of the leading components are there for certain.
+
+    Each by itself, at the noise of `centre` components, and with all that follow it at the noise
+    that would be found without them: in a small table that may explain much.
+    """
     first, last = max(centre - BEHIND, 0), min(centre + 1, cap)
     bulk = spheres.lumped(problem.squares, first, last)
     n = last - first
@@ -253,8 +257,18 @@ def _n_sure(problem: _Problem, centre: int, cap: int) -> int:
         + shares * problem.g2[first:last] / (2 * s2)
         + 0.5 * problem.M * np.log1p(-np.minimum(shares, 1 - 1e-15))
     )
-    unsure = (ratio < SURE) | (dimension < 2)
+    less = np.minimum(np.arange(first, last), min(centre, cap))
+    together = np.cumsum(np.where(ratio > 0, ratio, 0.0)[::-1])[::-1] - _regained(problem, less, s2)
+    unsure = (np.minimum(ratio, together) < SURE) | (dimension < 2)
     return first + (int(np.argmax(unsure)) if unsure.any() else n - 1)
+
+
+def _regained(problem: _Problem, k: Ranks, s2: float) -> FloatArray:
+    """Log-likelihood that k components regain from σ² = s2 by the noise that is best for them."""
+    if problem.given is not None:
+        return np.zeros(k.shape)
+    cells, tails, y = problem.cells(k), problem.tails[k], problem.log_noise(k)
+    return np.asarray(0.5 * (cells * (np.log(s2) - y - 1) + tails / s2))
 
 
 # --- evidences ---------------------------------------------------------------------------------

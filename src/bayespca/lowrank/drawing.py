@@ -1,0 +1,28 @@
+"""Many small normal vectors at once: draws, and products of a matrix with each."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.namespaces import array_namespace, device
+from bayespca.arrays.packing import roots
+from bayespca.arrays.places import at, taken
+from bayespca.arrays.types import Array
+
+
+def times(matrices: Array, rows: Array) -> Array:
+    """One matrix for each row."""
+    return array_namespace(rows).matmul(matrices, rows[:, :, None])[:, :, 0]
+
+
+def with_ones(a: Array) -> Array:
+    """ã = (a, 1)"""
+    xp = array_namespace(a)
+    return xp.concat([a, xp.ones((a.shape[0], 1), dtype=a.dtype, device=device(a))], axis=1)
+
+
+def normal_vectors(cov: Array, rng: np.random.Generator, which: NDArray[np.intp]) -> Array:
+    """Draws from N(0, cov), one for each of `which`; covariances may be singular."""
+    root = taken(roots(cov), which)
+    return times(root, at(cov, rng.normal(size=(which.size, cov.shape[-1]))))
