@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -58,3 +59,26 @@ def test_folders_stay_as_they_were(tmp_path):
     Path(tmp_path / "one.csv").write_text("a,b\n1,2\n")
     run("fit", "one.csv", cwd=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["one.csv"]
+
+
+def test_one_row_has_no_probable_number(tmp_path):
+    (tmp_path / "one.csv").write_text("a,b,c\n1,2,3\n")
+    _, said = run("fit", "one.csv", cwd=tmp_path)
+    assert said.startswith("one.csv 1 sample × 3 features")
+    _, said = run("rank", "one.csv", cwd=tmp_path)
+    assert "EVB's rank has probability" not in said
+    assert "There is a single sample" in said
+    assert "transpose the table (--transpose)" in said
+    found = json.loads(run("rank", "one.csv", "--json", cwd=tmp_path)[1])
+    assert (found["evb_probability"], "--transpose" in found["why"]) == (None, True)
+
+
+def test_one_of_a_kind_is_singular(tmp_path):
+    rows = [f"{i},{i * i % 7},{i % 5}" for i in range(30)]
+    (tmp_path / "x.csv").write_text("a,b,c\n" + "\n".join([*rows, "3,,1"]) + "\n")
+    assert (
+        "1 hole (1 % of the cells) was filled"
+        in run("impute", "x.csv", "-o", "y.csv", cwd=tmp_path)[1]
+    )
+    (tmp_path / "r.csv").write_text("user,item,rating\n1,2,3\n")
+    assert "1 rating of 1 item by 1 user," in run("ratings", "r.csv", cwd=tmp_path)[1]

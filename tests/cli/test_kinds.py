@@ -31,6 +31,14 @@ def run(*arguments, rc=0):
     return " ".join((done.stdout + done.stderr).split())
 
 
+def parsed(*arguments):
+    """The object that --json prints; lines of progress are in the other stream."""
+    done = subprocess.run(
+        [*COMMAND, *map(str, arguments), "--json"], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
 def tensor():
     rng = np.random.default_rng(0)
     return np.einsum("i,j,k->ijk", *rng.normal(size=(3, 9))) + 0.01 * rng.normal(size=(9, 9, 9))
@@ -100,6 +108,57 @@ def test_clusters_for_people(folder):
         *("fit", "x.csv", "--clusters", "2", "--no-center"), rc=1
     )
     assert "number of at least 1, or" in run("fit", "x.csv", "--clusters", "0", rc=2)
+
+
+def write_curve(holes=False):
+    rng = np.random.default_rng(0)
+    t = np.linspace(0, 3, 60)
+    X = np.stack([np.cos(t), np.sin(t), np.cos(2 * t), np.sin(2 * t)], axis=1)
+    X += 0.05 * rng.normal(size=X.shape)
+    table = pd.DataFrame(X, columns=list("abcd"))
+    if holes:
+        table = table.mask(rng.random(X.shape) < 0.1)
+    table.insert(0, "sample", [f"s{i}" for i in range(60)])
+    table.to_csv("c.csv", index=False)
+
+
+def test_curves(folder):
+    write_curve(holes=True)
+    found = parsed("fit", "c.csv", "--curves", "--n-components", "2", *OUTPUTS)
+    assert (found["class"], found["rank"]) == ("GPLVM", 1)
+    assert found["nonlinear_evidence"] > 0
+    assert len(found["relevance"]) == 1
+    assert set(found["written"]) == {"model", "report", "scores"}
+    model = bayespca.load("m.bpca")
+    assert model.feature_names_in_.tolist() == list("abcd")
+    scores = pd.read_csv("s.csv")
+    assert list(scores.columns) == ["sample", "component 1", "component 1 std"]
+    np.testing.assert_allclose(scores["component 1"], model.embedding_[:, 0])
+    assert "one curved dimension" in (folder / "r.html").read_text("utf-8")
+    assert run("transform", "c.csv", "--model", "m.bpca").startswith("sample,component 1")
+    run("impute", "c.csv", "--model", "m.bpca", "-o", "full.csv", "--std")
+    assert not pd.read_csv("full.csv").isna().any().any()
+    holes = pd.read_csv("c.csv")[list("abcd")].isna()
+    spread = pd.read_csv(next(folder.glob("full*std*.csv")))[list("abcd")]
+    assert ((spread > 0) == holes).all().all()
+    beside = ("impute", "c.csv", "--model", "m.bpca", "-o", "f.csv", "--draws", "2")
+    assert "--draws needs a model of fit" in run(*beside, rc=1)
+    run("denoise", "c.csv", "--model", "m.bpca", "-o", "clean.csv")
+    assert not pd.read_csv("clean.csv").isna().any().any()
+
+
+def test_curves_for_people(folder):
+    write_curve()
+    said = run("fit", "c.csv", "--curves", "--n-components", "1")
+    assert "These data lie along one curved dimension." in said
+    assert "nats more, than a linear PCA" in said
+    assert "dimension 1 relevance" in said
+    assert "--scale means nothing for curves" in run("fit", "c.csv", "--curves", "--scale", rc=1)
+    assert "are different models" in run("fit", "c.csv", "--curves", "--binary", rc=1)
+    said = run("fit", "c.csv", "--curves", "--noise", "both", rc=1)
+    assert "noise must be one of 'isotropic', 'per-feature'" in said
+    np.save("t.npy", tensor())
+    assert "for which --curves means nothing" in run("fit", "t.npy", "--curves", rc=1)
 
 
 def test_zeros_and_ones(folder):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
-from contextlib import nullcontext
+from contextlib import contextmanager
 
 import pytest
 
@@ -50,6 +51,29 @@ def test_a_line_tells_the_share_and_the_time_left(share, seconds, shown):
 
 def test_programs_are_shown_as_they_run(tmp_path, monkeypatch):
     shown = []
-    monkeypatch.setattr(reproducing, "progress", lambda what: shown.append(what) or nullcontext())
+
+    @contextmanager
+    def progress(what, total):
+        shown.append((what, total))
+        yield shown.append
+
+    monkeypatch.setattr(reproducing, "progress", progress)
     reproducing.reproduce("icml2011/table1", data=None, quick=True, out=tmp_path / "page")
-    assert shown == ["icml2011/table1, 1 of 1"]
+    (what, total), *shares = shown
+    assert (what, total) == ("icml2011/table1, 1 of 1", 1.0)
+    assert len(shares) > 3
+    assert sum(shares) == pytest.approx(1.0)
+
+
+def test_the_share_of_a_program_that_runs(tmp_path):
+    """As a person sees it who pipes the command into a file."""
+    slow = f"""
+from pathlib import Path
+from bayespca.cli import progress, reproducing
+progress.EVERY = 0.1
+reproducing.reproduce("lecture/kmeans", data=None, quick=True, out=Path({str(tmp_path)!r}))
+"""
+    done = subprocess.run([sys.executable, "-c", slow], capture_output=True, text=True, check=True)
+    shares = re.findall(r"lecture/kmeans, 1 of 1: (\d+) %, .* left", done.stderr)
+    assert [int(share) for share in shares] == sorted(int(share) for share in shares)
+    assert len(set(shares)) > 2

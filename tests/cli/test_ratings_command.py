@@ -191,3 +191,18 @@ def test_as_a_process(folder):
     )
     assert done.stdout.startswith("user,item,prediction,std\n")
     assert done.stderr == ""
+
+
+def test_the_page_of_ratings(folder):
+    pytest.importorskip("plotly", reason="plotly is not installed")
+    assert "report   r.html" in run("u.data", "--report", "r.html", "--save", "m.bpca")
+    page = (folder / "r.html").read_text(encoding="utf-8")
+    assert "of taste in these ratings" in page
+    assert "u.data" in page
+    found = json.loads(run("m.bpca", "--report", "saved.html", "--json"))
+    assert found["written"] == {"report": "saved.html"}
+    printed = run("m.bpca", "--recommend", 1, "--users", 104, "--report", "beside.html")
+    assert printed.startswith("user,item,prediction,std\n104,")
+    assert (folder / "beside.html").is_file()
+    said = run("u.data", "--report", "u.data", rc=1)
+    assert "--report would write u.data over the file that FILE names" in said

@@ -135,7 +135,7 @@ def test_a_saved_model_of_ratings_predicts(folder):
     assert run("ratings", "r.bpca", "--predict", "p.csv") == first
     found = json.loads(run("info", "r.bpca", "--json"))
     assert (found["used_by"], found["n_items"]) == (["ratings"], 12)
-    assert "give --predict or --recommend" in run("ratings", "r.bpca", rc=1)
+    assert "give --predict, --recommend or --report" in run("ratings", "r.bpca", rc=1)
 
 
 def test_a_saved_model_of_tensors(folder):

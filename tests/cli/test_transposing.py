@@ -74,6 +74,18 @@ def test_tables_are_written_as_they_came(name, genes):
     assert clean["gene"].tolist() == given["gene"].tolist()
 
 
+def test_names_of_genes_without_a_heading(genes):
+    """As pandas writes an index."""
+    frame = pd.read_csv(genes / "genes.csv", index_col="gene").rename_axis(None)
+    frame.drop(columns="chromosome").to_csv(genes / "index.csv")
+    found = json.loads(run("fit", "index.csv", "--transpose", "--json", cwd=genes))
+    assert (found["n_samples"], found["n_features"]) == (40, 8)
+    layout = open_file(genes / "index.csv", How(transpose=True)).layout
+    assert layout.notes == (
+        "The rows of the file, named by its first column, were taken for features.",
+    )
+
+
 def test_rank_of_genes(genes):
     ranks = json.loads(run("rank", "genes.csv", "--transpose", "--json", cwd=genes))["ranks"]
     assert ranks == json.loads(run("rank", "samples.csv", "--json", cwd=genes))["ranks"]

@@ -47,7 +47,15 @@ def test_examples_are_commands(name):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--method", "ml"], "--method ml needs the number of components: give --n-components"),
+        (
+            ["--method", "ml"],
+            "--method ml needs the number of components: give --n-components, as a whole number or "
+            "as a share of the variance such as 0.95.",
+        ),
+        (["--n-components", "mle"], "how many of those found hold 95 % of the signal"),
+        (["--clusters", "90"], "--clusters 90 clusters need at least as many rows, and there are"),
+        (["--clusters", "90"], "lower --clusters."),
+        (["--clusters", "2", "--n-components", "0.3"], "--n-components must be 'auto', a whole"),
         (["--method", "vb", "--prior-variance", "0"], "--prior-variance must be positive"),
         (["--delimiter", ";"], "the option --delimiter means nothing"),
     ],

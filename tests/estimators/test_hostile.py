@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
-from bayespca import BayesianPCA, BernoulliMixture, BinaryPCA, VariationalPCA
+from bayespca import GPLVM, BayesianPCA, BernoulliMixture, BinaryPCA, VariationalPCA
 from bayespca.datasets import low_rank
 from bayespca.estimators.pca import RankWarning
 from bayespca.inference import FreeEnergyWarning
@@ -87,3 +87,81 @@ def test_a_prior_that_the_method_does_not_take(has_hole):
     X[3, 2] = np.nan if has_hole else 0.0
     with pytest.raises(ValueError, match="method 'evb' does not take prior_variance"):
         BayesianPCA(prior_variance=1.0).fit(X)
+
+
+# --- curves ------------------------------------------------------------------------------------
+
+T = np.random.default_rng(0).uniform(0, 3, size=60)
+CURVE = np.stack([np.cos(T), np.sin(T), np.cos(2 * T), np.sin(2 * T)], axis=1)
+CURVE += 0.05 * np.random.default_rng(1).normal(size=CURVE.shape)
+FEW = {"n_components": 3, "n_inducing": 10, "random_state": 0}
+
+
+def assert_usable(model, X):
+    """All that is read from a model is finite, for rows that are there and for one that is not."""
+    empty = np.full((1, X.shape[1]), np.nan)
+    for rows in (X, empty):
+        for part in (*model.transform(rows, return_std=True), *model.impute(rows, return_std=True)):
+            assert np.isfinite(part).all()
+        assert np.isfinite(model.score_samples(rows)).all()
+    assert np.isfinite(model.sample(3)).all()
+
+
+def test_columns_that_do_not_vary_take_no_part_in_curves():
+    X = np.insert(CURVE, 1, 2.5, axis=1)
+    model, without = GPLVM(**FEW).fit(X), GPLVM(**FEW).fit(CURVE)
+    assert "Columns that do not vary took no part: column 1." in str(model.status_)
+    assert model.free_energy_ == pytest.approx(without.free_energy_)
+    assert_allclose(model.denoise(X)[:, 1], 2.5)
+    assert_usable(model, X)
+
+
+ANYTHING = {
+    "duplicates": np.repeat(CURVE[:6], 10, axis=0),
+    "two points": np.repeat(CURVE[:2], 20, axis=0),
+    "few rows": CURVE[:6],
+    "two rows": CURVE[:2],
+    "one column": CURVE[:, :1],
+    "exact": ONE,
+    "huge": 1e120 * CURVE,
+    "tiny": 1e-120 * CURVE,
+    "bits": (CURVE > 0).astype(float),
+}
+
+
+@pytest.mark.parametrize("name", ANYTHING)
+def test_curves_through_anything(name):
+    X = ANYTHING[name]
+    assert_usable(GPLVM(3, n_inducing=min(10, len(X)), random_state=0).fit(X), X)
+
+
+def test_more_inducing_points_than_rows():
+    model = GPLVM(**FEW).fit(CURVE[:6])
+    assert "n_inducing=10 is more than there are rows: 6 were used." in str(model.status_)
+    assert len(model.inducing_points_) == 6
+
+
+def test_rows_without_a_value_have_the_prior():
+    X = CURVE.copy()
+    X[7] = np.nan
+    model = GPLVM(**FEW).fit(X)
+    assert_allclose(model.embedding_[7], 0.0, atol=1e-3)
+    assert_allclose(model.embedding_std_[7] ** 2, model.relevance_, rtol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("options", "X", "sentence"),
+    [
+        ({}, np.ones((9, 3)), "No column of X varies"),
+        ({"kernel": "matern"}, CURVE, "'matern', which is not known: parts are 'squared-exp"),
+        ({"kernel": "linear+"}, CURVE, "has the part '', which is not known"),
+        ({"kernel": 3}, CURVE, "kernel must be names of parts"),
+        ({"method": "map"}, np.where(CURVE > 0.9, np.nan, CURVE), "method='map' is for complete"),
+        ({"method": "map", "noise": "per-feature"}, CURVE, "has one noise variance"),
+        ({}, np.where(CURVE > 0.9, np.inf, CURVE), "contains infinity"),
+        ({}, np.column_stack([CURVE, np.full(60, np.nan)]), "no value in column 4"),
+    ],
+)
+def test_curves_say_what_is_wrong(options, X, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        GPLVM(**FEW, **options).fit(X)

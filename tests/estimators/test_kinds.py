@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import torch
 from sklearn.base import clone
 
 from bayespca import (
+    GPLVM,
     BayesianPCA,
     BayesianPCAImputer,
     BayesianTucker,
@@ -27,10 +27,15 @@ ESTIMATORS = [
     BayesianPCAImputer(),
     BayesianTucker(),
     BinaryPCA(binarize=0.0),
+    GPLVM(2, n_inducing=8, max_iter=2),
     GibbsPCA(n_chains=1, n_draws=10, n_warmup=0),
     PCAMixture(2),
     VariationalPCA(),
 ]
+
+
+def torch():
+    return pytest.importorskip("torch", reason="torch is not installed")
 
 
 def anndata():
@@ -40,8 +45,8 @@ def anndata():
 
 OTHERS = {
     "AnnData": (anndata, r"X is an AnnData: give its matrix, adata\.X"),
-    "module": (lambda: torch.nn.Linear(3, 4), "X is a Linear, which is no table of numbers: give"),
-    "loader": (lambda: torch.utils.data.DataLoader(X), "X is a DataLoader, which is no table"),
+    "module": (lambda: torch().nn.Linear(3, 4), "X is a Linear, which is no table of numbers"),
+    "loader": (lambda: torch().utils.data.DataLoader(X), "X is a DataLoader, which is no table"),
     "dict": (lambda: {"a": [1, 2]}, "X is a dict, which is no table of numbers"),
     "nothing": (lambda: None, "X is None, which is no table of numbers"),
     "function": (lambda: anndata, "X is a function, which is no table of numbers"),
@@ -65,7 +70,7 @@ def test_functions_say_the_same(function):
 def test_new_data_are_told_of_as_well():
     model = BayesianPCA().fit(X)
     with pytest.raises(TypeError, match="X is a Linear, which is no table"):
-        model.transform(torch.nn.Linear(3, 4))
+        model.transform(torch().nn.Linear(3, 4))
 
 
 def frame(library):

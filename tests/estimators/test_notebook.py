@@ -13,6 +13,7 @@ import sklearn
 from sklearn.datasets import load_wine
 
 from bayespca import (
+    GPLVM,
     BayesianPCA,
     BayesianPCAImputer,
     BayesianTucker,
@@ -128,6 +129,7 @@ def test_other_estimators_show_what_their_records_tell():
             MatrixFactorization(max_iter=5).fit(X),
             BayesianTucker(max_iter=5).fit(X.reshape(10, 4, 6)),
             BayesianPCAImputer().fit(X),
+            GPLVM(2, n_inducing=8, max_iter=2, random_state=0).fit(X),
         ]
     for model in found:
         html = shown(model)
@@ -136,3 +138,4 @@ def test_other_estimators_show_what_their_records_tell():
         HTMLParser().feed(html)
     assert "had not settled after 1 step" in shown(found[0])
     assert "40\N{NO-BREAK SPACE}samples" in shown(found[0])
+    assert "evidence over a linear PCA" in shown(found[-1])

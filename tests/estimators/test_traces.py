@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bayespca import (
+    GPLVM,
     BayesianPCA,
     BayesianTucker,
     BernoulliMixture,
@@ -39,6 +40,12 @@ FITS = {
     "mixture": lambda: PCAMixture(2, random_state=0).fit(X),
     "binary mixture": lambda: BernoulliMixture(2, random_state=0).fit(BITS),
     "binary": lambda: BinaryPCA(random_state=0).fit(BITS),
+    "curves": lambda: GPLVM(3, n_inducing=10, random_state=0).fit(X),
+    "curves, holes": lambda: GPLVM(3, n_inducing=10, random_state=0).fit(HOLES),
+    "curves, per feature": lambda: GPLVM(3, n_inducing=10, noise="per-feature", random_state=0).fit(
+        X
+    ),
+    "curves, points": lambda: GPLVM(2, "map").fit(X),
 }
 
 
@@ -48,5 +55,6 @@ def test_the_trace_ends_where_the_fit_does(name):
     trace = model.trace_
     assert trace.free_energy[-1] == pytest.approx(model.free_energy_, rel=1e-9)
     # None of a mixture's or of bits' noises is that of the whole.
-    if name in ("iterative", "iterative, scaled", "holes", "variational", "ratings", "tensor"):
+    one_noise = ("iterative", "iterative, scaled", "holes", "variational", "ratings", "tensor")
+    if name in (*one_noise, "curves", "curves, holes"):
         assert trace.noise_variance[-1] == pytest.approx(model.noise_variance_, rel=1e-9)

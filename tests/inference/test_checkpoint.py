@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from bayespca import BayesianPCA, BernoulliMixture, BinaryPCA, PCAMixture, VariationalPCA
+from bayespca import GPLVM, BayesianPCA, BernoulliMixture, BinaryPCA, PCAMixture, VariationalPCA
 from bayespca.inference import Checkpoint, fingerprint, run
 from bayespca.io.archive import ModelFileError
 
@@ -132,6 +132,12 @@ FITS = {
     "clusters of ones, EM": (BernoulliMixture(3, method="ml", random_state=0), WHOLE > 0),
     "ones": (BinaryPCA(), ONES),
     "ones, several starts": (BinaryPCA(3, init="random", n_init=2, random_state=0), ONES),
+    "curves": (GPLVM(3, n_inducing=8, tol=1e-6, random_state=0), WHOLE),
+    "curves, several starts": (
+        GPLVM(2, n_inducing=8, n_init=2, tol=1e-6, random_state=0),
+        HOLES,
+    ),
+    "curves, points": (GPLVM(2, "map", tol=1e-10), WHOLE),
 }
 
 
@@ -155,7 +161,7 @@ def test_every_iteration_can_be_taken_up_again(name, tmp_path, monkeypatch):
     kept.fit(X, callback=lambda number, info: steps.append(number))
     assert steps[4] == 4  # the fourth step again, not the first
     assert kept.free_energy_ == whole.free_energy_
-    name = "components_" if hasattr(whole, "transform") else "means_"
+    name = next(one for one in ("components_", "embedding_", "means_") if hasattr(whole, one))
     for ours, theirs in zip(getattr(kept, name), getattr(whole, name), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     np.testing.assert_array_equal(kept.trace_.free_energy, whole.trace_.free_energy)
@@ -179,7 +185,7 @@ def test_another_seed_is_another_fit(tmp_path, monkeypatch):
 CODE = """
 import sys, time
 import numpy as np
-from bayespca import BayesianPCA, BernoulliMixture, BinaryPCA, PCAMixture
+from bayespca import GPLVM, BayesianPCA, BernoulliMixture, BinaryPCA, PCAMixture
 from bayespca.inference import checkpoint
 checkpoint.EVERY = 0.0
 X = np.random.default_rng(0).normal(size=(200, 30)) * np.linspace(1, 3, 30)
@@ -197,6 +203,11 @@ KILLED = [
     ("PCAMixture(3, init='k-means', tol=0.0, max_iter=40, random_state=0)", "X", "means_"),
     ("BernoulliMixture(6, tol=0.0, max_iter=40, random_state=0)", "X > 1", "means_"),
     ("BinaryPCA(tol=0.0, max_iter=40)", "X > 1", "components_"),
+    (
+        "GPLVM(2, n_inducing=8, tol=0.0, max_iter=10, random_state=0)",
+        "X[:80, :8]",
+        "embedding_",
+    ),
 ]
 
 

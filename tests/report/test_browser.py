@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from bayespca import BayesianPCA, BayesianTucker, PCAMixture, rank_report
@@ -20,6 +21,7 @@ pytest.importorskip("jinja2", reason="jinja2 is not installed")
 pytest.importorskip("plotly", reason="plotly is not installed")
 
 from bayespca.report import write
+from report.test_models import MODELS
 
 DRAWN = "document.documentElement.dataset.drawn === 'yes'"
 POINT = """(() => {
@@ -262,6 +264,23 @@ def test_numbers_of_cards_do_not_break(page, tmp_path, width):
     assert page.run(BROKEN) == []
 
 
+# Names in cards of which a part is not to be seen.
+HIDDEN = """[...document.querySelectorAll('.card .name')].filter((name) =>
+  name.scrollHeight > name.clientHeight + 1 || name.scrollWidth > name.clientWidth
+).map((name) => name.textContent)"""
+
+
+def test_long_names_of_cards_can_be_told_apart(page, tmp_path):
+    names = [f"measurement of gene number {j}" for j in range(8)]
+    X = pd.DataFrame(low_rank(60, 8, 2, random_state=0).X, columns=names)
+    write(tmp_path / "page.html", BayesianPCA(noise="isotropic").fit(X), X)
+    for width in (1200, 360):
+        page.look(width)
+        page.open(tmp_path / "page.html", until=DRAWN)
+        assert page.run(HIDDEN) == []
+        assert page.run(BROKEN) == []
+
+
 def tucker():
     X = np.random.default_rng(0).normal(size=(8, 9, 10)) + 5 * np.ones((8, 9, 10))
     return BayesianTucker().fit(X), X
@@ -273,12 +292,20 @@ def mixture():
     return PCAMixture(2, random_state=0).fit(X), X
 
 
-@pytest.mark.parametrize("made", [tucker, mixture])
-@pytest.mark.parametrize("width", [1200, 360])
-def test_pages_of_other_kinds_of_models(page, tmp_path, made, width):
-    write(tmp_path / "page.html", *made())
-    page.look(width)
-    page.open(tmp_path / "page.html", until=DRAWN)
-    assert fits(page)
-    assert page.run(BROKEN) == []
-    assert page.complaints() == []
+KINDS = {name: lambda fitted=fitted, X=X: (fitted(), X) for name, (fitted, X, *_) in MODELS.items()}
+
+
+@pytest.mark.parametrize("name", [*KINDS, "constant tensor", "distant clusters"])
+def test_pages_of_every_kind_of_model(page, tmp_path, artefacts, name):
+    write(
+        tmp_path / "page.html",
+        *(KINDS | {"constant tensor": tucker, "distant clusters": mixture})[name](),
+    )
+    for width in (1200, 360):
+        page.look(width)
+        page.open(tmp_path / "page.html", until=DRAWN)
+        assert fits(page)
+        assert page.run(BROKEN) == []
+        assert page.complaints() == []
+    page.look(1200)
+    page.screenshot(artefacts / f"report-of-{name.replace(' ', '-')}.png")

@@ -26,6 +26,9 @@ PATTERNS = (
     RNG.random((120, 12))
     < 1 / (1 + np.exp(-3 * RNG.normal(size=(120, 1)) @ RNG.normal(size=(1, 12))))
 ).astype(float)
+T = np.linspace(0, 3, 60)
+ARC = np.stack([np.cos(T), np.sin(T), np.cos(2 * T), np.sin(2 * T)], axis=1)
+ARC += 0.05 * RNG.normal(size=ARC.shape)
 TENSOR = np.einsum("i,j,k->ijk", *RNG.normal(size=(3, 9))) + 0.01 * RNG.normal(size=(9, 9, 9))
 
 
@@ -82,6 +85,12 @@ MODELS = {
         PATTERNS,
         "There is one dimension in these zeros and ones.",
         {"dimensions", "samples", "figure-ones", "features"},
+    ),
+    "GPLVM": (
+        lambda: bayespca.GPLVM(2, n_inducing=10, random_state=0).fit(ARC),
+        ARC,
+        "These data lie along one curved dimension.",
+        {"dimensions", "samples", "figure-relevance", "figure-curves"},
     ),
     "MatrixFactorization": (
         rated,
@@ -149,6 +158,25 @@ def test_nothing_found_is_kind():
     flat = (np.random.default_rng(1).random((400, 6)) < 0.3).astype(float)
     found = Reader(render(bayespca.BinaryPCA().fit(flat), flat))
     assert "There are no dimensions in these zeros and ones." in found.words
+
+
+def test_curves_without_data_have_the_rows_of_the_fit():
+    model = bayespca.GPLVM(2, n_inducing=10, random_state=0).fit(ARC)
+    found = Reader(render(model, labels=np.where(T > 1, "late", "early")))
+    assert "nats more evidence than a linear PCA" in found.words
+    (points,) = found.data["scores"]["components"]
+    assert points == pytest.approx(model.embedding_[:, 0], abs=1e-3 * np.ptp(model.embedding_))
+    lines = [line for line in found.data["figures"]["curves"]["data"] if "name" in line]
+    assert {line["name"] for line in lines} == {f"feature {j}" for j in range(4)}
+    sharpest = next(line for line in lines if line["name"] == "feature 3")
+    assert np.ptp(sharpest["y"]) > 1.5
+
+
+def test_planes_where_planes_are_enough():
+    model = bayespca.GPLVM(3, n_inducing=10, random_state=0).fit(X)
+    found = Reader(render(model))
+    assert "A linear PCA is enough for these data." in found.words
+    assert "BayesianPCA is the model to use." in found.words
 
 
 def test_a_model_without_a_page():

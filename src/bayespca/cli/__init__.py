@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import sys
 
+from .ending import run_and_leave
+
 
 def main() -> None:
-    """Run the command, or say what has to be installed for it."""
+    """Run the command, and end the process with its exit code."""
+    run_and_leave(_command)
+
+
+def _command() -> None:
+    """The command, or what has to be installed for it."""
     try:
         import rich  # noqa: F401
         import typer  # noqa: F401

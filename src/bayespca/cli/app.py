@@ -209,7 +209,7 @@ def impute(
     cls=verb(
         "ratings.csv --predict pairs.csv -o predicted.csv",
         "u.data --recommend 10 --users 7,12",
-        "ratings.csv --columns who,what,stars --save m.bpca",
+        "ratings.csv --columns who,what,stars --save m.bpca --report r.html",
     )
 )
 @o.grouped
@@ -253,8 +253,8 @@ def reproduce(
         str,
         typer.Argument(
             metavar="[PAPER]",
-            help="icml2011, icann1999, aistats2014, lecture or all; or one table or figure, as in "
-            "icml2011/table1.",
+            help="icml2011, icann1999, aistats2014, lecture, note or all; or one table or figure, "
+            "as in icml2011/table1.",
         ),
     ] = "all",
     data: Annotated[

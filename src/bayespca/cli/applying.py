@@ -15,7 +15,7 @@ from bayespca.estimators.pca import BayesianPCA
 from bayespca.estimators.persistence import load
 from bayespca.estimators.stories import story
 from bayespca.estimators.summary import summarize
-from bayespca.estimators.wording import feature_names, percent
+from bayespca.estimators.wording import feature_names
 from bayespca.io.completing import write_filled
 from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
@@ -152,7 +152,7 @@ def impute(
     with progress("filling"):
         written = _write_filled(given.file.path, how, table, model, out, std=std, draws=draws)
     holes, cells = table.n_holes, table.shape[0] * table.shape[1]
-    note = f"{holes:,} holes ({percent(holes / cells)} of the cells) were filled."
+    note = screen.filled(holes, cells)
     if not holes:
         note = "There are no holes in the data: nothing was filled, all values are as they were."
     written |= modelled.written()
@@ -160,8 +160,9 @@ def impute(
 
 
 def _check_spread(model: AnyEstimator, *, std: bool, draws: int) -> None:
-    if (std or draws) and not using.uses_of(model).draws:
-        option = "--std" if std else "--draws"
+    uses = using.uses_of(model)
+    lacking = [("--std", std and not uses.spread), ("--draws", draws > 0 and not uses.draws)]
+    for option in (option for option, lacks in lacking if lacks):
         raise ValueError(
             f"{option} needs a model of fit, or of VariationalPCA: a {type(model).__name__} has no "
             "such spread of filled cells."

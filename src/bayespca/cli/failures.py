@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -12,11 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from .ending import FAILED, INTERRUPTED, unwritten
 from .standard import STANDARD, forget, named, streams
 from .wording import on_the_command_line
-
-FAILED = 1
-INTERRUPTED = 130
 
 
 @dataclass
@@ -84,6 +83,9 @@ def _say(sentence: str) -> None:
 def _sentence(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return NO_MEMORY_FOR_BLOCKS if SETTING.streamed else NO_MEMORY
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.strerror:
+        # Whoever writes a file says which one.
+        return unwritten(error)
     text = " ".join(str(error).split())
     if isinstance(error, OSError | ValueError | ImportError | TypeError) and text:
         return text

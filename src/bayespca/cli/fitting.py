@@ -29,6 +29,7 @@ from .inputs import Input, labels_of, open_input
 from .options import Computing
 from .outputs import FitOutputs
 from .tables import described_components, loadings_table, score_table
+from .wording import on_the_command_line
 
 # Points of the scores that a report draws.
 DRAWN = 10_000
@@ -86,7 +87,7 @@ def rank(data: Path, how: How, options: dict[str, Any], *, as_json: bool = False
             | {
                 "evb_probability": None if math.isnan(known) else known,
                 "noise": ranks.noise,
-                "why": ranks.why,
+                "why": on_the_command_line(ranks.why),
                 "noise_variance": ranks.noise_variance,
                 "threshold": ranks.threshold,
                 "stability": None if ranks.stability is None else ranks.stability.as_dict(),

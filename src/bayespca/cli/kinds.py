@@ -1,10 +1,11 @@
-"""`bayespca fit` of what is no plain PCA: tensors, clusters, zeros and ones."""
+"""`bayespca fit` of what is no plain PCA: tensors, clusters, zeros and ones, curves."""
 
 from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +22,26 @@ from .inputs import labels_of, open_input
 from .options import Computing, Fitting, ModelKind
 from .outputs import FitOutputs
 from .progress import progress, sweeps
+from .tables import table_of_scores
+from .wording import renamed
 
 # Clusters of zeros and ones to begin with, of which those go that the data do not support.
 MOST_CLUSTERS = 10
+# Parameters of mixtures, as `fit` calls them.
+CLUSTERS = {"n_components": "clusters", "ranks": "n_components"}
 
 
 @dataclass(frozen=True)
 class AskedModel:
-    """A model to fit, what it is called in messages, and which options of `fit` it takes."""
+    """A model to fit, what it is called in messages, and which options of `fit` it takes.
+
+    `names` are options of the command whose parameters have other names in Python.
+    """
 
     model: Any
     what: str
     takes: tuple[str, ...]
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def check(self, fitting: Fitting, outputs: FitOutputs, where: Computing) -> None:
         """Raise for options that mean nothing for such a model."""
@@ -51,12 +60,20 @@ def asked(data: Path, how: How, fitting: Fitting, kind: ModelKind) -> AskedModel
         raise ValueError(
             "--binarize says what a model of zeros and ones counts: give --binary, too."
         )
+    kinds = {"--binary": kind.binary, "--clusters": kind.clusters is not None}
+    others = [option for option, given in kinds.items() if given]
+    if kind.curves and others:
+        raise ValueError(f"--curves and {others[0]} are different models: leave one of them out.")
+    others += ["--curves"] * kind.curves
     is_tensor = is_tensor_file(data, how)
-    if is_tensor and (kind.binary or kind.clusters is not None):
-        option = "--binary" if kind.binary else "--clusters"
-        raise ValueError(f"{data} holds a tensor, for which {option} means nothing: leave it out.")
+    if is_tensor and others:
+        raise ValueError(
+            f"{data} holds a tensor, for which {others[0]} means nothing: leave it out."
+        )
     if is_tensor:
         return _tucker(fitting)
+    if kind.curves:
+        return _curves(fitting)
     if kind.clusters is not None:
         return _kinds_of_rows(fitting, kind) if kind.binary else _mixture(fitting, kind)
     return _binary(fitting, kind) if kind.binary else None
@@ -79,7 +96,7 @@ def _mixture(fitting: Fitting, kind: ModelKind) -> AskedModel:
     clusters: Any = kind.n_clusters()
     ranks: Any = fitting.cap()
     model = PCAMixture(clusters, ranks=ranks, noise=noise, random_state=fitting.seed)
-    return AskedModel(model, "clusters", ("n_components", "noise"))
+    return AskedModel(model, "clusters", ("n_components", "noise"), CLUSTERS)
 
 
 def _kinds_of_rows(fitting: Fitting, kind: ModelKind) -> AskedModel:
@@ -88,7 +105,7 @@ def _kinds_of_rows(fitting: Fitting, kind: ModelKind) -> AskedModel:
     clusters = kind.n_clusters()
     most = MOST_CLUSTERS if isinstance(clusters, str) else clusters
     model = BernoulliMixture(most, binarize=kind.binarize, random_state=fitting.seed)
-    return AskedModel(model, "clusters of zeros and ones", ())
+    return AskedModel(model, "clusters of zeros and ones", (), CLUSTERS)
 
 
 def _binary(fitting: Fitting, kind: ModelKind) -> AskedModel:
@@ -99,6 +116,15 @@ def _binary(fitting: Fitting, kind: ModelKind) -> AskedModel:
     return AskedModel(model, "zeros and ones", ("n_components",))
 
 
+def _curves(fitting: Fitting) -> AskedModel:
+    from bayespca.estimators.gplvm import GPLVM
+
+    noise: Any = "isotropic" if fitting.noise.value == "auto" else fitting.noise.value
+    cap: Any = fitting.cap()
+    model = GPLVM(cap, noise=noise, center=fitting.center, random_state=fitting.seed)
+    return AskedModel(model, "curves", ("n_components", "noise", "center"))
+
+
 # --- fitting -----------------------------------------------------------------------------------
 
 
@@ -106,10 +132,10 @@ def fit(data: Path, how: How, wanted: AskedModel, outputs: FitOutputs, *, as_jso
     """Fit such a model, write what was asked for, and say what was found."""
     start = time.perf_counter()
     outputs.check(data)
-    if using.uses_of(wanted.model).tensors:
-        found = _fit_tensor(data, how, wanted.model)
-    else:
-        found = _fit_table(data, how, wanted.model, outputs)
+    try:
+        found = _fitted(data, how, wanted.model, outputs)
+    except ValueError as error:
+        raise ValueError(renamed(str(error), wanted.names)) from error
     written = _write(found, outputs)
     seconds = time.perf_counter() - start
     told = story(found.model)
@@ -134,13 +160,21 @@ class FoundKind:
     notes: list[str]
 
     def scores(self) -> Table:
-        """What `transform` gives."""
+        """What `transform` gives; of curves, what `fit_transform` gives, which is there already."""
+        if "scores" in self.samples:
+            return table_of_scores(self.samples["scores"], self.samples["scores_std"], self.data)
         if using.uses_of(self.model).tensors:
             T = np.asarray(self.model.transform(self.data))
             return Table(T, [f"component {h + 1}" for h in range(T.shape[1])])
         transformed = using.uses_of(self.model).transform
         assert transformed is not None
         return transformed(self.model, self.data, std=True)
+
+
+def _fitted(data: Path, how: How, model: Any, outputs: FitOutputs) -> FoundKind:
+    if using.uses_of(model).tensors:
+        return _fit_tensor(data, how, model)
+    return _fit_table(data, how, model, outputs)
 
 
 def _fit_tensor(data: Path, how: How, model: Any) -> FoundKind:
@@ -159,8 +193,15 @@ def _fit_table(data: Path, how: How, model: Any, outputs: FitOutputs) -> FoundKi
         _check_bits(model, given.table)
     given.fit(model.fit, model.tol)
     coloured = {} if labels is None else {"labels": labels, "labels_name": outputs.label}
-    samples = {"sample_names": given.table.ids} | coloured
+    samples = {"sample_names": given.table.ids} | coloured | _known_points(model)
     return FoundKind(model, given.table, data, samples, given.facts, given.notes)
+
+
+def _known_points(model: Any) -> dict[str, Any]:
+    """Latent points that a fit has left: to place the same rows again would take longer."""
+    if not hasattr(model, "embedding_"):
+        return {}
+    return {"scores": model.embedding_, "scores_std": model.embedding_std_}
 
 
 def _check_bits(model: Any, table: Table) -> None:
@@ -194,7 +235,7 @@ def _write(found: FoundKind, outputs: FitOutputs) -> dict[str, str]:
         from bayespca.report import page
 
         name = found.source.name
-        command = {"Command": "bayespca " + " ".join(sys.argv[1:])}
+        command = {"command": "bayespca " + " ".join(sys.argv[1:])}
         about = {"title": name, "source": name, "details": command}
         page.write(outputs.report, found.model, found.data, **about, **found.samples)
         written["report"] = str(outputs.report)

@@ -321,6 +321,15 @@ class ModelKind:
         option(metavar="T", panel=MODEL, help="With --binary: values above T count as 1."),
     ] = None
 
+    curves: Annotated[
+        bool,
+        option(
+            "--curves",
+            panel=MODEL,
+            help="Fit a curved latent space (GP-LVM), and compare it with a linear PCA.",
+        ),
+    ] = False
+
     def n_clusters(self) -> int | str:
         """The number of clusters, or a word."""
         assert self.clusters is not None

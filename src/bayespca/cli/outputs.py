@@ -12,14 +12,14 @@ from typing import Annotated
 from .options import Out, Stability, output
 from .standard import to_read, to_write
 
+Report = Annotated[Path | None, output(callback=to_write(".html"), help="An HTML page to read.")]
+
 
 @dataclass(frozen=True)
 class FitOutputs:
     """Files that `fit` writes, None for those that were not asked for; what else it finds out."""
 
-    report: Annotated[
-        Path | None, output(callback=to_write(".html"), help="An HTML page to read.")
-    ] = None
+    report: Report = None
     scores: Annotated[
         Path | None, output(callback=to_write(), help="Scores of the samples, with std.")
     ] = None
@@ -56,7 +56,7 @@ class FitOutputs:
 class RatingOutputs:
     """What is to be made of a model of ratings, and where it goes; None for what was not asked for.
 
-    `save` is the file of the model, `out` that of the predictions.
+    `save` is the file of the model, `out` that of the predictions, `report` that of the page.
     """
 
     predict: Annotated[
@@ -80,6 +80,7 @@ class RatingOutputs:
         ),
     ] = None
     out: Out = None
+    report: Report = None
     save: Annotated[
         Path | None,
         output(
@@ -103,7 +104,8 @@ class RatingOutputs:
         check_tables(self.out)
         users = Path(self.users) if self.users and os.path.isfile(self.users) else None
         read = [("FILE", data), ("--predict", self.predict), ("--users", users)]
-        check_places([("--out", self.out), ("--save", self.save)], read=read)
+        written = [("--out", self.out), ("--report", self.report), ("--save", self.save)]
+        check_places(written, read=read)
 
 
 def check_tables(*paths: Path | None) -> None:

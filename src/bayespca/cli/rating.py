@@ -49,7 +49,7 @@ def ratings(
     with sweeps("fitting", model.tol) as callback:
         model.fit_ratings(given.users, given.items, given.ratings, callback=callback)
     table = _answers(model, pairs, wanted)
-    written = _write(model, table, wanted)
+    written = _write(model, table, wanted, data.name)
     seconds = time.perf_counter() - start
     if as_json:
         shown = table if wanted.out is None else None
@@ -67,17 +67,18 @@ def _use(
     model = using.saved(path, "ratings")
     pairs = None if wanted.predict is None else _pairs(wanted.predict, columns)
     table = _answers(model, pairs, wanted)
-    if table is None or wanted.save is not None:
+    if (table is None and wanted.report is None) or wanted.save is not None:
         raise ValueError(
-            f"{path} holds a model, which is used as it is: give --predict or --recommend, and "
-            "leave --save out."
+            f"{path} holds a model, which is used as it is: give --predict, --recommend or "
+            "--report, and leave --save out."
         )
-    written = _write(model, table, wanted)
+    written = _write(model, table, wanted, path.name)
+    shown = table if wanted.out is None else None
     if as_json:
         numbers = {"model": str(path), "written": written} | story(model).numbers
-        screen.print_json(numbers | (_as_columns(table) if wanted.out is None else {}))
-    elif wanted.out is None:
-        _print_csv(table)
+        screen.print_json(numbers | ({} if shown is None else _as_columns(shown)))
+    elif shown is not None:
+        _print_csv(shown)
     else:
         screen.print_story(story(model), path.name)
         screen.print_footer(written, "the model was used as it is")
@@ -172,7 +173,7 @@ def _is_whole(text: str) -> bool:
 
 
 def _write(
-    model: MatrixFactorization, table: Table | None, wanted: RatingOutputs
+    model: MatrixFactorization, table: Table | None, wanted: RatingOutputs, source: str
 ) -> dict[str, str]:
     written = {}
     if wanted.save is not None:
@@ -181,6 +182,12 @@ def _write(
     if wanted.out is not None and table is not None:
         write_table(wanted.out, table)
         written["pairs" if wanted.recommend is None else "items"] = str(wanted.out)
+    if wanted.report is not None:
+        from bayespca.report import page
+
+        command = {"command": "bayespca " + " ".join(sys.argv[1:])}
+        page.write(wanted.report, model, title=source, source=source, details=command)
+        written["report"] = str(wanted.report)
     return written
 
 
@@ -238,8 +245,9 @@ def _print(
     seconds: float,
 ) -> None:
     sizes = (
-        f"{model.n_ratings_:,} ratings of {model.items_.size:,} items by {model.users_.size:,} "
-        "users"
+        f"{screen.counted(model.n_ratings_, 'rating')} of "
+        f"{screen.counted(model.items_.size, 'item')} by "
+        f"{screen.counted(model.users_.size, 'user')}"
     )
     spread = float(np.sqrt(model.noise_variance_))
     facts = {

@@ -53,8 +53,10 @@ def reproduce(target: str, *, data: Path | None, quick: bool, out: Path) -> None
     console = screen.console()
     chosen = running.chosen(target)
     for number, (paper, program) in enumerate(chosen, start=1):
-        with progress(f"{paper}/{program}, {number} of {len(chosen)}"):
-            result, outcome = running.reproduce(paper, program, data=places, quick=quick)
+        with progress(f"{paper}/{program}, {number} of {len(chosen)}", 1.0) as advance:
+            result, outcome = running.reproduce(
+                paper, program, data=places, quick=quick, advance=advance
+            )
             page.keep(out, result, outcome.figures)
         _show(console, result, page.duration(result.seconds))
     markdown, html = page.write(out)

@@ -104,7 +104,7 @@ def print_summary(
     """The headline, a line for each component, and what should be known about them."""
     out = console()
     what = (
-        f"{summary.n_samples:,} samples × {summary.n_features:,} features, "
+        f"{counted(summary.n_samples, 'sample')} × {counted(summary.n_features, 'feature')}, "
         f"{METHOD_NAMES.get(summary.method, summary.method)}"
     )
     out.print(Text.assemble((shown(title), "bold"), f"  {what}"))
@@ -245,9 +245,21 @@ def print_ranks(ranks: RankReport, title: str) -> None:
         found = f"EVB's rank has probability {percent(ranks.evb_probability)}; {found}"
     out.print(f"  If all noise is equal: {found}")
     if ranks.why:
-        out.print(Padding(Text(ranks.why, overflow="fold"), (0, 2)))
+        why = on_the_command_line(ranks.why)
+        out.print(Padding(Text(why, overflow="fold"), (0, 2)))
     if ranks.stability is not None:
         _print_stability(out, ranks.stability)
+
+
+def counted(number: int, noun: str) -> str:
+    """178 samples, 1 sample; with a space at which a line may end."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def filled(holes: int, cells: int) -> str:
+    """How many cells were filled."""
+    were = "was" if holes == 1 else "were"
+    return f"{counted(holes, 'hole')} ({percent(holes / cells)} of the cells) {were} filled."
 
 
 def _print_stability(out: Console, stability: RankStability) -> None:

@@ -93,8 +93,7 @@ def streams() -> Iterator[None]:
     Where a file goes to standard output, all else that is printed goes to standard error.
     """
     if STANDARD.read is not None:
-        with STANDARD.read.open("wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
+        _keep_input(STANDARD.read)
     if STANDARD.written is None:
         yield
         return
@@ -103,6 +102,17 @@ def streams() -> Iterator[None]:
     with STANDARD.written.open("rb") as file:
         shutil.copyfileobj(file, sys.stdout.buffer)
     sys.stdout.buffer.flush()
+
+
+def _keep_input(path: Path) -> None:
+    try:
+        with path.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+    except OSError as error:
+        raise OSError(
+            f"cannot keep standard input in {path.parent.parent}: {error.strerror}; set TMPDIR to "
+            "a folder with more room."
+        ) from error
 
 
 def named(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.types import Numbers
 from bayespca.estimators.summary import FittedPCA
 from bayespca.estimators.wording import feature_names
 from bayespca.io.records import Table
@@ -20,14 +21,17 @@ def _component_names(model: FittedPCA) -> list[str]:
 def score_table(model: FittedPCA, part: Table, *, std: bool = True) -> Table:
     """Scores of the rows of a table, each followed by its standard deviation."""
     T, spread = model.transform(part, return_std=True)
-    names = _component_names(model)
-    ids = part.ids
-    if not std:
-        return Table(T, names, ids, part.id_name)
-    both = np.stack([T, spread], axis=2).reshape(len(T), -1)
-    return Table(
-        both, [text for name in names for text in (name, f"{name} std")], ids, part.id_name
-    )
+    if std:
+        return table_of_scores(T, spread, part)
+    return Table(T, _component_names(model), part.ids, part.id_name)
+
+
+def table_of_scores(scores: Numbers, spread: Numbers, part: Table) -> Table:
+    """Scores of the rows of a table that are known, each followed by its standard deviation."""
+    both = np.stack([scores, spread], axis=2).reshape(len(scores), -1)
+    numbers = [f"component {h + 1}" for h in range(scores.shape[1])]
+    names = [text for name in numbers for text in (name, f"{name} std")]
+    return Table(both, names, part.ids, part.id_name)
 
 
 def loadings_table(model: FittedPCA) -> Table:

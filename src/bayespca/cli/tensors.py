@@ -9,7 +9,6 @@ import numpy as np
 
 from bayespca.arrays.types import Numbers
 from bayespca.estimators.stories import story
-from bayespca.estimators.wording import percent
 from bayespca.io.records import How, Table
 from bayespca.io.tensor_files import check_tensor_ending, read_tensor, write_tensor
 
@@ -43,7 +42,7 @@ def impute(model: Any, data: Path, how: How, out: Path, *, std: Path | None, as_
         write_tensor(std, spread)
         written["std"] = str(std)
     holes = int(np.isnan(T).sum())
-    note = f"{holes:,} holes ({percent(holes / T.size)} of the cells) were filled."
+    note = screen.filled(holes, T.size)
     _tell(model, data, written, as_json=as_json, note=note)
 
 

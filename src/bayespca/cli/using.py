@@ -31,6 +31,11 @@ class Uses:
     tensors: bool = False
     ratings: bool = False
 
+    @property
+    def spread(self) -> bool:
+        """Whether filled cells have standard deviations."""
+        return self.impute is _with_spread
+
     def verbs(self) -> list[str]:
         """The verbs that take such a model."""
         known = ("transform", "denoise", "impute")
@@ -136,6 +141,7 @@ USES = {
     "VariationalPCA": _LINEAR,
     "GibbsPCA": Uses(score_table, _projected),
     "BinaryPCA": Uses(score_table, lambda model, part: model.predict_proba(part), _without_spread),
+    "GPLVM": Uses(score_table, lambda model, part: model.denoise(part), _with_spread),
     "PCAMixture": Uses(_local_scores, lambda model, part: model.denoise(part), _without_spread),
     "BernoulliMixture": Uses(_memberships, impute=_without_spread),
     "BayesianPCAImputer": Uses(impute=lambda model, table: (model.transform(table), None)),

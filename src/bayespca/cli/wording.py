@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 # Options whose name is another than that of the parameter with dashes.
 OTHERWISE = {"random_state": "seed", "missing": "na"}
@@ -22,6 +23,18 @@ def on_the_command_line(message: str) -> str:
     """A message with options as they are typed; what the command has not stays as it is."""
     message = message.replace(TRANSPOSE, f"{TRANSPOSE} (--transpose)")
     return MENTIONED.sub(_mentioned, ASSIGNED.sub(_assigned, message))
+
+
+def renamed(message: str, names: Mapping[str, str]) -> str:
+    """A message about parameters that have these names as options of a command."""
+    if not names:
+        return message
+    known = "|".join(map(re.escape, names))
+    return re.sub(
+        rf"`?\b({known})\b`?(=?)",
+        lambda found: f"{names[found[1]]}=" if found[2] else f"`{names[found[1]]}`",
+        message,
+    )
 
 
 def _option(name: str) -> str:

@@ -139,6 +139,21 @@ def _checked_table(
     return values, known if reset else features_of(estimator)
 
 
+def read_with_holes(
+    estimator: BaseEstimator, X: Input, *, reset: bool, least_rows: int = 1
+) -> Data:
+    """NumPy's numbers in memory with NaN for holes, masked cells among them, whatever X is."""
+    X, features = checked(
+        estimator,
+        unmasked(as_numpy(X)),
+        reset=reset,
+        dtype=FLOATS,
+        ensure_all_finite="allow-nan",
+        ensure_min_samples=least_rows,
+    )
+    return in_place(np.asarray(X), features.names)
+
+
 def read_block(estimator: BaseEstimator, X: Input, *, first: bool) -> Data:
     """A block of rows for `partial_fit`: dense, finite, with the features of the blocks before."""
     refuse_dask(X)

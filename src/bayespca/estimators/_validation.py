@@ -53,8 +53,8 @@ def form_asked(estimator: BaseEstimator) -> ClosedForm:
     if method.needs_rank:
         if given in ("auto", "probable"):
             raise ValueError(
-                f"method={method.name!r} needs the number of components: give n_components, or "
-                "None for all of them."
+                f"method={method.name!r} needs the number of components: give n_components, as a "
+                "whole number or as a share of the variance such as 0.95."
             )
         if given == MLE:
             return ClosedForm(METHODS["laplace"], **noise)
@@ -64,8 +64,8 @@ def form_asked(estimator: BaseEstimator) -> ClosedForm:
     if given == MLE or isinstance(given, float | np.floating):
         raise ValueError(
             f"n_components={given!r} is for method='ml', got method={method.name!r}, which finds "
-            "the number of components. Minka's evidence is method='laplace'; how many of those "
-            "found hold 95 % of the signal says `components_for(0.95)`."
+            "the number of components. Minka's evidence is method='laplace'. What is said of a "
+            "fit has how many of those found hold 95 % of the signal (`components_for(0.95)`)."
         )
     return ClosedForm(method, largest_rank(given), **noise)
 

@@ -18,7 +18,8 @@ class RankReport:
     again to large data and to data that are not in memory. `probable` is the most probable number,
     `evb_probability` the probability of EVB's, both with equal noise. `noise_models` has EVB's rank
     under each noise model that was tried, and `noise` is the one with the most evidence.
-    `stability` is what comes back in half samples, with that noise.
+    `stability` is what comes back in half samples, with that noise. `note` is what keeps data from
+    having an answer.
     """
 
     evb: int
@@ -35,6 +36,7 @@ class RankReport:
     bi_cross_validation: int | None = None
     noise_models: dict[str, int] = field(default_factory=dict)
     noise: str = ISOTROPIC.name
+    note: str = ""
     # Its arrays have no equality.
     stability: RankStability | None = field(default=None, compare=False)
 
@@ -57,7 +59,9 @@ class RankReport:
 
     @property
     def why(self) -> str:
-        """Why rules disagree, in a sentence; nothing where they agree."""
+        """Why rules disagree, or what they cannot see, in a sentence; nothing where they agree."""
+        if self.note:
+            return self.note
         ranks = set(self.ranks().values())
         if len(ranks) == 1:
             return ""

@@ -30,6 +30,7 @@ from bayespca.spectrum.records import Spectrum
 from bayespca.spectrum.solving import solve
 
 from . import _input, _validation
+from ._checks import ONE_ROW
 from ._halves import HALVES, check_halves, is_cheap, of_fit
 from ._options import Auto
 from .pca import BayesianPCA
@@ -73,7 +74,7 @@ def rank_report(
     if n_halves:
         check_halves(data, n_halves)
     if data.holes:
-        return _of_holes(data, center=center, scale=scale)
+        return _noted(_of_holes(data, center=center, scale=scale), data)
     values = data.values
     if scale:
         values = sources.rescaled_columns(values, sources.column_scales(values, center=center))
@@ -86,7 +87,14 @@ def rank_report(
         Z = np.asarray(to_numpy(values), dtype=np.float64)
         report = _with_noise_models(report, complete)
         report = _with_another_look(report, Z - Z.mean(axis=0) if center else Z, rng)
-    return _with_halves(report, complete, n_halves, rng) if n_halves else report
+    return _with_halves(report, complete, n_halves, rng) if n_halves else _noted(report, data)
+
+
+def _noted(report: RankReport, data: Data) -> RankReport:
+    """Without a probability where there is a single row, which says nothing of components."""
+    if data.where is not Where.DENSE or data.values.shape[0] > 1:
+        return report
+    return replace(report, evb_probability=math.nan, note=ONE_ROW)
 
 
 def rank_rules(spectrum: Spectrum, *, random_state: RandomState = 0) -> RankReport:

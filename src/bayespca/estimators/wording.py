@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from bayespca.lowrank.noise_models import NOISES, OUTLYING_ROWS
+from bayespca.spectrum.records import AT_LEAST
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -30,6 +31,8 @@ def headline(summary: Summary) -> str:
     noun = "dimension" if k == 1 else "dimensions"
     if summary.told:
         return f"{counted(k).capitalize()} {noun}, as asked for."
+    if any(note.code == AT_LEAST for note in summary.notes):
+        return f"{counted(k).capitalize()} {noun}, as asked for; fewer stand out from the noise."
     found = f"There {'is' if k == 1 else 'are'} {_bound(summary)}{counted(k)} {noun} in these data"
     needed = summary.components_for[ENOUGH]
     if needed == k:

@@ -48,5 +48,6 @@ def _notes(table: Table) -> tuple[str, ...]:
     assert table.upright is not None
     if table.names is None:
         return ("The rows of the file were taken for features.",)
-    by = table.upright.id_name
-    return (f"The rows of the file, named by its column {by!r}, were taken for features.",)
+    name = table.upright.id_name
+    by = f"column {name!r}" if name else "first column"
+    return (f"The rows of the file, named by its {by}, were taken for features.",)
