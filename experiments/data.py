@@ -80,6 +80,16 @@ class Data:
         """Samples × features, neither centred nor scaled."""
         return self._array(name, "X")
 
+    def labels(self, name: str) -> NDArray[np.int64]:
+        """The class of each row, where the file has it."""
+        path = self._file([f"{name}.npz"])
+        if path is None:
+            raise Missing(f"{name} is not there: {_advice(name)}")
+        with np.load(path) as arrays:
+            if "y" not in arrays:
+                raise Missing(f"{path.name} has no array y with the classes of its rows.")
+            return np.asarray(arrays["y"], dtype=np.int64)
+
     def tensor(self, name: str) -> FloatArray:
         return self._array(name, "T")
 

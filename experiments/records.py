@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .comparing import DIFFERS, Comparison
+from .watching import Watch
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from .data import Data
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -26,11 +30,21 @@ class Run:
         Where data sets are found.
     quick
         Whether fewer seeds and smaller sizes will do. The page says what was run.
+    watch
+        Learns from loops how far the program has come.
     """
 
     printed: Mapping[str, Any]
     data: Data
     quick: bool = False
+    watch: Watch = field(default_factory=Watch)
+
+    def each(self, items: Iterable[T], share: float = 1.0) -> Iterator[T]:
+        """Each of the items of a loop that takes this share of the time; for loops that take long.
+
+        A loop within such a loop divides what one round of the outer one has.
+        """
+        return self.watch.each(items, share)
 
 
 @dataclass(frozen=True)

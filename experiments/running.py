@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 import warnings
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
@@ -11,10 +12,13 @@ from typing import Any
 
 from .data import Data, Missing
 from .records import Difference, Outcome, Result, Run
+from .watching import Watch
+
+Advance = Callable[[float], None]
 
 HERE = Path(__file__).parent
 # In this order on the page.
-PAPERS = ("icml2011", "icann1999", "aistats2014", "lecture", "noise", "claims")
+PAPERS = ("icml2011", "icann1999", "aistats2014", "lecture", "note", "noise", "claims")
 # What `expected.toml` says of the paper itself; its tables are the programs.
 ABOUT = ("title", "citation", "printed")
 
@@ -44,21 +48,27 @@ def chosen(target: str) -> list[tuple[str, str]]:
     return [(p, name) for p, names in known.items() for name in names if program in ("", name)]
 
 
-def reproduce(paper: str, program: str, *, data: Data, quick: bool) -> tuple[Result, Outcome]:
-    """One table or figure. Where data are missing, the result says which."""
+def reproduce(
+    paper: str, program: str, *, data: Data, quick: bool, advance: Advance | None = None
+) -> tuple[Result, Outcome]:
+    """One table or figure. Where data are missing, the result says which.
+
+    `advance` is called with each share of the program that is done.
+    """
     printed = expected(paper)[program]
     differences = tuple(
         Difference(one["what"], tuple(one["came_out"]), one["why"])
         for one in printed.get("differences", ())
     )
     module = import_module(f"{__package__}.{paper}.{program}")
+    watch = Watch() if advance is None else Watch(advance)
     begin = perf_counter()
     skipped = ""
     try:
         with warnings.catch_warnings():
             # What is worth knowing of a fit is among the remarks of its program.
             warnings.simplefilter("ignore")
-            outcome = module.reproduce(Run(printed, data, quick))
+            outcome = module.reproduce(Run(printed, data, quick, watch))
     except Missing as reason:
         outcome, skipped = Outcome((), setting=""), str(reason)
     result = Result(

@@ -105,15 +105,18 @@ def reproduce(run: Run) -> Outcome:
     lines: list[Comparison] = []
     found: dict[str, Found] = {}
     settings = []
-    for read in (artificial_cf, movielens):
+    for read in run.each((artificial_cf, movielens)):
         try:
             cells = read(run)
         except Missing as reason:
             lines.append(skipped("MovieLens", run.printed["same"], reason))
             continue
         one = Found(
-            {m: [turned(cells, m, seed) for seed in range(n_starts)] for m in METHODS},
-            {m: plain(cells, m, n_sweeps) for m in METHODS},
+            {
+                m: [turned(cells, m, seed) for seed in run.each(range(n_starts))]
+                for m in run.each(METHODS, 0.5)
+            },
+            {m: plain(cells, m, n_sweeps) for m in run.each(METHODS, 0.5)},
         )
         found[cells.name] = one
         settings.append(

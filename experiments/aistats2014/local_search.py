@@ -79,8 +79,8 @@ def outcome(run: Run, method: str) -> Outcome:
     V = matrix(L, M, rank, seed=0)
     closed = fitted(V, method)
     trials = {
-        "paper's iteration": [plain(V, method, seed, n_sweeps) for seed in starts],
-        "package's sweeps": [turned(V, method, seed) for seed in starts],
+        "paper's iteration": [plain(V, method, seed, n_sweeps) for seed in run.each(starts, 0.8)],
+        "package's sweeps": [turned(V, method, seed) for seed in run.each(starts, 0.2)],
     }
     lines = [number(f"{METHODS[method]}: analytic rank", rank, closed.n_components_)]
     for way, some in trials.items():

@@ -55,9 +55,9 @@ def reproduce(run: Run) -> Outcome:
     n_starts = QUICK_STARTS if run.quick else STARTS
     n_draws = QUICK_DRAWS if run.quick else DRAWS
     lines: list[Comparison] = []
-    for name in ARTIFICIAL:
+    for name in run.each(ARTIFICIAL, 0.5):
         lines += _artificial(run, name, n_draws, n_starts)
-    for name, title in BENCHMARKS.items():
+    for name, title in run.each(BENCHMARKS.items(), 0.5):
         lines += _benchmark(run, name, title, n_starts)
     return Outcome(
         tuple(lines),
@@ -75,11 +75,11 @@ def reproduce(run: Run) -> Outcome:
 def _artificial(run: Run, name: str, n_draws: int, n_starts: int) -> list[Comparison]:
     row = run.printed[name]
     size = row["L"], row["M"], row["rank"]
-    ranks = [_ranks(matrix(*size, seed)) for seed in range(n_draws)]
+    ranks = [_ranks(matrix(*size, seed)) for seed in run.each(range(n_draws), 0.3)]
     alike = [seed for seed, found in enumerate(ranks) if found == tuple(row["analytic"])]
     draws = [matrix(*size, seed) for seed in alike[:n_starts]]
     lines = []
-    for place, (method, title) in enumerate(METHODS.items()):
+    for place, (method, title) in run.each(enumerate(METHODS.items()), 0.7):
         what, printed = f"{name}, {title}", _counts(row["iterative"][place])
         drawn = [one[place] for one in ranks]
         lines.append(one_of_draws(f"{what}, analytic", row["analytic"][place], drawn))
@@ -110,7 +110,8 @@ def _benchmark(run: Run, name: str, title: str, n_starts: int) -> list[Compariso
     # "0db" would leave out the two pixels of Optical Digits that are zero in every sample.
     noise = float(np.mean(V**2)) / 2
     lines = []
-    for method, printed, trials in zip(METHODS, row["analytic"], row["iterative"], strict=True):
+    columns = zip(METHODS, row["analytic"], row["iterative"], strict=True)
+    for method, printed, trials in run.each(columns):
         what = f"{title}, {METHODS[method]}"
         lines.append(number(f"{what}, analytic", printed, analytic(V, method, noise)))
         found = [iterated(V, method, noise, seed) for seed in range(n_starts)]

@@ -34,17 +34,9 @@ def core_size(T: np.ndarray, name: str, seed: int) -> tuple[int, ...]:
 
 def reproduce(run: Run) -> Outcome:
     n_starts = QUICK_STARTS if run.quick else STARTS
-    T = low_rank_tensor(
-        tuple(run.printed["ArtificialTF"]["size"]),
-        tuple(run.printed["ArtificialTF"]["core"]),
-        random_state=0,
-    ).T
-    lines = _row(run, "ArtificialTF", T, n_starts)
-    try:
-        lines += _row(run, "FIA", run.data.tensor("fia"), n_starts)
-    except Missing as reason:
-        lines.append(skipped("FIA", "(3, 5, 3) by EVB and local-EPB", reason))
-    lines += _not_in_the_paper(run, n_starts)
+    lines: list[Comparison] = []
+    for row in run.each((_artificial, _fia, _not_in_the_paper)):
+        lines += row(run, n_starts)
     return Outcome(
         tuple(lines),
         setting=f"Noise at 0 dB; {n_starts} starts from normal draws; ARD-Tucker by {STEPS} steps "
@@ -53,11 +45,23 @@ def reproduce(run: Run) -> Outcome:
     )
 
 
+def _artificial(run: Run, n_starts: int) -> list[Comparison]:
+    size, core = (tuple(run.printed["ArtificialTF"][key]) for key in ("size", "core"))
+    return _row(run, "ArtificialTF", low_rank_tensor(size, core, random_state=0).T, n_starts)
+
+
+def _fia(run: Run, n_starts: int) -> list[Comparison]:
+    try:
+        return _row(run, "FIA", run.data.tensor("fia"), n_starts)
+    except Missing as reason:
+        return [skipped("FIA", "(3, 5, 3) by EVB and local-EPB", reason)]
+
+
 def _row(run: Run, name: str, T: np.ndarray, n_starts: int) -> list[Comparison]:
     lines = []
-    for method in METHODS if run.quick else (*METHODS, GRADIENT):
+    for method in run.each(METHODS if run.quick else (*METHODS, GRADIENT)):
         printed = {_tuple(size): n for size, n in run.printed[name][method].items()}
-        found = [core_size(T, method, seed) for seed in range(n_starts)]
+        found = [core_size(T, method, seed) for seed in run.each(range(n_starts))]
         lines.append(frequencies(f"{name}, {method}", printed, found))
     return lines
 
@@ -70,8 +74,8 @@ def _not_in_the_paper(run: Run, n_starts: int) -> list[Comparison]:
     except Missing as reason:
         return [skipped(what, "–", reason)]
     lines = []
-    for method in METHODS:
-        found = Counter(core_size(T, method, seed) for seed in range(n_starts))
+    for method in run.each(METHODS):
+        found = Counter(core_size(T, method, seed) for seed in run.each(range(n_starts)))
         told = ", ".join(f"{size} ({percent(n, n_starts)})" for size, n in found.most_common())
         lines.append(shown(f"{what}, {method}", told))
     return lines

@@ -6,7 +6,7 @@ intervals.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,8 +93,8 @@ class Found:
     coverage: np.ndarray
 
 
-def tried(holes: Holes, n_sets: int) -> Found:
-    found = [_one(holes, seed) for seed in range(n_sets)]
+def tried(holes: Holes, seeds: Iterable[int]) -> Found:
+    found = [_one(holes, seed) for seed in seeds]
     return Found(*(np.array(column) for column in zip(*found, strict=True)))
 
 
@@ -122,14 +122,14 @@ def reproduce(run: Run) -> Outcome:
         name: many if name == "at random" else few for name in BY_CHANCE | BY_OTHERS | BY_VALUE
     }
     found = {
-        name: tried(holes, sizes[name])
+        name: tried(holes, run.each(range(sizes[name]), 0.9 * sizes[name] / sum(sizes.values())))
         for name, holes in (BY_CHANCE | BY_OTHERS | BY_VALUE).items()
     }
     return Outcome(
         tuple(_lines(run, found)),
         setting=f"{', '.join(f'{n}×{p}' for n, p in SHAPES)}, 0 to 5 components, white noise.",
         seed=f"0 to {many - 1}",
-        tables=(_table(found), _limits(few)),
+        tables=(_table(found), _limits(run.each(range(few), 0.1))),
         remarks=(run.printed["words"],),
     )
 
@@ -180,9 +180,9 @@ def _table(found: dict[str, Found]) -> Table:
     return Table("What holes do to intervals, and what is noticed of it.", header, tuple(rows))
 
 
-def _limits(n_sets: int) -> Table:
+def _limits(seeds: Iterable[int]) -> Table:
     """Cells below a limit left empty, or the limit entered: errors of the low-rank part."""
-    errors = np.array([_errors(seed) for seed in range(n_sets)])
+    errors = np.array([_errors(seed) for seed in seeds])
     names = ("left empty", "the limit entered", "nothing missing")
     rows = [
         (name, f"{error:.2f}", f"{off:+.2f}")

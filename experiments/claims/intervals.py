@@ -31,7 +31,7 @@ Found = dict[str, list[np.ndarray]]
 
 def reproduce(run: Run) -> Outcome:
     n_sets = QUICK_SETS if run.quick else SETS
-    found = {study: drawn(study, n_sets) for study in _chosen(quick=run.quick)}
+    found = {study: drawn(study, n_sets) for study in run.each(_chosen(quick=run.quick))}
     return Outcome(
         tuple(_lines(found, *run.printed["held"], quick=run.quick)),
         setting=f"{n_sets} data sets of each kind, fewer of models that take long; noise of "

@@ -7,7 +7,7 @@ as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,10 +47,10 @@ class Way:
         return float(np.sqrt((self.errors**2).mean()))
 
 
-def tried(sets: list[Made], way: str) -> Way:
-    off = [rank(one.X, way) - one.truth for one in sets]
-    errors = [held_out_error(one.X, seed, way) for seed, one in enumerate(sets)]
-    same = [halves_agree(one.X, seed, way) for seed, one in enumerate(sets)]
+def tried(run: Run, sets: list[Made], way: str) -> Way:
+    off = [rank(one.X, way) - one.truth for one in run.each(sets, 0.2)]
+    errors = [held_out_error(one.X, seed, way) for seed, one in run.each(enumerate(sets), 0.5)]
+    same = [halves_agree(one.X, seed, way) for seed, one in run.each(enumerate(sets), 0.3)]
     return Way(*map(np.array, (off, errors, same)))
 
 
@@ -74,9 +74,12 @@ def halves_agree(X: np.ndarray, seed: int, way: str) -> bool:
 
 def reproduce(run: Run) -> Outcome:
     n, kinds = (QUICK_SETS, QUICK_KINDS) if run.quick else (SETS, USED)
-    found = {kind: {way: tried(list(made(kind, n)), way) for way in WAYS} for kind in kinds}
+    found = {
+        kind: {way: tried(run, list(made(kind, n)), way) for way in run.each(WAYS)}
+        for kind in run.each(kinds, 0.7)
+    }
     reasons: set[str] = set()
-    tables = dict(_tables(run.data, QUICK_TABLES if run.quick else TABLES, reasons))
+    tables = dict(_tables(run.data, run.each(QUICK_TABLES if run.quick else TABLES, 0.3), reasons))
     return Outcome(
         tuple(_lines(run, found)),
         setting=f"{n} data sets of each kind, of {', '.join(f'{a}×{b}' for a, b in SHAPES)}, 0 to "
@@ -88,7 +91,7 @@ def reproduce(run: Run) -> Outcome:
 
 
 def _tables(
-    data: Data, names: tuple[str, ...], reasons: set[str]
+    data: Data, names: Iterable[str], reasons: set[str]
 ) -> Iterator[tuple[str, dict[str, Scores]]]:
     for name, splits in all_held_out(names, data, reasons):
         yield name, {way: Scores.joined([_scored(cells, way) for cells in splits]) for way in WAYS}

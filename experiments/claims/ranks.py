@@ -54,18 +54,20 @@ WAYS: dict[str, Callable[[Spectrum], np.ndarray]] = {
 }
 
 
-def announced(strengths: Strengths, n_sets: int) -> dict[str, Announced]:
+def announced(run: Run, strengths: Strengths, n_sets: int) -> dict[str, Announced]:
     drawn = list(spectra(strengths, n_sets))
     truth = [k for _, k in drawn]
     return {
-        name: Announced.of([way(spectrum) for spectrum, _ in drawn], truth)
-        for name, way in WAYS.items()
+        name: Announced.of([way(spectrum) for spectrum, _ in run.each(drawn)], truth)
+        for name, way in run.each(WAYS.items())
     }
 
 
 def reproduce(run: Run) -> Outcome:
     n_sets = QUICK_SETS if run.quick else SETS
-    found = {name: announced(strengths, n_sets) for name, strengths in FAMILIES.items()}
+    found = {
+        name: announced(run, strengths, n_sets) for name, strengths in run.each(FAMILIES.items())
+    }
     return Outcome(
         tuple(line for name, ways in found.items() for line in _lines(run, name, ways)),
         setting=f"{n_sets} data sets of {', '.join(f'{n}×{p}' for n, p in SHAPES)}; 0 to 5 "

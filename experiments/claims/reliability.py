@@ -47,8 +47,8 @@ def plain(X: np.ndarray) -> Spectrum:
     return Spectrum(gamma[: min(n - 1, p)], (p, n - 1))
 
 
-def fitted(sets: list[Made]) -> Fitted:
-    models = [BayesianPCA().fit(one.X) for one in sets]
+def fitted(run: Run, sets: list[Made]) -> Fitted:
+    models = [BayesianPCA().fit(one.X) for one in run.each(sets)]
     ways = {
         OURS: [model.rank_posterior_ for model in models],
         MINKA: [minkas(plain(one.X)) for one in sets],
@@ -68,7 +68,7 @@ def fitted(sets: list[Made]) -> Fitted:
 
 def reproduce(run: Run) -> Outcome:
     n_sets = QUICK_SETS if run.quick else SETS
-    found = {kind: fitted(list(made(kind, n_sets))) for kind in KINDS}
+    found = {kind: fitted(run, list(made(kind, n_sets))) for kind in run.each(KINDS)}
     return Outcome(
         tuple(line for kind, one in found.items() for line in _lines(run, kind, one)),
         setting=f"{n_sets} data sets of each kind, of {', '.join(f'{n}×{p}' for n, p in SHAPES)}; "

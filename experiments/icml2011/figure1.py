@@ -50,7 +50,7 @@ def iterated(X: np.ndarray) -> tuple[Sweep, int]:
 def reproduce(run: Run) -> Outcome:
     dimensions = list(QUICK_DIMENSIONS if run.quick else DIMENSIONS)
     simple, full, times, counts = [], [], [], []
-    for n in dimensions:
+    for n in run.each(dimensions):
         X = artificial(n, seed=n)
         t0 = perf_counter()
         simple.append(BayesianPCA(center=False, noise="isotropic").fit(X).n_components_)

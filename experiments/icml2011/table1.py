@@ -29,7 +29,7 @@ def reproduce(run: Run) -> Outcome:
     others: list[str] = []
     starts: list[str] = []
     n_sweeps = QUICK_SWEEPS if run.quick else SWEEPS
-    for name in SETS:
+    for name in run.each(SETS):
         _, _, evb, simple = run.printed[name]
         try:
             X = run.data.table(name)

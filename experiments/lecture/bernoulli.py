@@ -62,7 +62,7 @@ def reproduce(run: Run) -> Outcome:
     )
     fall = max(np.diff(model.trace_.free_energy).max(), 0.0)
     n = QUICK_DATA_SETS if run.quick else DATA_SETS
-    shares = [_shares(*binary(N, K, D, seed)) for seed in range(n)]
+    shares = [_shares(*binary(N, K, D, seed)) for seed in run.each(range(n), 0.9)]
     em, vb, truth = np.mean(shares, axis=0)
     many = QUICK_MANY if run.quick else MANY
     error = _error(many, K, D)

@@ -95,13 +95,13 @@ def reproduce(run: Run) -> Outcome:
     likelihoods = np.array([step.likelihood for step in steps])
     bounds = np.array([step.bound for step in steps[1:]])
     theirs = _scikit_learn(X, steps[0])
-    training = [_training(three_groups(seed)) for seed in range(n)]
+    training = [_training(three_groups(seed)) for seed in run.each(range(n), 0.25)]
     highest = sum(max(values) == values[-1] for values in training)
     falls = sum(b < a for values in training for a, b in pairwise(values))
     gain = np.mean([values[-1] - values[2] for values in training])
     chosen = [
         select_components(GaussianMixture(n_init=3, **RANDOM), three_groups(seed), NUMBERS, folds)
-        for seed in range(n)
+        for seed in run.each(range(n), 0.75)
     ]
     best = Counter(selection.best for selection in chosen)
     cautious = Counter(selection.within_one_error for selection in chosen)

@@ -5,6 +5,8 @@ A ball inside a ring is hard for both, for a ring is no Gaussian either.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.mixture import GaussianMixture
@@ -51,16 +53,18 @@ def right(labels: np.ndarray) -> float:
     return max(share, 1 - share)
 
 
-def average(shape, cluster, n: int) -> float:
-    """Share of rows in the right group over n data sets."""
-    shares = [right(cluster(shape(np.random.default_rng(seed)))) for seed in range(n)]
+def average(shape, cluster, seeds: Iterable[int]) -> float:
+    """Share of rows in the right group over the data sets of these seeds."""
+    shares = [right(cluster(shape(np.random.default_rng(seed)))) for seed in seeds]
     return float(np.mean(shares))
 
 
 def reproduce(run: Run) -> Outcome:
     n = QUICK_DATA_SETS if run.quick else DATA_SETS
-    means, mixture = (average(stretched, cluster, n) for cluster in (by_means, by_mixture))
-    ring_means, ring_mixture = (average(ringed, cluster, n) for cluster in (by_means, by_mixture))
+    ways = [(shape, cluster) for shape in (stretched, ringed) for cluster in (by_means, by_mixture)]
+    means, mixture, ring_means, ring_mixture = (
+        average(shape, cluster, run.each(range(n))) for shape, cluster in run.each(ways)
+    )
     return Outcome(
         (
             claim(

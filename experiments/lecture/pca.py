@@ -39,9 +39,9 @@ def reproduce(run: Run) -> Outcome:
     found = {
         name: Counter(
             BayesianPCA(noise="isotropic").fit(grouped(centres, seed)[0]).n_components_
-            for seed in range(n)
+            for seed in run.each(range(n))
         )
-        for name, centres in (("line", LINE), ("square", SQUARE))
+        for name, centres in run.each((("line", LINE), ("square", SQUARE)))
     }
     return Outcome(
         (

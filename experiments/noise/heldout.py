@@ -145,7 +145,7 @@ def _joined(parts: list[np.ndarray | None]) -> np.ndarray | None:
 def reproduce(run: Run) -> Outcome:
     reasons: set[str] = set()
     names = QUICK if run.quick else SETS
-    found = dict(results(run.data, names, reasons))
+    found = dict(results(run, names, reasons))
     return Outcome(
         tuple(line for name, scores in found.items() for line in _lines(name, scores)),
         setting=f"The first {ROWS:,} rows or {CELLS:,} cells, columns that vary; {SHARE:.0%} of "
@@ -172,12 +172,12 @@ def reproduce(run: Run) -> Outcome:
 
 
 def results(
-    data: Data, names: Iterable[str], reasons: set[str]
+    run: Run, names: Iterable[str], reasons: set[str]
 ) -> Iterator[tuple[str, dict[str, Scores]]]:
     """For each table the scores of each noise model, and of bi-cross-validation."""
-    for name, splits in all_held_out(names, data, reasons):
+    for name, splits in all_held_out(run.each(names), run.data, reasons):
         scores: dict[str, Scores] = {}
-        for noise in MODELS:
+        for noise in run.each(MODELS, 0.95):
             parts = [_of_model(cells, noise) for cells in splits]
             reasons.update(part for part in parts if isinstance(part, str))
             if not any(isinstance(part, str) for part in parts):
@@ -353,9 +353,10 @@ def main(folder: str, *names: str) -> None:
     reasons: set[str] = set()
     lines: list[Comparison] = []
     of_rows: list[tuple[str, ...]] = []
+    run = Run({}, Data((Path(folder),), None))
     _printed(HEADER)
     _printed("---" for _ in HEADER)
-    for name, scores in results(Data((Path(folder),), None), names or SETS, reasons):
+    for name, scores in results(run, names or SETS, reasons):
         for row in rows_of(name, scores):
             _printed(row)
         of_rows += by_rows(name, scores)

@@ -108,7 +108,7 @@ def _of_kinds(words: str, kinds: Sequence[str], size: Size, strength: float) -> 
 def reproduce(run: Run) -> Outcome:
     n = QUICK_SEEDS if run.quick else SEEDS
     few = QUICK_OTHERS if run.quick else OTHERS
-    found = [_found(case, n, few) for case in cases(quick=run.quick)]
+    found = [_found(run, case, n, few) for case in run.each(cases(quick=run.quick), 0.9)]
     return Outcome(
         tuple(_line(one, n, run.printed["right"]) for one in found),
         setting="bayespca.datasets.noisy; standard deviation of the loadings "
@@ -142,12 +142,12 @@ def isotropic(X: np.ndarray, *, scale: bool = False) -> int:
     return solve(Spectrum(gamma, (p, n - 1)), other_ranks=False).rank
 
 
-def _found(case: Case, n: int, few: int) -> Found:
+def _found(run: Run, case: Case, n: int, few: int) -> Found:
     sets = [case.data(seed) for seed in range(n)]
     peers, options = installed(), case.options
     seconds: list[float] = []
     models = []
-    for X in sets:
+    for X in run.each(sets, 0.5):
         begin = process_time()
         models.append(BayesianPCA(**options).fit(X))
         seconds.append(process_time() - begin)
@@ -156,7 +156,7 @@ def _found(case: Case, n: int, few: int) -> Found:
     some = sets[:few]
     chosen = BayesianPCA(noise="per-feature", **options)
     ranks["per-feature"] = [chosen.fit(X).n_components_ for X in some]
-    for name, rank in peers.items():
+    for name, rank in run.each(peers.items(), 0.5):
         ranks[name] = [rank(X, seed) for seed, X in enumerate(some)]
     return Found(case, ranks, Counter(model.noise_ for model in models), seconds)
 

@@ -37,13 +37,13 @@ def unfolded(T: np.ndarray, mode: int) -> np.ndarray:
 def reproduce(run: Run) -> Outcome:
     lines: list[Comparison] = []
     rows: list[tuple[str, ...]] = []
-    for name, T in (("amino", run.data.tensor("amino")), *_kinetic(run)):
+    for name, T in run.each((("amino", run.data.tensor("amino")), *_kinetic(run))):
         modes = QUICK[name] if run.quick else range(T.ndim)
-        found = [ranks(unfolded(T, mode)) for mode in modes]
+        found = [ranks(unfolded(T, mode)) for mode in run.each(modes, 0.3)]
         truth = [run.printed[name][mode] for mode in modes]
         for rule in (DEFAULT, HALF, SHARES) if found else ():
             lines.append(value(f"{name}: {rule}", _tuple(truth), _tuple(r[rule] for r in found)))
-        for mode, of_mode, true in zip(modes, found, truth, strict=True):
+        for mode, of_mode, true in run.each(zip(modes, found, truth, strict=True), 0.7):
             X = unfolded(T, mode)
             what = f"{name}, mode {mode + 1} ({X.shape[0]}×{X.shape[1]:,})"
             fits = cells(all_fitted(X, SHOWN, center=False), SHOWN)

@@ -14,7 +14,9 @@ def reproduce(run: Run) -> Outcome:
     default = {scale: BayesianPCA(scale=scale).fit(X) for scale in (False, True)}
     # Noise of cells takes sweeps.
     noises = NOISES[:-1] if run.quick else NOISES
-    models = {scale: all_fitted(X, noises, scale=scale) for scale in (False, True)}
+    models = {
+        scale: all_fitted(X, run.each(noises), scale=scale) for scale in run.each((False, True))
+    }
     half = {s: BayesianPCA(noise_variance="0db", scale=s).fit(X) for s in (False, True)}
     ranks = [default[scale].n_components_ for scale in (False, True)]
     words = {False: "raw", True: "scale=True"}
