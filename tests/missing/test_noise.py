@@ -243,17 +243,35 @@ def elliptical(n, p, rank, *, seed=0):
     return np.where(rng.random((n, p)) < 0.1, np.nan, X), X
 
 
+def variances_of_cells(model, Y):
+    """v = bⱼᵀΣᵢbⱼ + tr ΣᵢCⱼ and ãᵀCⱼã of every cell, row by row, in the units of the posterior."""
+    posterior = model.general_posterior()
+    columns, k = posterior.columns, model.n_components_
+    scores = np.linalg.solve(posterior.basis, model.transform(Y).T).T
+    b, C = columns.b[:, :k], columns.b_cov
+    second = b[:, :, None] * b[:, None, :] + C[:, :k, :k]
+    of_scores, of_columns = np.empty(Y.shape), np.empty(Y.shape)
+    for i, a in enumerate(scores):
+        precision = np.diag(columns.noise_variance / columns.prior_a)
+        precision = precision + second[~np.isnan(Y[i])].sum(axis=0)
+        of_scores[i] = np.trace(np.linalg.solve(precision, second), axis1=1, axis2=2)
+        of_columns[i] = np.einsum("k,jkl,l->j", [*a, 1.0], C, [*a, 1.0])
+    return columns.noise_variance * of_scores, of_columns
+
+
 def test_predictions_have_the_noise_that_was_found_for_their_row():
     Y, _ = elliptical(50, 200, 12)
     model = BayesianPCA(noise="both").fit(Y)
-    # Components that were not kept are part of the noise that was found.
-    model.fit_ = replace(model.fit_, left_out=np.empty((0, 2)))
-    (_, std), (_, low) = (model.impute(Y, return_std=kind) for kind in (True, "mean"))
-    rows, columns = np.nonzero(np.isnan(Y))
-    noise = model.sample_noise_variance_[rows] * model.feature_noise_variance_[columns]
-    found = (std**2 - low**2)[rows, columns] * model.noise_variance_ / noise
+    _, std = model.impute(Y, return_std=True)
+    posterior = model.general_posterior()
+    s2, unit = posterior.columns.noise_variance, posterior.unit * posterior.scale
+    of_scores, of_columns = variances_of_cells(model, Y)
+    # Scores are in units of their row's noise, loadings are not.
+    found = ((std / unit) ** 2 - of_columns) / (of_scores + s2) * s2 * unit**2
+    noise = model.sample_noise_variance_[:, None] * model.feature_noise_variance_
     # ⟨u⟩ is larger than 1/⟨1/u⟩ by 1/(α + n/2 − 1).
-    np.testing.assert_allclose(found, 1.0, atol=0.02)
+    holes = np.isnan(Y)
+    np.testing.assert_allclose(found[holes], (noise / model.noise_variance_)[holes], rtol=0.02)
 
 
 def test_intervals_cover_in_rows_that_were_learned_from_and_in_new_ones():
