@@ -1,0 +1,110 @@
+"""Several tables side by side, as the sweeps see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.types import Counts, FloatArray
+from bayespca.lowrank.holes import Holes
+from bayespca.lowrank.observing import new_rows, observed
+from bayespca.sources.seen import seen
+from bayespca.spectrum.records import Status
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class ViewsTable:
+    """Columns of all views side by side.
+
+    Attributes
+    ----------
+    rows
+        The rows that have values and the columns that vary; each view at a scale of its own.
+    view
+        The view that each of these columns belongs to.
+    view_of_all
+        The same for all columns of the tables as given: (p,).
+    live
+        Which columns of the tables as given these are: (p,).
+    constants
+        The value of each column that does not vary, NaN for the others: (p,).
+    kept
+        Which rows of the tables as given have values: (n,).
+    n_views
+        How many views there are.
+    status
+        Advice on rows and columns of which little or nothing is known.
+    """
+
+    rows: Holes
+    view: Counts
+    view_of_all: Counts
+    live: Mask
+    constants: FloatArray
+    kept: Mask
+    n_views: int
+    status: Status
+
+    @cached_property
+    def columns(self) -> list[NDArray[np.intp]]:
+        """The columns of each view."""
+        return [np.flatnonzero(self.view == v) for v in range(self.n_views)]
+
+    @cached_property
+    def sizes(self) -> FloatArray:
+        """The number of columns of each view: (V,)."""
+        return np.bincount(self.view, minlength=self.n_views).astype(np.float64)
+
+    @cached_property
+    def cells(self) -> FloatArray:
+        """The number of observed cells of each view: (V,)."""
+        return self.by_view(self.rows.column_counts)
+
+    @cached_property
+    def alike(self) -> list[bool]:
+        """Whether all columns of a view are observed in the same rows, and so have one covariance."""
+        patterns = np.asarray(self.rows.patterns)
+        return [bool((patterns[:, js] == patterns[:, js[:1]]).all()) for js in self.columns]
+
+    @property
+    def has_holes(self) -> bool:
+        return not bool(np.asarray(self.rows.patterns).all())
+
+    def by_view(self, of_columns: FloatArray) -> FloatArray:
+        """Sums over the columns of each view: (V,)."""
+        return np.bincount(self.view, weights=of_columns, minlength=self.n_views)
+
+
+def views_table(
+    X: FloatArray, view: Counts, n_views: int, feature_std: FloatArray | None = None
+) -> ViewsTable:
+    """Sort out tables that stand side by side, with NaN for holes.
+
+    Columns are divided by `feature_std` where these are given, up to a size of each view. Columns
+    that do not vary are set aside: counted as features without noise, they would say that their
+    view has none.
+    """
+    known = seen(X)
+    location, unit = np.zeros(X.shape[1]), np.ones(X.shape[1])
+    varies = np.zeros(X.shape[1], dtype=np.bool_)
+    relative = np.ones(X.shape[1]) if feature_std is None else feature_std
+    for v in range(n_views):
+        js = np.flatnonzero((view == v) & known.columns)
+        if not js.size:
+            continue
+        part = observed(X[np.ix_(known.rows, js)] / relative[js], center=True, scale=False)
+        location[js], unit[js] = part.location * relative[js], part.unit * relative[js]
+        varies[js] = part.squares > 0
+    live = known.columns & varies
+    constants = np.where(known.columns & ~varies, location, np.nan)
+    inside = X[np.ix_(known.rows, live)]
+    some = seen(inside).rows
+    kept = np.zeros(len(X), dtype=np.bool_)
+    kept[np.flatnonzero(known.rows)[some]] = True
+    rows = new_rows(inside[some], location=location[live], unit=unit[live])
+    return ViewsTable(rows, view[live], view, live, constants, kept, n_views, known.status)

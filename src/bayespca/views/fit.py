@@ -1,0 +1,131 @@
+"""Several views as a model: its start, its step, its factors, and what is left of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from bayespca.arrays.types import DOUBLE, Counts, DType, Matrix, Names, Vector
+from bayespca.inference.loop import Info, Run
+from bayespca.inference.model import Model, Move
+from bayespca.inference.result import Fit, extended
+from bayespca.lowrank.holes_posterior import HolesPosterior
+from bayespca.lowrank.records import OfComponents
+from bayespca.spectrum.records import Status
+
+from . import posterior as read
+from .chart import ViewsChart
+from .data import ViewsTable
+from .joining import probabilities, with_best_pair
+from .pattern import cost_of_pattern
+from .start import start, with_one_more
+from .state import ViewsState
+from .step import step
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ViewsFit(Fit[HolesPosterior], OfComponents):
+    """A finished fit of several views, whose columns stand side by side.
+
+    Attributes
+    ----------
+    view, names
+        The view of each column, and the names of the views.
+    prior
+        Prior variance of the loadings of each factor in each view, in units of the noise; 0 where
+        the factor is not in the view: (k, V).
+    probability
+        That each factor is in each view: (k, V).
+    explained
+        Share of the variance of each view that each factor explains: (k, V).
+    noise
+        Noise variance of each view, the mean over its features: (V,).
+    """
+
+    view: Counts = field(default_factory=lambda: np.empty(0, np.int64))
+    names: Names = field(default_factory=lambda: np.empty(0, object))
+    prior: Matrix = field(default_factory=lambda: np.empty((0, 0)))
+    probability: Matrix = field(default_factory=lambda: np.empty((0, 0)))
+    explained: Matrix = field(default_factory=lambda: np.empty((0, 0)))
+    noise: Vector = field(default_factory=lambda: np.empty(0))
+    n_samples: int = 0
+    dtype: DType = DOUBLE
+
+    def check(self) -> None:
+        """Raise ValueError unless the parts belong together."""
+        k, V = self.n_components, self.names.size
+        agree = self.view.shape == (self.n_features,) and self.noise.shape == (V,)
+        agree &= self.prior.shape == self.probability.shape == self.explained.shape == (k, V)
+        if not agree or (self.view.size and not 0 <= self.view.min() <= self.view.max() < V):
+            raise ValueError("its factors, views and columns do not belong together")
+
+
+@dataclass(frozen=True)
+class ViewsModel(Model[ViewsTable, ViewsState, ViewsFit]):
+    """Group factor analysis by empirical variational Bayes, with at most so many factors."""
+
+    most: int
+
+    @property
+    def has_one_start(self) -> bool:
+        return True
+
+    def start(self, data: ViewsTable, rng: np.random.Generator) -> ViewsState:
+        return start(data, self.most)
+
+    def step(self, state: ViewsState, data: ViewsTable) -> tuple[ViewsState, Info]:
+        return step(state, data)
+
+    def chart(self, data: ViewsTable) -> ViewsChart:
+        return ViewsChart(data)
+
+    def digests(self, data: ViewsTable) -> Sequence[object]:
+        return [data.rows.values, data.rows.patterns, data.view]
+
+    def moves(self, data: ViewsTable) -> Sequence[Move[ViewsState]]:
+        """Factors in more views, then fewer and more factors."""
+        return [
+            Move(partial(with_best_pair, table=data)),
+            Move(partial(_without_weakest, table=data), partial(self._more, table=data)),
+        ]
+
+    def _more(self, state: ViewsState, table: ViewsTable) -> ViewsState | None:
+        return with_one_more(state, table) if state.rank < self.most else None
+
+    def posterior(self, state: ViewsState, data: ViewsTable) -> HolesPosterior:
+        return read.posterior(read.in_order(state, data), data)
+
+    def free_energy(self, run: Run[ViewsState], data: ViewsTable) -> float:
+        """In the units of the data, without what the pattern costs."""
+        rows = data.rows
+        units = float((rows.column_counts - 1) @ np.log(rows.unit))
+        return run.free_energy + units - cost_of_pattern(run.state.active, data.sizes)
+
+    def status(self, state: ViewsState, data: ViewsTable) -> Status:
+        return data.status
+
+    def described(
+        self, found: Fit[HolesPosterior], run: Run[ViewsState], data: ViewsTable
+    ) -> ViewsFit:
+        state = read.in_order(run.state, data)
+        return extended(
+            found,
+            ViewsFit,
+            view=data.view_of_all,
+            prior=(state.prior / state.noise[:, None]).T,
+            probability=probabilities(state, data).T,
+            explained=read.explained(state, data).T,
+            noise=read.noise(state, data),
+            n_samples=data.kept.size,
+        )
+
+
+def _without_weakest(state: ViewsState, table: ViewsTable) -> ViewsState | None:
+    """Without the factor that explains least, in units of the noise."""
+    if not state.rank:
+        return None
+    squares = (state.columns(table).b[:, :-1] ** 2).sum(axis=0)
+    return state.without(int(squares.argmin()))

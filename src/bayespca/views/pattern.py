@@ -1,0 +1,87 @@
+"""Which factors are in which views: what a factor gains in a view, and how probable it is there.
+
+Given the scores and the other factors of its view, a factor's loadings in p columns have estimates
+yⱼ ~ N(bⱼ, vⱼ). With bⱼ ~ N(0, c²), the factor lowers the free energy of the view by
+
+    ½Σⱼ[yⱼ²/vⱼ − yⱼ²/(c² + vⱼ) − log(1 + c²/vⱼ)],
+
+which is 0 at c² = 0, where the factor is not in the view.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayespca.arrays.types import FloatArray
+from bayespca.spectrum.tolerances import TINY
+
+# Rounds of Fisher's scoring for the prior variance; one is exact where all vⱼ are equal.
+ROUNDS = 8
+# Strengths of factors in a view, in detection limits, are half-Cauchy with this scale a priori, and
+# a factor is in a view with this probability.
+SCALE = 2.0
+BEFOREHAND = 0.5
+# The grid over log strength, in detection limits.
+FAINTEST, STRONGEST, POINTS = 1e-5, 1e8, 500
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Estimates yⱼ of the loadings of one factor in the columns of a view, and their variances vⱼ."""
+
+    y: FloatArray
+    v: FloatArray
+
+    @classmethod
+    def without_prior(cls, mean: FloatArray, variance: FloatArray, prior: float) -> Estimates:
+        """From posterior means and variances under a prior of variance c²."""
+        v = 1 / np.maximum(1 / variance - 1 / prior, TINY)
+        return cls(mean * (v / prior + 1), v)
+
+    def gain(self, prior: FloatArray | float) -> FloatArray:
+        """How much lower the free energy is with the factor than without; one for each c²."""
+        ratio = np.asarray(prior)[..., None] / self.v
+        return np.asarray(
+            0.5 * (self.y**2 / self.v * ratio / (1 + ratio) - np.log1p(ratio)).sum(axis=-1)
+        )
+
+    @property
+    def best_prior(self) -> float:
+        """c² where the gain is largest: Fisher's scoring, Σw(y² − v)/Σw with w = 1/(c² + v)²."""
+        c2 = 0.0
+        for _ in range(ROUNDS):
+            w = (c2 + self.v) ** -2.0
+            c2 = max(float((w * (self.y**2 - self.v)).sum() / w.sum()), 0.0)
+        return c2
+
+    @property
+    def best_gain(self) -> float:
+        return float(self.gain(self.best_prior))
+
+    def probability(self, limit: float) -> float:
+        """That the factor is in the view: its evidence is averaged over strengths.
+
+        `limit` is the c² of a factor at the detection limit of the view.
+        """
+        log_x = np.linspace(np.log(FAINTEST), np.log(STRONGEST), POINTS)
+        x = np.exp(log_x)
+        log_density = np.log(2 / np.pi / SCALE) - np.log1p((x / SCALE) ** 2) + log_x
+        terms = self.gain(limit * x) + log_density + np.log(log_x[1] - log_x[0])
+        log_odds = float(np.logaddexp.reduce(terms)) + np.log(BEFOREHAND / (1 - BEFOREHAND))
+        return float(1 / (1 + np.exp(-log_odds))) if log_odds > -700 else 0.0
+
+
+def cost_of_prior(n_columns: FloatArray | float) -> FloatArray:
+    """Nats that a prior variance costs which p loadings have taught: ½ log p."""
+    return np.asarray(0.5 * np.log(np.maximum(n_columns, 1)))
+
+
+def cost_of_pattern(active: FloatArray, sizes: FloatArray) -> float:
+    """What the prior variances of a pattern cost (V×H).
+
+    One variance of each factor is free, so that one view alone is empirical variational Bayes.
+    """
+    costs = np.where(active, cost_of_prior(sizes)[:, None], 0.0)
+    return float((costs.sum(axis=0) - costs.max(axis=0, initial=0.0)).sum())

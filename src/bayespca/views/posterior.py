@@ -1,0 +1,76 @@
+"""What is left of a fit to several views: factors in order, and a posterior of all columns."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayespca.arrays.signs import signs_of
+from bayespca.arrays.types import FloatArray
+from bayespca.lowrank.holes_posterior import HolesPosterior
+from bayespca.lowrank.rows import Columns
+from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES
+
+from .data import ViewsTable
+from .state import ViewsState
+
+
+def in_order(state: ViewsState, table: ViewsTable) -> ViewsState:
+    """Factors that explain most of the views, on average, come first."""
+    return state.only(np.argsort(-explained(state, table).sum(axis=0), kind="stable"))
+
+
+def explained(state: ViewsState, table: ViewsTable) -> FloatArray:
+    """Share of the variance of each view that each factor explains: (V, H)."""
+    counts = np.maximum(table.rows.column_counts - 1, 1)
+    total = table.by_view(table.rows.squares / counts)
+    squares = [(state.b[js, :-1] ** 2).sum(axis=0) for js in table.columns]
+    return np.stack(squares) / np.where(total > 0, total, 1.0)[:, None]
+
+
+def noise(state: ViewsState, table: ViewsTable) -> FloatArray:
+    """Noise variance of each view in the units of the data, the mean over its columns: (V,)."""
+    squares = table.by_view(table.rows.unit**2) / np.maximum(table.sizes, 1)
+    return np.asarray(state.noise * squares)
+
+
+def posterior(state: ViewsState, table: ViewsTable) -> HolesPosterior:
+    """The posterior of all columns, for scores that are those of the factors themselves.
+
+    A column without values has the prior's loadings and a mean as uncertain as the data; one that
+    does not vary has its value.
+    """
+    p, H, live, view = table.live.size, state.rank, table.live, table.view_of_all
+    columns = state.columns(table)
+    b, b_cov = np.zeros((p, H + 1)), np.zeros((p, H + 1, H + 1))
+    prior = state.prior / state.noise[:, None]
+    b_cov[:, range(H), range(H)] = prior[view]
+    b_cov[:, H, H] = 1 / state.noise[view]
+    b[live], b_cov[live] = columns.b, columns.b_cov
+    signs = np.append(signs_of(b[:, :H].T), 1.0)
+    b, b_cov = b * signs, b_cov * signs * signs[:, None]
+    mean, scale = _location_and_scale(state, table)
+    constant = ~np.isnan(table.constants)
+    mean[constant], b_cov[constant] = table.constants[constant], 0.0
+    scale[constant] *= np.sqrt(LEAST_NOISE_WITH_HOLES)
+    mean += b[:, H] * scale
+    b[:, H] = 0.0
+    return HolesPosterior(
+        Columns(b, b_cov, np.ones(H), 1.0),
+        mean,
+        scale,
+        1.0,
+        b[:, :H].T.copy(),
+        np.eye(H),
+        np.ones(H),
+    )
+
+
+def _location_and_scale(state: ViewsState, table: ViewsTable) -> tuple[FloatArray, FloatArray]:
+    """Where columns lie, and their noise; that of a typical column of the view if unknown."""
+    rows, live, view = table.rows, table.live, table.view_of_all
+    location, unit = np.zeros(live.size), np.ones(live.size)
+    for v, js in enumerate(table.columns):
+        if js.size:
+            unit[view == v] = np.exp(np.log(rows.unit[js]).mean())
+    location[live], unit[live] = rows.location, rows.unit
+    return location, unit * np.sqrt(state.noise)[view]

@@ -1,0 +1,158 @@
+"""Where sweeps start: closed forms of each view, and of all views divided by their noise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.signs import fixed_signs
+from bayespca.arrays.types import Counts, FloatArray
+from bayespca.engines.decomposing import decompose
+from bayespca.engines.records import Decomposition
+from bayespca.lowrank.filling import fill
+from bayespca.lowrank.holes import Holes
+from bayespca.lowrank.observing import sorted_by_pattern
+from bayespca.lowrank.rows import latent_means
+from bayespca.spectrum.solving import solve
+from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES
+
+from .data import ViewsTable
+from .state import ViewsState
+
+# The smallest prior variance that loadings start with, over that of the noise.
+LEAST = 1e-6
+
+
+def start(table: ViewsTable, most: int) -> ViewsState:
+    """Components of all views together, each divided by its noise, and of what they leave in each.
+
+    A factor of a small view may be too weak to be seen beside all columns.
+    """
+    noise = np.array([_noise(table, v) for v in range(table.n_views)])
+    nothing = _state(table, noise, np.empty((0, table.view.size)), np.empty(0))
+    right, spread = _closed(_scaled(table, nothing), most)
+    state = _state(table, noise, right, spread)
+    rest = _rest(state, table)
+    for v, js in enumerate(table.columns):
+        if js.size:
+            found = decompose(rest[:, js], plan=solve, center=True)
+            count = min(solve(found.spectrum).rank, most - state.rank)
+            state = _with_more(state, table, found, count, v)
+    return state
+
+
+def with_one_more(state: ViewsState, table: ViewsTable) -> ViewsState:
+    """One more factor: the strongest of what the others leave in all views, or in one of them.
+
+    Strengths are over the largest that noise alone has, √n + √p.
+    """
+    rest, n = _rest(state, table), table.rows.shape[0]
+    best, strongest, place = None, -np.inf, None
+    for v in (None, *np.flatnonzero(table.sizes)) if table.n_views > 1 else (None,):
+        part = rest if v is None else rest[:, table.columns[v]]
+        found = decompose(part, plan=solve, center=True, n_needed=1)
+        strength = _gamma(found)[0] / (np.sqrt(n) + np.sqrt(part.shape[1]))
+        if strength > strongest:
+            best, strongest, place = found, strength, v
+    assert best is not None
+    return replace(_with_more(state, table, best, 1, place), calm=False)
+
+
+def _with_more(
+    state: ViewsState, table: ViewsTable, found: Decomposition, count: int, v: int | None
+) -> ViewsState:
+    """With the first components of what was left, in all columns or in those of a view."""
+    n, p = table.rows.shape
+    js = np.arange(p) if v is None else table.columns[v]
+    # Zeros in the holes make components weaker by the share of cells that are there.
+    share = float(table.rows.column_counts[js].sum()) / (n * js.size)
+    new = np.zeros((p, count))
+    sizes = _gamma(found)[:count] / np.sqrt(n) / share
+    new[js] = np.asarray(to_numpy(found.right(count)), dtype=np.float64).T * sizes
+    new *= state.roots(table)[:, None]
+    H, k = state.rank, np.arange(count) + state.rank
+    b = np.insert(state.b, [H] * count, new, axis=1)
+    b_cov = np.zeros((p, H + count + 1, H + count + 1))
+    old = np.delete(np.arange(H + count + 1), k)
+    b_cov[:, old[:, None], old] = state.b_cov
+    prior = _mean_squares(new, table, state.noise)
+    if v is not None:
+        prior[np.arange(table.n_views) != v] = 0.0
+    return replace(
+        state, b=b, b_cov=b_cov, prior=np.append(state.prior, prior, axis=1), energy=np.inf
+    )
+
+
+def _gamma(found: Decomposition) -> FloatArray:
+    """Singular values in the units of the data."""
+    return np.asarray(found.spectrum.singular_values * found.spectrum.scale)
+
+
+def _noise(table: ViewsTable, v: int) -> float:
+    """The noise variance of a view by its own closed form."""
+    rows, js = table.rows, table.columns[v]
+    if not js.size:
+        return 1.0
+    part = _some_columns(rows, js)
+    if bool(np.asarray(part.patterns).all()):
+        found = decompose(part.values, plan=solve, center=True)
+        noise = solve(found.spectrum).noise_variance * found.spectrum.scale**2
+    else:
+        noise = fill(part, most=min(part.shape) - 1).noise_variance
+    return max(float(noise), LEAST_NOISE_WITH_HOLES)
+
+
+def _some_columns(rows: Holes, js: Counts) -> Holes:
+    """Some columns, of the rows that have values in them."""
+    seen = np.asarray(rows.mask)[:, js]
+    some = seen.any(axis=1)
+    values = np.asarray(rows.values)[np.ix_(some, js)]
+    return sorted_by_pattern(values, seen[some], rows.location[js], rows.unit[js])
+
+
+def _scaled(table: ViewsTable, state: ViewsState) -> Holes:
+    root = state.roots(table)
+    return table.rows.multiplied(np.ones(table.rows.shape[0]), 1 / root)
+
+
+def _closed(data: Holes, most: int) -> tuple[FloatArray, FloatArray]:
+    """Directions that the closed form keeps, and the mean squares of the scores along them."""
+    if not np.asarray(data.patterns).all():
+        filled = fill(data, most=most)
+        return filled.right, filled.spread
+    found = decompose(data.values, plan=solve, center=True)
+    solution = solve(found.spectrum)
+    rank = min(solution.rank, most)
+    right = np.asarray(to_numpy(fixed_signs(found.right(rank))), dtype=np.float64)
+    shrunk = solution.shrunk_singular_values[:rank] * found.spectrum.scale
+    return right, shrunk**2 / data.shape[0]
+
+
+def _state(
+    table: ViewsTable, noise: FloatArray, right: FloatArray, spread: FloatArray
+) -> ViewsState:
+    """Loadings for scores of unit variance, in the units of the table."""
+    p, rank = table.view.size, len(right)
+    b = np.zeros((p, rank + 1))
+    sizes = np.sqrt(np.maximum(spread, LEAST))
+    b[:, :rank] = (right * sizes[:, None]).T * np.sqrt(noise)[table.view][:, None]
+    prior = _mean_squares(b[:, :rank], table, noise)
+    return ViewsState(b, np.zeros((p, rank + 1, rank + 1)), prior, noise)
+
+
+def _mean_squares(b: FloatArray, table: ViewsTable, noise: FloatArray) -> FloatArray:
+    """Those of the loadings of each view, or a little noise if that is more: (V, H)."""
+    found = [
+        (b[js] ** 2).mean(axis=0) if js.size else np.zeros(b.shape[1]) for js in table.columns
+    ]
+    return np.maximum(np.stack(found), LEAST * noise[:, None])
+
+
+def _rest(state: ViewsState, table: ViewsTable) -> FloatArray:
+    """What is left of the cells, divided by their noise; 0 in holes."""
+    data, columns = _scaled(table, state), state.columns(table)
+    a = latent_means(data, columns)
+    low = a @ columns.b[:, :-1].T + columns.b[:, -1]
+    return np.where(data.mask, data.values - low, 0.0)

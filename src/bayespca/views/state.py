@@ -1,0 +1,80 @@
+"""Where the sweeps over several views are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.types import FloatArray, Matrices, Matrix, Vector
+from bayespca.lowrank.rows import Columns, RowSums, sums_over_rows
+
+from .data import ViewsTable
+
+
+@dataclass(frozen=True, eq=False)
+class ViewsState:
+    """All that the next sweep needs: A follows from it.
+
+    Attributes
+    ----------
+    b, b_cov
+        Mean (p, H + 1) and covariance (p, H + 1, H + 1) of the rows of (B, μ) of all views.
+    prior
+        c_vh², the prior variance of the loadings of each factor in each view: (V, H). It is 0 where
+        the factor is not in the view.
+    noise
+        σ_v² of each view: (V,).
+    energy
+        The free energy, with what the pattern costs.
+    calm
+        Whether the free energy hardly changes any more, so that factors may leave views.
+    """
+
+    b: Matrix
+    b_cov: Matrices
+    prior: Matrix
+    noise: Vector
+    energy: float = np.inf
+    calm: bool = False
+
+    @property
+    def rank(self) -> int:
+        return int(self.prior.shape[1])
+
+    @property
+    def active(self) -> NDArray[np.bool_]:
+        """Which factors are in which view: (V, H)."""
+        return np.asarray(self.prior > 0)
+
+    def roots(self, table: ViewsTable) -> FloatArray:
+        """σ of each column."""
+        return np.asarray(np.sqrt(self.noise)[table.view])
+
+    def columns(self, table: ViewsTable) -> Columns:
+        """What rows need to know, for columns divided by their σ."""
+        root = self.roots(table)
+        b, b_cov = self.b / root[:, None], self.b_cov / (root**2)[:, None, None]
+        return Columns(b, b_cov, np.ones(self.rank), 1.0)
+
+    def sums(self, table: ViewsTable) -> RowSums:
+        """A brought up to date, and what columns need to know of it, in the units of the table."""
+        data, root = table.rows, self.roots(table)
+        sums = sums_over_rows(data, self.columns(table), share=data.share, root=root)
+        return replace(sums, cross=sums.cross * root[:, None])
+
+    def without(self, h: int) -> ViewsState:
+        """With one factor less."""
+        return self.only(np.delete(np.arange(self.rank), h))
+
+    def only(self, factors: NDArray[np.intp]) -> ViewsState:
+        """Some of the factors, in this order."""
+        kept = np.append(factors, self.rank)
+        return replace(
+            self,
+            b=self.b[:, kept],
+            b_cov=self.b_cov[:, kept[:, None], kept],
+            prior=self.prior[:, factors],
+            energy=np.inf,
+        )

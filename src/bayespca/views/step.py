@@ -1,0 +1,234 @@
+"""Sweeps over several views: rows, columns view by view, the best rotation, priors, noise.
+
+The posterior is r(A)·Π_v r(B_v, μ_v), each a product of normal distributions of its rows. The mean is
+one more column of B whose partner in A is 1. All rows of A that have the same holes share a
+covariance, and so do all columns of a view that are observed in the same rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.packing import packed, turned
+from bayespca.arrays.types import FloatArray
+from bayespca.inference.loop import Info
+from bayespca.lowrank.factors import factor_energy
+from bayespca.lowrank.kernels import given_gram
+from bayespca.lowrank.rows import RowSums
+from bayespca.spectrum.tolerances import CALM, LEAST_NOISE_WITH_HOLES, LOG_2PI
+
+from .data import ViewsTable
+from .pattern import Estimates, cost_of_pattern, cost_of_prior
+from .state import ViewsState
+from .turning import Turning
+
+
+def step(state: ViewsState, table: ViewsTable) -> tuple[ViewsState, Info]:
+    """One sweep. Once it is calm, factors leave the views in which they gain nothing, and those go
+    that are too weak.
+    """
+    new = sweep(state, table)
+    calm = state.energy - new.energy < CALM * abs(new.energy)
+    new = replace(new, calm=state.calm or calm)
+    if new.calm and (weak := _weakest(new, table)) is not None:
+        less = sweep(new.without(weak), table)
+        new = less if less.energy < new.energy else new
+    return new, Info(new.energy, new.rank, float(new.noise @ table.cells / table.cells.sum()))
+
+
+def sweep(state: ViewsState, table: ViewsTable) -> ViewsState:
+    """A, (B, μ), the pattern, the rotation, priors and noise, each where F is lowest."""
+    sums = state.sums(table)
+    loadings = _updated_views(state, table, sums)
+    active = np.stack([of_view.active for of_view in loadings])
+    state = replace(state, prior=np.where(active, state.prior, 0.0))
+    b, b_cov = assembled(loadings, table, state.rank)
+    state, parts = _turned(replace(state, b=b, b_cov=b_cov), table, sums, loadings)
+    noise = parts.residuals / np.maximum(table.cells, 1)
+    state = replace(state, noise=np.maximum(noise, LEAST_NOISE_WITH_HOLES))
+    return replace(state, energy=free_energy(state, table, parts))
+
+
+def _weakest(state: ViewsState, table: ViewsTable) -> int | None:
+    """The factor that is weakest, if it is weaker than any that the closed form keeps.
+
+    Without holes a component that is kept has γγ̂ ≥ 2.5σ²√(LM), and γ² is about σ²(L + M + 3√(LM))
+    there, so that γ̂² = M‖b‖² is not below 6.25σ²LM/(L + M + 3√(LM)), L counting the columns of its
+    views.
+    """
+    if not state.rank:
+        return None
+    squares = (state.columns(table).b[:, :-1] ** 2).sum(axis=0)
+    M, L = table.rows.freedom, table.sizes @ state.active
+    strength = squares * (L + M + 3 * np.sqrt(L * M)) / (6.25 * np.maximum(L, 1))
+    h = int(strength.argmin())
+    return h if strength[h] < 1 else None
+
+
+# --- columns -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class ViewLoadings:
+    """r(bⱼ, μⱼ) of the columns of a view, of the factors that are in it.
+
+    `active` says which these are (H,). `cov` has one matrix for each column, or one for all.
+    """
+
+    active: NDArray[np.bool_]
+    b: FloatArray
+    cov: FloatArray
+    log_det: float
+
+    def estimates(self, i: int, prior: float) -> Estimates:
+        """Those of the i-th of its factors, whose prior variance is given."""
+        variance = np.broadcast_to(self.cov[:, i, i], len(self.b))
+        return Estimates.without_prior(self.b[:, i], variance, prior)
+
+
+def _updated_views(state: ViewsState, table: ViewsTable, sums: RowSums) -> list[ViewLoadings]:
+    """The loadings of all views; when calm, without factors that gain less than their prior costs.
+
+    Views are gone through in turn, so that a factor stays in one of them.
+    """
+    active, found = state.active, []
+    for v in range(table.n_views):
+        of_view = loadings_of_view(state, table, sums, v, active[v])
+        elsewhere = np.delete(active, v, axis=0).any(axis=0)
+        while state.calm:
+            worst = _gaining_nothing(of_view, state.prior[v], elsewhere)
+            if worst is None:
+                break
+            active[v, worst] = False
+            of_view = loadings_of_view(state, table, sums, v, active[v])
+        found.append(of_view)
+    return found
+
+
+def _gaining_nothing(
+    found: ViewLoadings, prior: FloatArray, elsewhere: NDArray[np.bool_]
+) -> int | None:
+    """The factor of a view that gains least, if that is less than its prior costs.
+
+    Factors that are in no other view are left alone: their scores were learned from this one.
+    """
+    which = np.flatnonzero(found.active)
+    gains = [found.estimates(i, prior[h]).best_gain for i, h in enumerate(which)]
+    cost = float(cost_of_prior(len(found.b)))
+    weak = [(gain, int(h)) for gain, h in zip(gains, which, strict=True) if elsewhere[h]]
+    return min(weak)[1] if weak and min(weak)[0] < cost else None
+
+
+def loadings_of_view(
+    state: ViewsState, table: ViewsTable, sums: RowSums, v: int, active: NDArray[np.bool_]
+) -> ViewLoadings:
+    """r(bⱼ, μⱼ): what columns do with rows is what rows do with columns."""
+    js, s2 = table.columns[v], float(state.noise[v])
+    known = np.append(np.flatnonzero(active), state.rank)
+    first = js[:1] if table.alike[v] else js
+    gram = packed(sums.second[first][:, known[:, None], known])
+    pull = np.ascontiguousarray(sums.cross[js][:, known])
+    ridge = np.append(s2 / state.prior[v, active], 0.0)
+    starts = np.array([0, js.size]) if table.alike[v] else np.arange(js.size + 1)
+    b, cov, log_dets = given_gram(np.ascontiguousarray(gram.T), pull, starts, ridge, s2)
+    log_det = float(np.sum(log_dets)) * (js.size / first.size if js.size else 1.0)
+    return ViewLoadings(active.copy(), b, cov, log_det)
+
+
+def assembled(
+    loadings: list[ViewLoadings], table: ViewsTable, rank: int
+) -> tuple[FloatArray, FloatArray]:
+    """Means and covariances of all columns, 0 where a factor is not in a view."""
+    p = table.view.size
+    b, b_cov = np.zeros((p, rank + 1)), np.zeros((p, rank + 1, rank + 1))
+    for js, found in zip(table.columns, loadings, strict=True):
+        known = np.append(np.flatnonzero(found.active), rank)
+        b[np.ix_(js, known)] = found.b
+        b_cov[np.ix_(js, known, known)] = found.cov
+    return b, b_cov
+
+
+# --- coordinates, priors, free energy ----------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What the free energy is made of: ⟨‖aₕ‖²⟩ (H,), ⟨‖b_vh‖²⟩ (V, H), Σ log|Σ| of A and of each
+    view, and Σ⟨(x − b̃ᵀã)²⟩ of each view.
+    """
+
+    Sa: FloatArray
+    Sb: FloatArray
+    log_det_a: float
+    log_det_b: FloatArray
+    residuals: FloatArray
+
+
+def _turned(
+    state: ViewsState, table: ViewsTable, sums: RowSums, loadings: list[ViewLoadings]
+) -> tuple[ViewsState, Parts]:
+    """The state in the best coordinates with the best priors, and what its free energy is made of."""
+    H, data = state.rank, table.rows
+    residuals = _residuals(state, table, sums)
+    everything = np.asarray(sums.everything)
+    mean = everything[:H, H] / everything[H, H]
+    Saa = everything[:H, :H] - everything[H, H] * np.outer(mean, mean)
+    Sbb = _second_by_view(state, table)
+    turning = Turning(Saa, Sbb, state.active, table.sizes, data.freedom)
+    T = turning.best()
+    change = np.eye(H + 1)
+    change[:H, :H], change[H, :H] = T, mean
+    R = np.linalg.inv(T)
+    Sa = np.einsum("kh,kl,lh->h", R, Saa, R)
+    Sb = np.einsum("hk,vkl,hl->vh", T, Sbb, T)
+    log_det_a = float(sums.log_det) - 2 * data.freedom * float(np.linalg.slogdet(T)[1])
+    log_det_b = np.array(
+        [
+            found.log_det + 2 * p * float(np.linalg.slogdet(T[np.ix_(on, on)])[1])
+            for found, on, p in zip(loadings, state.active, table.sizes, strict=True)
+        ]
+    )
+    prior = np.where(state.active, Sb / np.maximum(table.sizes, 1)[:, None], 0.0)
+    state = replace(
+        state, b=state.b @ change.T, b_cov=turned(state.b_cov, change), prior=prior
+    )
+    return state, Parts(Sa, Sb, log_det_a, log_det_b, residuals)
+
+
+def _residuals(state: ViewsState, table: ViewsTable, sums: RowSums) -> FloatArray:
+    """Σ⟨(x − b̃ᵀã)²⟩ over the observed cells of each view."""
+    b, second = state.b, np.asarray(sums.second)
+    fitted = np.einsum("jhk,jk->jh", second, b)
+    misfit = ((fitted - 2 * np.asarray(sums.cross)) * b).sum(axis=1)
+    spread = np.einsum("jhk,jhk->j", second, state.b_cov)
+    return table.by_view(table.rows.squares + misfit + spread)
+
+
+def _second_by_view(state: ViewsState, table: ViewsTable) -> FloatArray:
+    """⟨B_vᵀB_v⟩ of each view: (V, H, H)."""
+    H = state.rank
+    b, cov = state.b[:, :H], state.b_cov[:, :H, :H]
+    return np.stack([b[js].T @ b[js] + cov[js].sum(axis=0) for js in table.columns])
+
+
+def free_energy(state: ViewsState, table: ViewsTable, parts: Parts) -> float:
+    """F in the units of the table, with what the pattern costs.
+
+    The flat prior of μⱼ has density √nⱼ, so that one view without holes has the free energy of n − 1
+    rows without a mean.
+    """
+    cells, counts = table.cells, table.rows.column_counts
+    energy = 0.5 * float(cells @ np.log(2 * np.pi * state.noise))
+    energy += 0.5 * float((parts.residuals / state.noise).sum())
+    energy += factor_energy(
+        parts.Sa, np.ones(state.rank), table.rows.freedom, parts.log_det_a, True
+    )
+    for on, Sb, prior, p, log_det in zip(
+        state.active, parts.Sb, state.prior, table.sizes, parts.log_det_b, strict=True
+    ):
+        energy += factor_energy(Sb[on], prior[on], p, log_det, True)
+    energy -= 0.5 * (counts.size * (1 + LOG_2PI) + float(np.log(counts).sum()))
+    return energy + cost_of_pattern(state.active, table.sizes)
