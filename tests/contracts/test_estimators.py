@@ -18,6 +18,7 @@ from bayespca import (
     BinaryPCA,
     GibbsPCA,
     MatrixFactorization,
+    MultiViewPCA,
     PCAMixture,
     VariationalPCA,
 )
@@ -38,6 +39,8 @@ ESTIMATORS = [
     BinaryPCA(binarize=0.0),
     GPLVM(2, n_inducing=8, max_iter=4, random_state=0),
     GPLVM(2, "map", max_iter=6),
+    MultiViewPCA(),
+    MultiViewPCA(noise="isotropic"),
     GPLVM(2, kernel="linear+bias", noise="per-feature", max_iter=4, random_state=0),
     GibbsPCA(2, n_draws=20, n_warmup=20, n_chains=2, random_state=0),
     MatrixFactorization(max_iter=100),

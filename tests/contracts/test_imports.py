@@ -35,6 +35,7 @@ LAYERS = {
     "nonlinear": 4,
     "datasets": 4,
     "noise": 5,
+    "views": 5,
     "checks": 5,
     "estimators": 6,
     "displays": 7,

@@ -10,6 +10,7 @@ from .gibbs import GibbsPCA
 from .gplvm import GPLVM
 from .imputation import BayesianPCAImputer, EntryScores, cross_validate_entries, impute
 from .mixture import PCAMixture
+from .multi_view import MultiViewPCA
 from .pca import BayesianPCA, RankWarning
 from .persistence import ModelFileError, load
 from .ranks import RankReport
@@ -32,6 +33,7 @@ __all__ = [
     "GibbsPCA",
     "MatrixFactorization",
     "ModelFileError",
+    "MultiViewPCA",
     "PCAMixture",
     "PosteriorReader",
     "RankReport",

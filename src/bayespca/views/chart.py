@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bayespca.arrays.packing import turned
-from bayespca.arrays.types import FloatArray, Vector
+from bayespca.arrays.types import FloatArray, Index, Vector
 from bayespca.inference.accelerating import StatePoint
 from bayespca.lowrank.aligning import FURTHEST, change_of_root, logarithm
 from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES
 
-from .data import ViewsTable
+from .data import Mask, ViewsTable
 from .state import ViewsState
 
 
@@ -31,7 +31,9 @@ class ViewsChart:
         if not state.calm or not np.isfinite(state.energy):
             return None
         spreads = self._spreads(state)
-        vector = np.concatenate([state.b[self._there(state)], *map(np.ravel, spreads), np.log(state.noise)])
+        vector = np.concatenate(
+            [state.b[self._there(state)], *map(np.ravel, spreads), np.log(state.noise)]
+        )
         return StatePoint(vector, self._errors(state, spreads))
 
     def at(self, state: ViewsState, vector: Vector) -> ViewsState:
@@ -50,10 +52,11 @@ class ViewsChart:
         )
         return replace(new, prior=self._priors(state, new))
 
-    def _there(self, state: ViewsState) -> FloatArray:
+    def _there(self, state: ViewsState) -> Mask:
         """Entries of (B, μ) that may differ from 0."""
-        active = state.active[self.table.view]
-        return np.append(active, np.ones((len(active), 1), dtype=np.bool_), axis=1)
+        there = np.ones(state.b.shape, dtype=np.bool_)
+        there[:, :-1] = state.active[self.table.view]
+        return there
 
     def _spreads(self, state: ViewsState) -> list[FloatArray]:
         return [
@@ -61,7 +64,7 @@ class ViewsChart:
             for js, on in zip(self.table.columns, self._on(state), strict=True)
         ]
 
-    def _on(self, state: ViewsState) -> list[FloatArray]:
+    def _on(self, state: ViewsState) -> list[Index]:
         """The factors that are in each view."""
         return [np.flatnonzero(active) for active in state.active]
 

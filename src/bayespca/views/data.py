@@ -67,7 +67,7 @@ class ViewsTable:
 
     @cached_property
     def alike(self) -> list[bool]:
-        """Whether all columns of a view are observed in the same rows, and so have one covariance."""
+        """Whether columns of a view are observed in the same rows: one covariance serves all."""
         patterns = np.asarray(self.rows.patterns)
         return [bool((patterns[:, js] == patterns[:, js[:1]]).all()) for js in self.columns]
 
@@ -77,7 +77,8 @@ class ViewsTable:
 
     def by_view(self, of_columns: FloatArray) -> FloatArray:
         """Sums over the columns of each view: (V,)."""
-        return np.bincount(self.view, weights=of_columns, minlength=self.n_views)
+        found = np.bincount(self.view, weights=of_columns, minlength=self.n_views)
+        return np.asarray(found, dtype=np.float64)
 
 
 def views_table(

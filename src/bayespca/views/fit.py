@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from bayespca.arrays.types import DOUBLE, Counts, DType, Matrix, Names, Vector
+from bayespca.arrays.types import DOUBLE, Array, Counts, DType, Matrix, Names, Vector
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
@@ -43,6 +43,8 @@ class ViewsFit(Fit[HolesPosterior], OfComponents):
         Share of the variance of each view that each factor explains: (k, V).
     noise
         Noise variance of each view, the mean over its features: (V,).
+    samples
+        Names of the samples, where they have any.
     """
 
     view: Counts = field(default_factory=lambda: np.empty(0, np.int64))
@@ -52,7 +54,24 @@ class ViewsFit(Fit[HolesPosterior], OfComponents):
     explained: Matrix = field(default_factory=lambda: np.empty((0, 0)))
     noise: Vector = field(default_factory=lambda: np.empty(0))
     n_samples: int = 0
+    samples: Names | None = None
     dtype: DType = DOUBLE
+
+    @property
+    def loadings(self) -> dict[str, Array]:
+        """Of each view, in the units of the data: (k, p_v)."""
+        return self._by_view(self.posterior.components * self.posterior.scale)
+
+    @property
+    def means(self) -> dict[str, Array]:
+        """Means of the features of each view."""
+        return self._by_view(self.posterior.mean)
+
+    def _by_view(self, of_columns: Array) -> dict[str, Array]:
+        return {
+            str(name): of_columns[..., self.view == v].astype(self.dtype)
+            for v, name in enumerate(self.names)
+        }
 
     def check(self) -> None:
         """Raise ValueError unless the parts belong together."""

@@ -17,7 +17,7 @@ from .step import loadings_of_view
 
 
 def with_best_pair(state: ViewsState, table: ViewsTable) -> ViewsState | None:
-    """With a factor in one more view, the one that gains most there; None if its prior costs more."""
+    """With a factor in one more view, where it gains most; None if its prior costs more."""
     best, place = 0.0, None
     for v, h, found in absent(state, table):
         gain = found.best_gain - float(cost_of_prior(table.sizes[v]))

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
 from bayespca.spectrum.tolerances import TINY
@@ -29,7 +30,7 @@ FAINTEST, STRONGEST, POINTS = 1e-5, 1e8, 500
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """Estimates yⱼ of the loadings of one factor in the columns of a view, and their variances vⱼ."""
+    """Estimates yⱼ of a factor's loadings in the columns of a view, and their variances vⱼ."""
 
     y: FloatArray
     v: FloatArray
@@ -78,7 +79,7 @@ def cost_of_prior(n_columns: FloatArray | float) -> FloatArray:
     return np.asarray(0.5 * np.log(np.maximum(n_columns, 1)))
 
 
-def cost_of_pattern(active: FloatArray, sizes: FloatArray) -> float:
+def cost_of_pattern(active: NDArray[np.bool_], sizes: FloatArray) -> float:
     """What the prior variances of a pattern cost (V×H).
 
     One variance of each factor is free, so that one view alone is empirical variational Bayes.

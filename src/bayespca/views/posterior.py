@@ -7,7 +7,8 @@ import numpy as np
 from bayespca.arrays.signs import signs_of
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.holes_posterior import HolesPosterior
-from bayespca.lowrank.rows import Columns
+from bayespca.lowrank.observing import new_rows
+from bayespca.lowrank.rows import Columns, latent
 from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES
 
 from .data import ViewsTable
@@ -63,6 +64,14 @@ def posterior(state: ViewsState, table: ViewsTable) -> HolesPosterior:
         np.eye(H),
         np.ones(H),
     )
+
+
+def latent_std(found: HolesPosterior, X: FloatArray) -> FloatArray:
+    """Posterior standard deviations of the scores of rows: (n, k)."""
+    data = new_rows(X, location=found.mean, unit=found.scale)
+    _, cov = latent(data, found.columns)
+    spread = np.sqrt(np.einsum("mhh->mh", np.asarray(cov)))[data.pattern]
+    return np.asarray(data.in_order(spread))
 
 
 def _location_and_scale(state: ViewsState, table: ViewsTable) -> tuple[FloatArray, FloatArray]:

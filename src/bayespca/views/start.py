@@ -144,9 +144,7 @@ def _state(
 
 def _mean_squares(b: FloatArray, table: ViewsTable, noise: FloatArray) -> FloatArray:
     """Those of the loadings of each view, or a little noise if that is more: (V, H)."""
-    found = [
-        (b[js] ** 2).mean(axis=0) if js.size else np.zeros(b.shape[1]) for js in table.columns
-    ]
+    found = [(b[js] ** 2).mean(axis=0) if js.size else np.zeros(b.shape[1]) for js in table.columns]
     return np.maximum(np.stack(found), LEAST * noise[:, None])
 
 

@@ -1,7 +1,7 @@
 """Sweeps over several views: rows, columns view by view, the best rotation, priors, noise.
 
-The posterior is r(A)·Π_v r(B_v, μ_v), each a product of normal distributions of its rows. The mean is
-one more column of B whose partner in A is 1. All rows of A that have the same holes share a
+The posterior is r(A)·Π_v r(B_v, μ_v), each a product of normal distributions of its rows. The mean
+is one more column of B whose partner in A is 1. All rows of A that have the same holes share a
 covariance, and so do all columns of a view that are observed in the same rows.
 """
 
@@ -97,7 +97,7 @@ def _updated_views(state: ViewsState, table: ViewsTable, sums: RowSums) -> list[
     active, found = state.active, []
     for v in range(table.n_views):
         of_view = loadings_of_view(state, table, sums, v, active[v])
-        elsewhere = np.delete(active, v, axis=0).any(axis=0)
+        elsewhere = np.asarray(np.delete(active, v, axis=0).any(axis=0))
         while state.calm:
             worst = _gaining_nothing(of_view, state.prior[v], elsewhere)
             if worst is None:
@@ -170,7 +170,7 @@ class Parts:
 def _turned(
     state: ViewsState, table: ViewsTable, sums: RowSums, loadings: list[ViewLoadings]
 ) -> tuple[ViewsState, Parts]:
-    """The state in the best coordinates with the best priors, and what its free energy is made of."""
+    """The state in the best coordinates with the best priors, and the parts of its free energy."""
     H, data = state.rank, table.rows
     residuals = _residuals(state, table, sums)
     everything = np.asarray(sums.everything)
@@ -192,9 +192,7 @@ def _turned(
         ]
     )
     prior = np.where(state.active, Sb / np.maximum(table.sizes, 1)[:, None], 0.0)
-    state = replace(
-        state, b=state.b @ change.T, b_cov=turned(state.b_cov, change), prior=prior
-    )
+    state = replace(state, b=state.b @ change.T, b_cov=turned(state.b_cov, change), prior=prior)
     return state, Parts(Sa, Sb, log_det_a, log_det_b, residuals)
 
 
@@ -217,8 +215,8 @@ def _second_by_view(state: ViewsState, table: ViewsTable) -> FloatArray:
 def free_energy(state: ViewsState, table: ViewsTable, parts: Parts) -> float:
     """F in the units of the table, with what the pattern costs.
 
-    The flat prior of μⱼ has density √nⱼ, so that one view without holes has the free energy of n − 1
-    rows without a mean.
+    The flat prior of μⱼ has density √nⱼ, so that one view without holes has the free energy of
+    n − 1 rows without a mean.
     """
     cells, counts = table.cells, table.rows.column_counts
     energy = 0.5 * float(cells @ np.log(2 * np.pi * state.noise))

@@ -31,8 +31,8 @@ ITERATIONS = 30
 class Turning:
     """What a rotation depends on.
 
-    `Saa` is ⟨AᵀA⟩ (H×H), `Sbb` holds ⟨B_vᵀB_v⟩ for each view (V×H×H), `active` says which factors are
-    in which view (V×H), `sizes` are the p_v and `freedom` is M.
+    `Saa` is ⟨AᵀA⟩ (H×H), `Sbb` holds ⟨B_vᵀB_v⟩ for each view (V×H×H), `active` says which factors
+    are in which view (V×H), `sizes` are the p_v and `freedom` is M.
     """
 
     Saa: FloatArray

@@ -1,0 +1,312 @@
+"""Several tables of the same samples as users pass them, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _get_feature_names, check_array
+
+from bayespca.arrays.namespaces import is_sparse
+from bayespca.arrays.types import Counts, DType, Input, Names, Numbers
+from bayespca.sources.data import Features
+
+from . import _input
+from ._base import AnyEstimator
+from ._kinds import is_frame, is_list_of_arrays, refuse_others
+
+# Between the name of a view and that of a feature.
+OF = ": "
+# The name of the only view, where there is one matrix.
+ONLY = "X"
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A table with its name; `samples` and `features` are None where they have no names."""
+
+    name: str
+    values: Numbers
+    samples: Names | None = None
+    features: Names | None = None
+    is_frame: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Views:
+    """Tables of the same samples.
+
+    Attributes
+    ----------
+    values
+        Their columns side by side, with NaN for holes and for samples that a table lacks.
+    view, names
+        The view of each column, and the names of the views.
+    features
+        Of all columns.
+    samples
+        Names of the rows, if they have any.
+    kind
+        What was given: "mapping", "list" or "matrix".
+    frames
+        The names of the views that were given as pandas' DataFrames.
+    """
+
+    values: Numbers
+    view: Counts
+    names: Names
+    features: Features
+    samples: Names | None
+    kind: str
+    frames: frozenset[str] = frozenset()
+
+    @property
+    def dtype(self) -> DType:
+        return np.dtype(self.values.dtype)
+
+    def columns(self, name: str) -> Counts:
+        """The columns of a view."""
+        return np.flatnonzero(self.view == list(self.names).index(name))
+
+
+# --- for a fit ---------------------------------------------------------------------------------
+
+
+def read(estimator: AnyEstimator, X: Input, views: Sequence[Any] | None) -> Views:
+    """Tables for a fit: a mapping, a list, a MuData, or one matrix with the view of each column."""
+    tables = tables_in(X)
+    if tables is None:
+        return _of_matrix(estimator, X, views)
+    if views is not None:
+        raise ValueError(
+            "views names the view of each column of one matrix, but X holds several tables: leave "
+            "views out."
+        )
+    if not tables:
+        raise ValueError("X holds no tables: give at least one.")
+    found = [_read_table(name, table) for name, table in tables.items() if table is not None]
+    for one in found:
+        _check_values(one)
+    values, samples = _joined(found)
+    view = np.repeat(np.arange(len(found)), [one.values.shape[1] for one in found])
+    names = np.array([one.name for one in found], dtype=object)
+    features = Features(values.shape[1], np.concatenate([_features(one) for one in found]))
+    frames = frozenset(one.name for one in found if one.is_frame)
+    return Views(values, view, names, features, samples, _kind(X), frames)
+
+
+def tables_in(X: Input) -> dict[str, Any] | None:
+    """The tables of a mapping, a list or a MuData, by name; None where X is one matrix."""
+    X = getattr(X, "mod", X)
+    if isinstance(X, Mapping) and not is_sparse(X):
+        return {str(name): table for name, table in X.items()}
+    some = [one for one in X if one is not None] if isinstance(X, list | tuple) else []
+    if some and is_list_of_arrays(some):
+        return {f"view {place}": table for place, table in enumerate(X, 1)}
+    return None
+
+
+def _kind(X: Input) -> str:
+    return "list" if isinstance(X, list | tuple) else "mapping"
+
+
+def _of_matrix(estimator: AnyEstimator, X: Input, views: Sequence[Any] | None) -> Views:
+    data = _input.read_with_holes(estimator, X, reset=True, least_rows=2)
+    _input.check_any_value(data)
+    p = data.values.shape[1]
+    given = [ONLY] * p if views is None else [str(name) for name in views]
+    if len(given) != p:
+        raise ValueError(
+            f"views names {len(given)} columns, but X has {p}: give one name for each."
+        )
+    names = list(dict.fromkeys(given))
+    view = np.array([names.index(name) for name in given])
+    return Views(data.values, view, np.array(names, dtype=object), data.features, None, "matrix")
+
+
+def _read_table(name: str, table: Input) -> View:
+    """One table: an AnnData, a DataFrame, or an array of any library."""
+    if hasattr(table, "obs_names") and hasattr(table, "var_names"):
+        X = table.X.toarray() if is_sparse(table.X) else np.asarray(table.X)
+        samples, features = np.array(table.obs_names, object), np.array(table.var_names, object)
+        return View(name, _checked(name, X), samples, features)
+    table = _input.unmasked(_input.as_numpy(table))
+    refuse_others(table)
+    X = table.toarray() if is_sparse(table) else table
+    index = getattr(table, "index", None) if is_frame(table) else None
+    named = index is not None and not _is_default(index)
+    rows = np.array(index, dtype=object) if named else None
+    return View(name, _checked(name, X), rows, _get_feature_names(table), index is not None)
+
+
+def _checked(name: str, X: Input) -> Numbers:
+    if getattr(X, "ndim", 2) == 2 and not X.shape[1]:
+        raise ValueError(f"view {name!r} has no columns: leave it out.")
+    values = check_array(
+        X, dtype=_input.FLOATS, ensure_all_finite="allow-nan", input_name=f"view {name!r}"
+    )
+    return np.asarray(_input.in_place(values).values)
+
+
+def _check_values(one: View) -> None:
+    if np.isnan(one.values).all():
+        raise ValueError(f"view {one.name!r} has no value at all: leave it out.")
+
+
+def _is_default(index: Any) -> bool:
+    """Whether an index of pandas only counts rows."""
+    return type(index).__name__ == "RangeIndex"
+
+
+def _features(one: View) -> Names:
+    own = np.arange(one.values.shape[1]) if one.features is None else one.features
+    return np.array([f"{one.name}{OF}{name}" for name in own], dtype=object)
+
+
+# --- samples -----------------------------------------------------------------------------------
+
+
+def _joined(found: Sequence[View]) -> tuple[Numbers, Names | None]:
+    """Tables side by side: by the names of their samples if all have them, else by position."""
+    if all(one.samples is not None for one in found):
+        return _by_name(found)
+    first = found[0]
+    for one in found[1:]:
+        if len(one.values) != len(first.values):
+            raise ValueError(
+                f"view {one.name!r} has {len(one.values)} rows, but {first.name!r} has "
+                f"{len(first.values)}: give DataFrames whose index names the samples, or rows that "
+                "match."
+            )
+    samples = next((one.samples for one in found if one.samples is not None), None)
+    return np.concatenate([one.values for one in found], axis=1), samples
+
+
+def _by_name(found: Sequence[View]) -> tuple[Numbers, Names]:
+    """Rows of the same samples together; NaN where a table lacks a sample."""
+    for one in found:
+        _check_unique(one)
+    names = list(dict.fromkeys(name for one in found for name in _samples(one)))
+    place = {name: i for i, name in enumerate(names)}
+    parts = []
+    for one in found:
+        _check_shared(one, found)
+        part = np.full((len(names), one.values.shape[1]), np.nan, dtype=one.values.dtype)
+        part[[place[name] for name in _samples(one)]] = one.values
+        parts.append(part)
+    return np.concatenate(parts, axis=1), np.array(names, dtype=object)
+
+
+def _samples(one: View) -> list[Any]:
+    assert one.samples is not None
+    return list(one.samples)
+
+
+def _check_unique(one: View) -> None:
+    seen: set[Any] = set()
+    for name in _samples(one):
+        if name in seen:
+            raise ValueError(f"view {one.name!r} has the sample {name!r} twice: keep one of them.")
+        seen.add(name)
+
+
+def _check_shared(one: View, found: Sequence[View]) -> None:
+    """Raise where no sample of a view is in any other."""
+    others = {name for other in found if other is not one for name in _samples(other)}
+    if len(found) > 1 and not others & set(_samples(one)):
+        raise ValueError(
+            f"view {one.name!r} shares no sample with the other views: its first is "
+            f"{_samples(one)[0]!r}, theirs is {next(iter(_samples(_other(one, found))))!r}."
+        )
+
+
+def _other(one: View, found: Sequence[View]) -> View:
+    return next(other for other in found if other is not one)
+
+
+# --- new samples -------------------------------------------------------------------------------
+
+
+def read_new(estimator: AnyEstimator, X: Input) -> Views:
+    """Rows of new samples, with NaN for views that are not given."""
+    fit = estimator.fit_
+    names, features = fit.names, _input.features_of(estimator)
+    tables = tables_in(X)
+    if tables is None:
+        values = _input.read_with_holes(estimator, X, reset=False).values
+        return Views(values, fit.view, names, features, None, "matrix")
+    _check_known(tables, names, X)
+    found = [_read_table(name, table) for name, table in tables.items() if table is not None]
+    if not found:
+        raise ValueError("X holds no tables: give at least one of the views.")
+    own = [_arranged(one, fit, features) for one in found]
+    joined, samples = _joined(own)
+    values = np.full((len(joined), fit.view.size), np.nan, dtype=joined.dtype)
+    at = np.cumsum([0, *(one.values.shape[1] for one in own)])
+    for one, begin, end in zip(own, at[:-1], at[1:], strict=True):
+        values[:, fit.view == list(names).index(one.name)] = joined[:, begin:end]
+    frames = frozenset(one.name for one in found if one.is_frame)
+    return Views(values, fit.view, names, features, samples, _kind(X), frames)
+
+
+def _check_known(tables: Mapping[str, Any], names: Names, X: Input) -> None:
+    if isinstance(X, list | tuple) and len(tables) != names.size:
+        raise ValueError(
+            f"X is a list of {len(tables)} views, but the model has {names.size}: put None where "
+            "one is absent, or give a dict."
+        )
+    unknown = [name for name in tables if name not in names]
+    if unknown:
+        known = ", ".join(map(repr, names))
+        raise ValueError(f"the model has no view {unknown[0]!r}: its views are {known}.")
+
+
+def _arranged(one: View, fit: Any, features: Features) -> View:
+    """The columns of the fit, by name where both have names."""
+    wanted = _own_names(one.name, fit, features)
+    if one.features is not None and wanted is not None:
+        place = {str(name): j for j, name in enumerate(one.features)}
+        absent = [name for name in wanted if name not in place]
+        if absent:
+            raise ValueError(f"view {one.name!r} has no column {absent[0]!r}, which the fit had.")
+        values = one.values[:, [place[name] for name in wanted]]
+        return View(one.name, values, one.samples, np.array(wanted, object), one.is_frame)
+    p = int(np.count_nonzero(fit.view == list(fit.names).index(one.name)))
+    if one.values.shape[1] != p:
+        raise ValueError(
+            f"view {one.name!r} has {one.values.shape[1]} columns, but the fit had {p}."
+        )
+    return one
+
+
+def _own_names(view: str, fit: Any, features: Features) -> list[str] | None:
+    """The names that the columns of a view had in its own table; None where they only count."""
+    if features.names is None:
+        return None
+    names = [str(name) for name in features.names[fit.view == list(fit.names).index(view)]]
+    own = [name.removeprefix(f"{view}{OF}") for name in names]
+    return None if own == [str(j) for j in range(len(own))] else own
+
+
+# --- results -----------------------------------------------------------------------------------
+
+
+def given_back(values: Numbers, like: Views) -> Any:
+    """Rows in the form in which they were given: a matrix, a dict or a list of tables."""
+    if like.kind == "matrix":
+        return values
+    found = {str(name): _table(values, like, str(name)) for name in like.names}
+    return list(found.values()) if like.kind == "list" else found
+
+
+def _table(values: Numbers, like: Views, name: str) -> Any:
+    js = like.columns(name)
+    if name not in like.frames:
+        return values[:, js]
+    pandas = import_module("pandas")
+    names = like.features.names
+    own = None if names is None else [str(one).removeprefix(f"{name}{OF}") for one in names[js]]
+    return pandas.DataFrame(values[:, js], index=like.samples, columns=own)

@@ -1,0 +1,345 @@
+"""`MultiViewPCA`: several tables of the same samples, and which factors are in which of them."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import KW_ONLY
+from typing import Any, Literal, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from bayespca import inference
+from bayespca.arrays.types import ArrayOrPair, FloatArray, Input, Numbers, RandomState
+from bayespca.inference.looping import Looping
+from bayespca.inference.result import extended
+from bayespca.lowrank import holes_posterior as read
+from bayespca.spectrum.records import Status
+from bayespca.views.data import ViewsTable, views_table
+from bayespca.views.fit import ViewsFit, ViewsModel
+from bayespca.views.posterior import latent_std
+
+from . import _input, _validation, _views
+from ._base import Estimator, Fitted, typed
+from ._options import Auto, Option, table
+from ._transforming import Transforming
+from ._views import Views
+from ._warnings import warn
+from .pca import BayesianPCA
+
+Noise: TypeAlias = Literal["auto", "isotropic", "per-feature"]
+BY_VIEW = "array of shape (n_components_, n_views)"
+# Noise models of BayesianPCA in which samples or cells have noise of their own.
+OF_SAMPLES = ("per-sample", "both", "student", "student-cells")
+
+
+class MultiViewPCA(Transforming, Estimator[ViewsFit]):
+    """Factors of several tables of the same samples: which drive all tables, and which only some.
+
+    Row i of table v is x_vi = Σₕ aᵢₕ b_vh + μ_v + noise, with scores a that all tables share and
+    loadings b of its own. The loadings of each factor have a prior variance in each view, which is
+    learned; it is 0 where the factor is not in the view (group factor analysis: Klami, Virtanen,
+    Leppäaho and Kaski 2015). Each view has its own noise. The fit starts from closed forms: the
+    noise of each view, and the components of all views divided by it. Sweeps then turn the factors
+    to where the free energy is lowest, which is where they are in few views. One view alone is
+    `BayesianPCA`.
+
+    NaN are holes, at `fit` and afterwards, and rows may lack whole views.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayespca import MultiViewPCA
+    >>> rng = np.random.default_rng(0)
+    >>> shared, own = rng.normal(size=(2, 100, 1))
+    >>> genes = shared @ rng.normal(size=(1, 60)) + own @ rng.normal(size=(1, 60))
+    >>> proteins = shared @ rng.normal(size=(1, 40))
+    >>> views = {"genes": genes + rng.normal(size=genes.shape)}
+    >>> views["proteins"] = proteins + 0.5 * rng.normal(size=proteins.shape)
+    >>> model = MultiViewPCA().fit(views)
+    >>> model.active_.astype(int).tolist()
+    [[1, 1], [1, 0]]
+    >>> model.predict_view({"genes": views["genes"]}, "proteins").shape
+    (100, 40)
+    """
+
+    options = table(
+        *("n_components", "checkpoint", "verbose"),
+        noise=Option(
+            'What has a noise variance of its own besides each view. ``"isotropic"``: nothing. '
+            '``"per-feature"``: each feature; the variances are those that `BayesianPCA` finds in '
+            'the view, up to a factor. ``"auto"``: whichever the evidence prefers, view by view.'
+        ),
+        max_iter="Largest number of sweeps.",
+        tol="Share of the free energy that may be left to gain, by estimate, when sweeps end.",
+        random_state="Seed of `sample` and `sample_imputations`.",
+    )
+
+    n_components_ = Fitted("int", "Number of factors found.")
+    view_names_ = Fitted("array", "Names of the views.", lambda fit: fit.names)
+    active_ = Fitted(
+        f"boolean {BY_VIEW}", "Which factor is in which view.", lambda fit: fit.prior > 0
+    )
+    active_probability_ = Fitted(
+        BY_VIEW,
+        "Probability that a factor is in a view, given its scores, if the noise is as assumed.",
+        typed(lambda fit: fit.probability),
+    )
+    explained_variance_ratio_ = Fitted(
+        BY_VIEW,
+        "Share of the variance of each view that each factor explains.",
+        typed(lambda fit: fit.explained),
+    )
+    components_ = Fitted(
+        "dict of arrays of shape (n_components_, n_features of the view)",
+        "Loadings in each view, in the units of the data, for scores of variance 1.",
+        lambda fit: fit.loadings,
+    )
+    mean_ = Fitted("dict of arrays", "Means of the features of each view.", lambda fit: fit.means)
+    noise_variance_ = Fitted(
+        "array of shape (n_views,)",
+        "Noise variance of each view; the mean over its features where these differ.",
+        typed(lambda fit: fit.noise),
+    )
+    rank_posterior_ = Fitted(
+        "array", "exp(−free energy) of the numbers of factors that were tried, normalised."
+    )
+    n_samples_ = Fitted("int", "Number of samples, those that lack a view included.")
+    sample_names_ = Fitted(
+        "array or None",
+        "Names of the samples, where the tables have them.",
+        lambda fit: fit.samples,
+    )
+
+    n_components: int | Auto = "auto"
+    _: KW_ONLY
+    noise: Noise = "auto"
+    max_iter: int = 1000
+    tol: float = 1e-8
+    checkpoint: str | os.PathLike[str] | None = None
+    random_state: Any = None
+    verbose: bool = False
+
+    # --- fitting -------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Input,
+        y: object = None,
+        *,
+        views: Sequence[Any] | None = None,
+        callback: inference.Callback | None = None,
+    ) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X
+            A dict or list of tables with one row for each sample, a MuData, or one matrix.
+            DataFrames with an index, and AnnData, are joined by the names of their samples: a
+            sample that a table lacks has no values there.
+        views
+            For one matrix, the name of the view of each column; by default all are one view.
+        callback
+            As in `BayesianPCA`.
+
+        If anything goes wrong the estimator is left as it was.
+        """
+        start = time.perf_counter()
+        self._chosen()
+        given = _views.read(self, X, views)
+        values = np.asarray(given.values, np.float64)
+        std, noise_advice = self._noise_of_features(values, given)
+        data = views_table(values, given.view, given.names.size, std)
+        fitted = inference.fit(ViewsModel(self._most(values.shape)), data, self._looping(callback))
+        kept = extended(
+            fitted,
+            ViewsFit,
+            names=given.names,
+            samples=given.samples,
+            status=fitted.status + noise_advice + _advice(given, data),
+            dtype=given.dtype,
+        )
+        self._keep(kept, given.features)
+        self._report(kept, time.perf_counter() - start)
+        return self
+
+    def _most(self, shape: tuple[int, int]) -> int:
+        n, p = shape
+        cap = _validation.largest_rank(self.n_components)
+        most = max(min(n - 1, p), 0)
+        return most if cap is None else min(cap, most)
+
+    def _looping(self, callback: inference.Callback | None) -> Looping:
+        return Looping(
+            max_iter=self.max_iter, tol=self.tol, callback=callback, checkpoint=self.checkpoint
+        )
+
+    def _noise_of_features(
+        self, values: FloatArray, given: Views
+    ) -> tuple[FloatArray | None, Status]:
+        """Standard deviations of the noise of each feature, up to a factor for each view."""
+        std, status = np.ones(values.shape[1]), Status()
+        if self.noise == "isotropic":
+            return None, status
+        for name in given.names:
+            js = given.columns(name)
+            found = _pca(values[:, js], self.noise)
+            if found is None:
+                continue
+            variance = getattr(found, "feature_noise_variance_", None)
+            if found.noise_ != "isotropic" and variance is not None:
+                usual = variance[variance > 0].mean() if (variance > 0).any() else 1.0
+                std[js] = np.sqrt(np.where(variance > 0, variance, usual) / usual)
+            if found.noise_ in OF_SAMPLES:
+                status = status.but(
+                    "noise-of-samples",
+                    f"Samples or cells of view {name!r} differ in noise ({found.noise_}): this "
+                    "model gives all samples of a view the same noise.",
+                )
+        return std, status
+
+    def _report(self, fitted: ViewsFit, seconds: float) -> None:
+        warn(fitted)
+        if self.verbose:
+            n, p, V = fitted.n_samples, fitted.n_features, fitted.names.size
+            print(
+                f"bayespca: {n}×{p} in {V} views: {fitted.n_components} factors, free energy "
+                f"{fitted.free_energy:.6g} after {fitted.n_iter} sweeps, {seconds:.2f} s"
+            )
+
+    # --- scores --------------------------------------------------------------------------------
+
+    def transform(self, X: Input, return_std: bool = False) -> ArrayOrPair:
+        """Posterior mean of the scores of samples, and their standard deviations if asked for.
+
+        From the views and cells that are there: a dict may hold any of the views. Scores have
+        variance 1 over the samples of the fit.
+        """
+        given = self._read(X)
+        T = self._typed(read.scores(self.posterior_, _wide(given)), given)
+        if not return_std:
+            return T
+        return T, self._typed(latent_std(self.posterior_, _wide(given)), given)
+
+    def inverse_transform(self, X: Input) -> Any:
+        """Tables of samples with given scores, without noise: a dict by view.
+
+        An array where the model was fitted to one matrix.
+        """
+        check_is_fitted(self)
+        T = _input.read_scores(X, self.n_components_, np.empty(0, self.fit_.dtype))
+        values = read.reconstruct(self.posterior_, np.asarray(T, np.float64)).astype(T.dtype)
+        kind = "matrix" if self.fit_.names.tolist() == [_views.ONLY] else "mapping"
+        features = _input.features_of(self)
+        like = Views(values, self.fit_.view, self.fit_.names, features, None, kind)
+        return _views.given_back(values, like)
+
+    # --- cells ---------------------------------------------------------------------------------
+
+    def impute(self, X: Input, return_std: bool | Literal["mean"] = False) -> Any:
+        """Tables with their holes filled, in the form in which they were given.
+
+        A view that is not given is filled as a whole. With ``return_std=True`` also standard
+        deviations of what would be measured, noise included; with ``"mean"`` without noise.
+        """
+        _validation.choose("return_std", return_std, (False, True, "mean"))
+        given = self._read(X)
+        filled, std = self._filled(given, noise=return_std != "mean")
+        if not return_std:
+            return _views.given_back(filled, given)
+        return _views.given_back(filled, given), _views.given_back(std, given)
+
+    def predict_view(
+        self, X: Input, view: str, return_std: bool | Literal["mean"] = False
+    ) -> ArrayOrPair:
+        """One table from the others: what was given for it is not used.
+
+        Standard deviations as in `impute`.
+        """
+        _validation.choose("return_std", return_std, (False, True, "mean"))
+        given = self._read(X)
+        if view not in given.names:
+            known = ", ".join(map(repr, given.names))
+            raise ValueError(f"the model has no view {view!r}: its views are {known}.")
+        js, values = given.columns(view), given.values.copy()
+        values[:, js] = np.nan
+        hidden = Views(values, given.view, given.names, given.features, None, given.kind)
+        filled, std = self._filled(hidden, noise=return_std != "mean")
+        return (filled[:, js], std[:, js]) if return_std else filled[:, js]
+
+    def _filled(self, given: Views, *, noise: bool) -> tuple[Numbers, Numbers]:
+        filled, std = read.impute(self.posterior_, _wide(given), noise=noise)
+        return self._typed(filled, given), self._typed(std, given)
+
+    def sample_imputations(self, X: Input, n: int, random_state: RandomState = None) -> list[Any]:
+        """n copies of the tables with their holes filled by draws, for multiple imputation."""
+        given = self._read(X)
+        seed = self.random_state if random_state is None else random_state
+        rng = _validation.generator(seed)
+        draws = (read.sample_imputation(self.posterior_, _wide(given), rng) for _ in range(n))
+        return [_views.given_back(self._typed(draw, given), given) for draw in draws]
+
+    # --- densities -----------------------------------------------------------------------------
+
+    def score_samples(self, X: Input) -> Numbers:
+        """Log predictive density of each sample, of the cells that are there."""
+        return np.asarray(read.log_density(self.posterior_, _wide(self._read(X))))
+
+    def score(self, X: Input, y: object = None) -> float:
+        """Mean of `score_samples`."""
+        return float(self.score_samples(X).mean())
+
+    # --- contracts -----------------------------------------------------------------------------
+
+    def _read(self, X: Input) -> Views:
+        check_is_fitted(self)
+        return _views.read_new(self, X)
+
+    def _typed(self, values: Numbers, given: Views) -> Numbers:
+        return np.asarray(values).astype(given.dtype)
+
+    def _reads_holes(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _wide(given: Views) -> FloatArray:
+    return np.asarray(given.values, np.float64)
+
+
+def _pca(values: FloatArray, noise: Noise) -> BayesianPCA | None:
+    """The PCA of a view alone, from which the noise of its features is taken."""
+    seen = ~np.isnan(values)
+    values = values[seen.any(axis=1)]
+    if len(values) < 2 or not _varies(values).any():
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return BayesianPCA(noise=noise, random_state=0).fit(values)
+
+
+def _varies(values: FloatArray) -> NDArray[np.bool_]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.asarray(np.nanmax(values, axis=0) > np.nanmin(values, axis=0))
+
+
+def _advice(given: Views, data: ViewsTable) -> Status:
+    """What to say about views that take no part."""
+    status = Status()
+    for name, size in zip(given.names, data.sizes, strict=True):
+        if not size:
+            status = status.but(
+                "constant-view", f"View {name!r} does not vary, so it takes no part."
+            )
+    return status
