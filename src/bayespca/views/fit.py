@@ -23,7 +23,10 @@ from .joining import probabilities, with_best_pair
 from .pattern import cost_of_pattern
 from .start import start, with_one_more
 from .state import ViewsState
-from .step import step
+from .step import step, weakest
+
+# Factors that are so many times as strong as the weakest that a closed form keeps stay.
+SURELY = 4.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -143,8 +146,6 @@ class ViewsModel(Model[ViewsTable, ViewsState, ViewsFit]):
 
 
 def _without_weakest(state: ViewsState, table: ViewsTable) -> ViewsState | None:
-    """Without the factor that explains least, in units of the noise."""
-    if not state.rank:
-        return None
-    squares = (state.columns(table).b[:, :-1] ** 2).sum(axis=0)
-    return state.without(int(squares.argmin()))
+    """Without the weakest factor, unless it is far too strong to be left out."""
+    h, strength = weakest(state, table)
+    return state.without(h) if strength < SURELY else None

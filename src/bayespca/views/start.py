@@ -43,10 +43,11 @@ def start(table: ViewsTable, most: int) -> ViewsState:
     return state
 
 
-def with_one_more(state: ViewsState, table: ViewsTable) -> ViewsState:
+def with_one_more(state: ViewsState, table: ViewsTable) -> ViewsState | None:
     """One more factor: the strongest of what the others leave in all views, or in one of them.
 
-    Strengths are over the largest that noise alone has, √n + √p.
+    Strengths are over the largest that noise alone has, √n + √p. None where the closed form keeps
+    nothing of what is left.
     """
     rest, n = _rest(state, table), table.rows.shape[0]
     best, strongest, place = None, -np.inf, None
@@ -54,9 +55,10 @@ def with_one_more(state: ViewsState, table: ViewsTable) -> ViewsState:
         part = rest if v is None else rest[:, table.columns[v]]
         found = decompose(part, plan=solve, center=True, n_needed=1)
         strength = _gamma(found)[0] / (np.sqrt(n) + np.sqrt(part.shape[1]))
-        if strength > strongest:
+        if strength > strongest and solve(found.spectrum).rank:
             best, strongest, place = found, strength, v
-    assert best is not None
+    if best is None:
+        return None
     return replace(_with_more(state, table, best, 1, place), calm=False)
 
 

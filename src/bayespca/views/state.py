@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray, Matrices, Matrix, Vector
+from bayespca.lowrank.drawing import with_ones
+from bayespca.lowrank.factors import rows_given
 from bayespca.lowrank.rows import Columns, RowSums, sums_over_rows
 
 from .data import ViewsTable
@@ -60,9 +62,30 @@ class ViewsState:
 
     def sums(self, table: ViewsTable) -> RowSums:
         """A brought up to date, and what columns need to know of it, in the units of the table."""
+        if not table.has_holes:
+            return self._sums_of_complete(table)
         data, root = table.rows, self.roots(table)
         sums = sums_over_rows(data, self.columns(table), share=data.share, root=root)
         return replace(sums, cross=sums.cross * root[:, None])
+
+    def _sums_of_complete(self, table: ViewsTable) -> RowSums:
+        """The same where all rows share one covariance: two products with the data."""
+        data, columns, precision = table.rows, self.columns(table), 1 / self.noise[table.view]
+        p, H = data.shape[1], self.rank
+        second = columns.second.sum(axis=0)
+        pull = data.values @ (self.b[:, :H] * precision[:, None]) - second[:H, H]
+        a, inner = rows_given(second[:H, :H], pull, np.ones(H))
+        wide = with_ones(a)
+        everything = wide.T @ wide
+        everything[:H, :H] += data.freedom * inner
+        log_det = data.freedom * float(np.linalg.slogdet(inner)[1])
+        return RowSums(
+            np.broadcast_to(everything, (p, H + 1, H + 1)),
+            data.values.T @ wide,
+            everything,
+            log_det,
+            np.empty(0),
+        )
 
     def without(self, h: int) -> ViewsState:
         """With one factor less."""

@@ -33,7 +33,8 @@ def step(state: ViewsState, table: ViewsTable) -> tuple[ViewsState, Info]:
     new = sweep(state, table)
     calm = state.energy - new.energy < CALM * abs(new.energy)
     new = replace(new, calm=state.calm or calm)
-    if new.calm and (weak := _weakest(new, table)) is not None:
+    weak, strength = weakest(new, table)
+    if new.calm and strength < 1:
         less = sweep(new.without(weak), table)
         new = less if less.energy < new.energy else new
     return new, Info(new.energy, new.rank, float(new.noise @ table.cells / table.cells.sum()))
@@ -52,20 +53,20 @@ def sweep(state: ViewsState, table: ViewsTable) -> ViewsState:
     return replace(state, energy=free_energy(state, table, parts))
 
 
-def _weakest(state: ViewsState, table: ViewsTable) -> int | None:
-    """The factor that is weakest, if it is weaker than any that the closed form keeps.
+def weakest(state: ViewsState, table: ViewsTable) -> tuple[int, float]:
+    """The weakest factor, and its ‖b‖² over the least that the closed form keeps.
 
     Without holes a component that is kept has γγ̂ ≥ 2.5σ²√(LM), and γ² is about σ²(L + M + 3√(LM))
     there, so that γ̂² = M‖b‖² is not below 6.25σ²LM/(L + M + 3√(LM)), L counting the columns of its
     views.
     """
     if not state.rank:
-        return None
+        return 0, np.inf
     squares = (state.columns(table).b[:, :-1] ** 2).sum(axis=0)
     M, L = table.rows.freedom, table.sizes @ state.active
     strength = squares * (L + M + 3 * np.sqrt(L * M)) / (6.25 * np.maximum(L, 1))
     h = int(strength.argmin())
-    return h if strength[h] < 1 else None
+    return h, float(strength[h])
 
 
 # --- columns -----------------------------------------------------------------------------------
