@@ -14,6 +14,7 @@ from .failures import SETTING, end_when_told, in_one_sentence
 from .helping import Verbs, verb
 from .outputs import FitOutputs, RatingOutputs
 from .standard import to_read
+from .view_options import Viewing, ViewOutputs
 
 app = typer.Typer(
     name="bayespca",
@@ -236,6 +237,39 @@ def ratings(
         from . import rating as work
 
         work.ratings(data, reading.how(), reading.names(), fitting.model(), outputs, as_json=json)
+
+
+@app.command(
+    cls=verb(
+        "genes.csv proteins.csv --id sample --report r.html",
+        "a.parquet b.parquet c.parquet --scores scores.csv --save m.bpca",
+        "genes.csv --model m.bpca --scores new.csv",
+    )
+)
+@o.grouped
+def views(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILES...",
+            help="Tables of the same samples, with a row for each; views are named by their files.",
+        ),
+    ],
+    *,
+    outputs: ViewOutputs,
+    json: o.Json = False,
+    fitting: Viewing,
+    reading: o.Reading,
+) -> None:
+    """Find the factors of several tables of the same samples, and which tables each is in.
+
+    Rows are joined by their names, in the first column or the one that --id names; a table may lack
+    samples. Without names, rows belong together by position.
+    """
+    with in_one_sentence(as_json=json):
+        from . import viewing as work
+
+        work.views(files, reading.how(), fitting.model(), outputs, as_json=json)
 
 
 @app.command(cls=verb("m.bpca", "m.bpca --json"))

@@ -151,7 +151,13 @@ class Reading:
     ] = False
     header: Header = None
     id_column: Annotated[
-        str | None, option(panel=READING, help="The column that names the rows; '' for none.")
+        str | None,
+        option(
+            "--id-column",
+            "--id",
+            panel=READING,
+            help="The column that names the rows; '' for none.",
+        ),
     ] = None
     na: Annotated[
         list[str] | None,

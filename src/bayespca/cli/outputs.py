@@ -14,15 +14,17 @@ from .standard import to_read, to_write
 
 Report = Annotated[Path | None, output(callback=to_write(".html"), help="An HTML page to read.")]
 
+Scores = Annotated[
+    Path | None, output(callback=to_write(), help="Scores of the samples, with std.")
+]
+
 
 @dataclass(frozen=True)
 class FitOutputs:
     """Files that `fit` writes, None for those that were not asked for; what else it finds out."""
 
     report: Report = None
-    scores: Annotated[
-        Path | None, output(callback=to_write(), help="Scores of the samples, with std.")
-    ] = None
+    scores: Scores = None
     loadings: Annotated[
         Path | None, output(callback=to_write(), help="Loadings of the features, with std.")
     ] = None

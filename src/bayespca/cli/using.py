@@ -30,6 +30,7 @@ class Uses:
     draws: bool = False
     tensors: bool = False
     ratings: bool = False
+    views: bool = False
 
     @property
     def spread(self) -> bool:
@@ -39,7 +40,8 @@ class Uses:
     def verbs(self) -> list[str]:
         """The verbs that take such a model."""
         known = ("transform", "denoise", "impute")
-        return [v for v in known if self.tensors or getattr(self, v)] + ["ratings"] * self.ratings
+        found = [v for v in known if self.tensors or getattr(self, v)]
+        return found + ["ratings"] * self.ratings + ["views"] * self.views
 
 
 # --- models ------------------------------------------------------------------------------------
@@ -147,4 +149,5 @@ USES = {
     "BayesianPCAImputer": Uses(impute=lambda model, table: (model.transform(table), None)),
     "BayesianTucker": Uses(tensors=True),
     "MatrixFactorization": Uses(ratings=True),
+    "MultiViewPCA": Uses(views=True),
 }

@@ -47,6 +47,14 @@ class Noise(StrEnum):
     autoregressive = "autoregressive"
 
 
+class ViewNoise(StrEnum):
+    """Noise of `MultiViewPCA`."""
+
+    auto = "auto"
+    isotropic = "isotropic"
+    per_feature = "per-feature"
+
+
 class Engine(StrEnum):
     """`bayespca.engines.ENGINES`, which would take a second to import."""
 

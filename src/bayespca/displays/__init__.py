@@ -16,6 +16,7 @@ from .rank import RankPosteriorDisplay
 from .scores import ScoresDisplay
 from .scree import ScreeDisplay
 from .selection import ComponentSelectionDisplay
+from .views import ViewsDisplay
 
 __all__ = [
     "BiplotDisplay",
@@ -30,4 +31,5 @@ __all__ = [
     "ScoresDisplay",
     "ScreeDisplay",
     "SpectrumDensityDisplay",
+    "ViewsDisplay",
 ]

@@ -12,6 +12,7 @@ from sklearn.utils.validation import _get_feature_names, check_array
 
 from bayespca.arrays.namespaces import is_sparse
 from bayespca.arrays.types import Counts, DType, Input, Names, Numbers
+from bayespca.io.records import Table
 from bayespca.sources.data import Features
 
 from . import _input
@@ -133,6 +134,8 @@ def _read_table(name: str, table: Input) -> View:
         X = table.X.toarray() if is_sparse(table.X) else np.asarray(table.X)
         samples, features = np.array(table.obs_names, object), np.array(table.var_names, object)
         return View(name, _checked(name, X), samples, features)
+    if isinstance(table, Table):
+        return _of_file(name, table)
     table = _input.unmasked(_input.as_numpy(table))
     refuse_others(table)
     X = table.toarray() if is_sparse(table) else table
@@ -140,6 +143,13 @@ def _read_table(name: str, table: Input) -> View:
     named = index is not None and not _is_default(index)
     rows = np.array(index, dtype=object) if named else None
     return View(name, _checked(name, X), rows, _get_feature_names(table), index is not None)
+
+
+def _of_file(name: str, table: Table) -> View:
+    """A table that was read from a file."""
+    X = table.values.toarray() if is_sparse(table.values) else table.values
+    ids, names = (None if x is None else np.array(x, object) for x in (table.ids, table.names))
+    return View(name, _checked(name, X), ids, names)
 
 
 def _checked(name: str, X: Input) -> Numbers:

@@ -15,7 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
-from bayespca.arrays.types import ArrayOrPair, FloatArray, Input, Numbers, RandomState
+from bayespca.arrays.types import ArrayOrPair, FloatArray, Input, Names, Numbers, RandomState
 from bayespca.inference.looping import Looping
 from bayespca.inference.result import extended
 from bayespca.lowrank import holes_posterior as read
@@ -294,6 +294,10 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
     def score(self, X: Input, y: object = None) -> float:
         """Mean of `score_samples`."""
         return float(self.score_samples(X).mean())
+
+    def samples_in(self, X: Input) -> Names | None:
+        """Names of the samples of tables, in the order of the rows that `transform` gives."""
+        return self._read(X).samples
 
     # --- contracts -----------------------------------------------------------------------------
 

@@ -347,6 +347,71 @@ def _span(values: list[Any]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
+def _of_views(model: AnyEstimator) -> Story:
+    k, V = model.n_components_, model.view_names_.size
+    active = np.asarray(model.active_)
+    shared, everywhere = int((active.sum(axis=1) > 1).sum()), int(active.all(axis=1).sum())
+    explained = np.asarray(model.explained_variance_ratio_, dtype=np.float64)
+    size = f"{plural(model.n_samples_, 'sample')} × {plural(V, 'table')}, {_features(model)}"
+    said = _factors(k, V)
+    facts = (
+        Fact("factors", str(k), "found" if _is_found(model) else "as asked for"),
+        Fact("shared", str(shared), "in more than one table"),
+        Fact("everywhere", str(everywhere), "in all tables"),
+    )
+    found = _story(
+        model,
+        (said, _sharing(k, V, shared, everywhere), size),
+        *facts[: 3 if V > 2 else 2],
+        rank=k,
+        views=[str(name) for name in model.view_names_],
+        active=active.astype(int).tolist(),
+        active_probability=model.active_probability_.tolist(),
+        explained=explained.tolist(),
+        noise_variance=model.noise_variance_.tolist(),
+    )
+    return replace(found, parts=_factor_parts(model, active, explained))
+
+
+def _features(model: AnyEstimator) -> str:
+    return plural(model.n_features_in_, "feature")
+
+
+def _factors(k: int, V: int) -> str:
+    if V == 1:
+        return f"There {_dimensions(k)} in this table."
+    if not k:
+        return f"No factor drives these {counted(V)} tables."
+    drive = "factor drives" if k == 1 else "factors drive"
+    return f"{counted(k).capitalize()} {drive} these {counted(V)} tables."
+
+
+def _sharing(k: int, V: int, shared: int, everywhere: int) -> str:
+    """How many factors are shared."""
+    if V == 1 or not k:
+        return ""
+    if not shared:
+        return "None of them is shared: each is in one table alone."
+    if shared == k:
+        whole = "All of them are" if k > 1 else "It is"
+        return f"{whole} in more than one table."
+    own = k - shared
+    return (
+        f"{counted(shared).capitalize()} {'is' if shared == 1 else 'are'} in more than one table, "
+        f"{counted(own)} in one table alone."
+    )
+
+
+def _factor_parts(model: AnyEstimator, active: Any, explained: Any) -> tuple[Fact, ...]:
+    """Where each factor is."""
+    names = [str(name) for name in model.view_names_]
+    found = []
+    for h, (row, shares) in enumerate(zip(active, explained, strict=True), 1):
+        where = [f"{percent(float(shares[v]))} of {names[v]}" for v in np.flatnonzero(row)]
+        found.append(Fact(f"factor {h}", ", ".join(where)))
+    return tuple(found)
+
+
 STORIES: dict[str, Callable[[AnyEstimator], Story]] = {
     "GibbsPCA": _of_gibbs,
     "BinaryPCA": _of_binary,
@@ -355,4 +420,5 @@ STORIES: dict[str, Callable[[AnyEstimator], Story]] = {
     "BernoulliMixture": _of_kinds,
     "MatrixFactorization": _of_ratings,
     "BayesianTucker": _of_tensor,
+    "MultiViewPCA": _of_views,
 }

@@ -31,6 +31,7 @@ PAGES = {
     "BernoulliMixture": "clusters",
     "MatrixFactorization": "ratings",
     "BayesianTucker": "tensors",
+    "MultiViewPCA": "views",
 }
 
 
@@ -57,8 +58,8 @@ def render(
     Parameters
     ----------
     model
-        A fitted estimator: a PCA, curves, a mixture, a model of zeros and ones, of ratings or of a
-        tensor.
+        A fitted estimator: a PCA, curves, a mixture, a model of zeros and ones, of ratings, of a
+        tensor or of several tables.
     X
         The data, for where samples lie and which cluster they are in. None leaves these out.
     ranks

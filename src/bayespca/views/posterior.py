@@ -66,6 +66,12 @@ def posterior(state: ViewsState, table: ViewsTable) -> HolesPosterior:
     )
 
 
+def correlations(found: HolesPosterior) -> FloatArray:
+    """Correlation of each feature with each factor, b/√(Σb² + σ²): (k, p)."""
+    b, noise = found.columns.b[:, :-1], found.columns.noise_variance
+    return np.asarray(b / np.sqrt((b**2).sum(axis=1) + noise)[:, None]).T
+
+
 def latent_std(found: HolesPosterior, X: FloatArray) -> FloatArray:
     """Posterior standard deviations of the scores of rows: (n, k)."""
     data = new_rows(X, location=found.mean, unit=found.scale)

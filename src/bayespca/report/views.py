@@ -1,0 +1,97 @@
+"""The page of `MultiViewPCA`: which factors drive which tables, and what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bayespca.arrays.types import Input
+from bayespca.estimators.stories import story
+from bayespca.estimators.wording import feature_names, percent
+from bayespca.views.posterior import correlations
+
+from . import parts
+from .embedding import JsonObject, numbers, plain, shortened
+from .figures import Figure
+from .loadings import Directions
+from .pca import with_scores
+from .scores import Samples, read_scores
+
+LONGEST_NAME = 24
+HEIGHT_OF_ROW, HEIGHT_AROUND = 34, 110
+
+FACTOR = (
+    "Each factor is a mixture of features of the views that it is in. Bars are correlations of "
+    "features with the factor: those to the right rise together, those to the left fall then."
+)
+
+
+def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) -> parts.Content:
+    """The page of a fitted `MultiViewPCA`."""
+    W = correlations(model.fit_.posterior)
+    explained = np.asarray(model.explained_variance_ratio_, dtype=np.float64)
+    shares = explained.mean(axis=1)
+    names = feature_names(model)
+    found = Directions(W, np.zeros_like(W), shares, names, of="of the tables, on average")
+    points = read_scores(**with_scores(model, X, samples))
+    return parts.content(
+        model,
+        story(model),
+        (
+            _pattern(model, explained) if len(W) else None,
+            parts.dimensions(found, FACTOR),
+            parts.where("Where the samples lie", points),
+            parts.every(found),
+            parts.search(model),
+        ),
+        found=found,
+        shares=shares.tolist(),
+        details=details,
+    )
+
+
+def _pattern(model: Any, explained: np.ndarray) -> parts.Section:
+    """Factors by views."""
+    figure = pattern(explained, model.active_, [str(name) for name in model.view_names_])
+    text = (
+        "A factor that is in several tables is what they have in common. Numbers are shares of the "
+        "variance of a table; where there is none, the factor is not in it."
+    )
+    return parts.Section("pattern", "Which factor is in which table", text, figures=[figure])
+
+
+def pattern(explained: np.ndarray, active: np.ndarray, names: list[str]) -> Figure:
+    """What each factor explains of each view."""
+    k, _ = explained.shape
+    shown = [
+        [float(share) if on else None for share, on in zip(row, ons, strict=True)]
+        for row, ons in zip(np.round(explained, 5).tolist(), active.tolist(), strict=True)
+    ]
+    views = [plain(shortened(name, LONGEST_NAME)) for name in names]
+    factors = [f"factor {h + 1}" for h in range(k)]
+    cells: JsonObject = {
+        "type": "heatmap",
+        "x": views,
+        "y": factors,
+        "z": shown,
+        "text": [["" if share is None else percent(share) for share in row] for row in shown],
+        "texttemplate": "%{text}",
+        "colorscale": [[0, "rgba(127,127,127,0.08)"], [1, "@accent"]],
+        "zmin": 0,
+        "zmax": numbers([float(explained.max(initial=0.0)) or 1.0])[0],
+        "showscale": False,
+        "xgap": 3,
+        "ygap": 3,
+        "hovertemplate": "%{y} explains %{z:.1%} of %{x}<extra></extra>",
+        "hoverongaps": False,
+    }
+    layout: JsonObject = {
+        "xaxis": {"type": "category", "side": "top", "showgrid": False},
+        "yaxis": {"type": "category", "autorange": "reversed", "showgrid": False},
+        "showlegend": False,
+    }
+    caption = "Each cell is the share of the variance of a table that a factor explains."
+    height = HEIGHT_AROUND + HEIGHT_OF_ROW * k
+    return Figure("pattern", "Factors by tables", caption, [cells], layout, height)
