@@ -48,7 +48,8 @@ def posterior(state: ViewsState, table: ViewsTable) -> HolesPosterior:
     b_cov[:, H, H] = 1 / state.noise[view]
     b[live], b_cov[live] = columns.b, columns.b_cov
     signs = np.append(signs_of(b[:, :H].T), 1.0)
-    b, b_cov = b * signs, b_cov * signs * signs[:, None]
+    # Zeros have no sign.
+    b, b_cov = b * signs + 0.0, b_cov * signs * signs[:, None]
     mean, scale = _location_and_scale(state, table)
     constant = ~np.isnan(table.constants)
     mean[constant], b_cov[constant] = table.constants[constant], 0.0
