@@ -14,6 +14,8 @@ from bayespca.mixtures.pca.fit import mixture_model
 from bayespca.mixtures.weights import Dirichlet
 from bayespca.sources.binary import BinaryCells
 from bayespca.spectrum.methods import METHODS
+from bayespca.views.data import views_table
+from bayespca.views.fit import ViewsModel
 
 
 def table(seed=0, n=80, p=12, k=3):
@@ -49,7 +51,16 @@ def of_clusters(per_feature):
     return mixture_model(data, per_feature=per_feature, **asked), data
 
 
+def of_views(holes):
+    X, seen = table(p=18)
+    X[:, 12:] = 3 * X[:, :6] + np.random.default_rng(1).normal(size=(80, 6))
+    data = views_table(np.where(seen, X, np.nan) if holes else X, np.arange(18) // 6, 3)
+    return ViewsModel(6), data
+
+
 MODELS = {
+    "views": lambda: of_views(False),
+    "views with holes": lambda: of_views(True),
     "ratings": lambda: of_ratings("evb"),
     "ratings, without biases": lambda: of_ratings("evb", biases=False),
     "ratings, EPB, noise given": lambda: of_ratings("epb", noise_variance=1.0),
@@ -68,6 +79,8 @@ def test_a_state_is_where_its_vector_is(name):
     for _ in range(4):
         state, _ = model.step(state, data)
     chart = model.chart(data)
+    while chart.point(state, None) is None:  # before the pattern of views has settled
+        state, _ = model.step(state, data)
     point = chart.point(state, None)
     vector, errors = point.vector, point.errors
     assert vector.shape == errors.shape

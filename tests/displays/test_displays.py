@@ -24,10 +24,17 @@ from bayespca.displays import (
     ScoresDisplay,
     ScreeDisplay,
     SpectrumDensityDisplay,
+    ViewsDisplay,
     canvas,
     readings,
 )
-from bayespca.estimators import GPLVM, BayesianPCA, BernoulliMixture, ComponentSelection
+from bayespca.estimators import (
+    GPLVM,
+    BayesianPCA,
+    BernoulliMixture,
+    ComponentSelection,
+    MultiViewPCA,
+)
 
 
 def draw_clusters(m, p, X, **at):
@@ -41,6 +48,12 @@ def curved(m, X):
     """A latent space, fitted where the other model is."""
     model = GPLVM(2, n_inducing=8, random_state=0)
     return model.fit(X[:50]) if hasattr(m, "components_") else model
+
+
+def of_views(m, X):
+    """Two views, fitted where the other model is."""
+    model = MultiViewPCA()
+    return model.fit([X[:50, :4], X[:50, 4:]]) if hasattr(m, "components_") else model
 
 
 def draw_selection(m, p, X, **at):
@@ -61,6 +74,7 @@ DRAW = {
     "ClustersDisplay": draw_clusters,
     "LatentDisplay": lambda m, p, X, **at: LatentDisplay.from_estimator(curved(m, X), **at),
     "RelevanceDisplay": lambda m, p, X, **at: RelevanceDisplay.from_estimator(curved(m, X), **at),
+    "ViewsDisplay": lambda m, p, X, **at: ViewsDisplay.from_estimator(of_views(m, X), **at),
     "ComponentSelectionDisplay": draw_selection,
 }
 

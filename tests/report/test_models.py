@@ -98,6 +98,14 @@ MODELS = {
         "There is one dimension of taste in these ratings.",
         {"dimensions", "samples", "figure-rated", "figure-uncertain", "features"},
     ),
+    "MultiViewPCA": (
+        lambda: bayespca.MultiViewPCA().fit(
+            X, views=["a"] * (X.shape[1] // 2) + ["b"] * (-(-X.shape[1] // 2))
+        ),
+        X,
+        "Two factors drive these two tables.",
+        {"pattern", "dimensions", "samples", "figure-pattern", "features"},
+    ),
     "BayesianTucker": (
         lambda: bayespca.BayesianTucker().fit(TENSOR),
         TENSOR,

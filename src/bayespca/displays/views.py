@@ -66,8 +66,11 @@ class ViewsDisplay(canvas.Display):
             ink = "white" if share > DARK * most else canvas.INK
             ax.text(v, h, percent(share), ha="center", va="center", color=ink, fontsize="small")
         ax.set_xticks(range(V), self.names)
-        ax.set_yticks(range(k), [f"factor {h + 1}" for h in range(k)])
+        ax.set_yticks(range(k), [str(h + 1) for h in range(k)])
         ax.xaxis.tick_top()
+        ax.xaxis.set_label_position("top")
+        ax.set_xlabel("view")
+        ax.set_ylabel("factor")
         ax.tick_params(length=0)
         ax.set_xticks(np.arange(V + 1) - 0.5, minor=True)
         ax.set_yticks(np.arange(k + 1) - 0.5, minor=True)

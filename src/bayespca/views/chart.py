@@ -28,7 +28,7 @@ class ViewsChart:
     table: ViewsTable
 
     def point(self, state: ViewsState, like: Vector | None) -> StatePoint | None:
-        if not state.calm or not np.isfinite(state.energy):
+        if not state.calm:  # the pattern, and with it the vector, is about to change
             return None
         spreads = self._spreads(state)
         vector = np.concatenate(

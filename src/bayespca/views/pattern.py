@@ -20,10 +20,12 @@ from bayespca.spectrum.tolerances import TINY
 
 # Rounds of Fisher's scoring for the prior variance; one is exact where all vⱼ are equal.
 ROUNDS = 8
-# Strengths of factors in a view, in detection limits, are half-Cauchy with this scale a priori, and
-# a factor is in a view with this probability.
+# A priori, a factor that is in one view is in another one with this probability, and its strength
+# there, in detection limits, is half-Cauchy with this scale. With one half, one of a hundred pairs
+# of factors and views that have nothing to do with each other would be joined, which is one in ten
+# patterns; strong factors do not see it.
+BEFOREHAND = 1 / 8
 SCALE = 2.0
-BEFOREHAND = 0.5
 # The grid over log strength, in detection limits.
 FAINTEST, STRONGEST, POINTS = 1e-5, 1e8, 500
 
@@ -74,15 +76,17 @@ class Estimates:
         return float(1 / (1 + np.exp(-log_odds))) if log_odds > -700 else 0.0
 
 
-def cost_of_prior(n_columns: FloatArray | float) -> FloatArray:
-    """Nats that a prior variance costs which p loadings have taught: ½ log p."""
-    return np.asarray(0.5 * np.log(np.maximum(n_columns, 1)))
+def cost_of_joining(n_columns: FloatArray | float) -> FloatArray:
+    """Nats that a factor has to gain in a further view: ½ log p for a prior variance that p
+    loadings have taught, and the odds against it beforehand.
+    """
+    odds = np.log((1 - BEFOREHAND) / BEFOREHAND)
+    return np.asarray(0.5 * np.log(np.maximum(n_columns, 1)) + odds)
 
 
 def cost_of_pattern(active: NDArray[np.bool_], sizes: FloatArray) -> float:
-    """What the prior variances of a pattern cost (V×H).
-
-    One variance of each factor is free, so that one view alone is empirical variational Bayes.
+    """What a pattern (V×H) costs: one view of each factor is free, so that one view alone is
+    empirical variational Bayes.
     """
-    costs = np.where(active, cost_of_prior(sizes)[:, None], 0.0)
+    costs = np.where(active, cost_of_joining(sizes)[:, None], 0.0)
     return float((costs.sum(axis=0) - costs.max(axis=0, initial=0.0)).sum())

@@ -21,7 +21,7 @@ from bayespca.lowrank.rows import RowSums
 from bayespca.spectrum.tolerances import CALM, LEAST_NOISE_WITH_HOLES, LOG_2PI
 
 from .data import ViewsTable
-from .pattern import Estimates, cost_of_pattern, cost_of_prior
+from .pattern import Estimates, cost_of_joining, cost_of_pattern
 from .state import ViewsState
 from .turning import Turning
 
@@ -91,7 +91,7 @@ class ViewLoadings:
 
 
 def _updated_views(state: ViewsState, table: ViewsTable, sums: RowSums) -> list[ViewLoadings]:
-    """The loadings of all views; when calm, without factors that gain less than their prior costs.
+    """The loadings of all views; when calm, without factors that gain less than being there costs.
 
     Views are gone through in turn, so that a factor stays in one of them.
     """
@@ -112,13 +112,13 @@ def _updated_views(state: ViewsState, table: ViewsTable, sums: RowSums) -> list[
 def _gaining_nothing(
     found: ViewLoadings, prior: FloatArray, elsewhere: NDArray[np.bool_]
 ) -> int | None:
-    """The factor of a view that gains least, if that is less than its prior costs.
+    """The factor of a view that gains least, if that is less than being there costs.
 
     Factors that are in no other view are left alone: their scores were learned from this one.
     """
     which = np.flatnonzero(found.active)
     gains = [found.estimates(i, prior[h]).best_gain for i, h in enumerate(which)]
-    cost = float(cost_of_prior(len(found.b)))
+    cost = float(cost_of_joining(len(found.b)))
     weak = [(gain, int(h)) for gain, h in zip(gains, which, strict=True) if elsewhere[h]]
     return min(weak)[1] if weak and min(weak)[0] < cost else None
 
@@ -156,7 +156,7 @@ def assembled(
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class ViewParts:
     """What the free energy is made of: ⟨‖aₕ‖²⟩ (H,), ⟨‖b_vh‖²⟩ (V, H), Σ log|Σ| of A and of each
     view, and Σ⟨(x − b̃ᵀã)²⟩ of each view.
     """
@@ -170,7 +170,7 @@ class Parts:
 
 def _turned(
     state: ViewsState, table: ViewsTable, sums: RowSums, loadings: list[ViewLoadings]
-) -> tuple[ViewsState, Parts]:
+) -> tuple[ViewsState, ViewParts]:
     """The state in the best coordinates with the best priors, and the parts of its free energy."""
     H, data = state.rank, table.rows
     residuals = _residuals(state, table, sums)
@@ -194,7 +194,7 @@ def _turned(
     )
     prior = np.where(state.active, Sb / np.maximum(table.sizes, 1)[:, None], 0.0)
     state = replace(state, b=state.b @ change.T, b_cov=turned(state.b_cov, change), prior=prior)
-    return state, Parts(Sa, Sb, log_det_a, log_det_b, residuals)
+    return state, ViewParts(Sa, Sb, log_det_a, log_det_b, residuals)
 
 
 def _residuals(state: ViewsState, table: ViewsTable, sums: RowSums) -> FloatArray:
@@ -213,7 +213,7 @@ def _second_by_view(state: ViewsState, table: ViewsTable) -> FloatArray:
     return np.stack([b[js].T @ b[js] + cov[js].sum(axis=0) for js in table.columns])
 
 
-def free_energy(state: ViewsState, table: ViewsTable, parts: Parts) -> float:
+def free_energy(state: ViewsState, table: ViewsTable, parts: ViewParts) -> float:
     """F in the units of the table, with what the pattern costs.
 
     The flat prior of μⱼ has density √nⱼ, so that one view without holes has the free energy of

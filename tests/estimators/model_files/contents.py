@@ -228,6 +228,16 @@ def _gplvm(model: Any, X: Any, H: Any) -> dict[str, Any]:
     }
 
 
+def _multi_view(model: Any, X: Any, H: Any) -> dict[str, Any]:
+    return {
+        "transform": model.transform(H, return_std=True),
+        "inverse_transform": model.inverse_transform(model.transform(X)),
+        "impute": model.impute(H, return_std=True),
+        "predict_view": model.predict_view(X, model.view_names_[0], return_std="mean"),
+        "score_samples": model.score_samples(H),
+    }
+
+
 ANSWERS = {
     "BayesianPCA": _pca,
     "BayesianPCAImputer": _imputer,
@@ -236,6 +246,7 @@ ANSWERS = {
     "BinaryPCA": _binary_pca,
     "GPLVM": _gplvm,
     "GibbsPCA": _gibbs,
+    "MultiViewPCA": _multi_view,
     "PCAMixture": _pca_mixture,
     "VariationalPCA": _pca,
 }

@@ -1,0 +1,58 @@
+"""The rotation: its gradient, and where it leads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+
+from bayespca.views.turning import Turning
+
+ACTIVE = np.array([[1, 1, 1, 0], [1, 1, 0, 0], [1, 0, 1, 1]], bool)
+
+
+def turning(seed=0, active=ACTIVE):
+    rng = np.random.default_rng(seed)
+    V, H = active.shape
+    A = rng.normal(size=(30, H))
+    B = rng.normal(size=(V, 20, H)) * active[:, None, :]
+    return Turning(A.T @ A, np.einsum("vjh,vjk->vhk", B, B), active, np.full(V, 20.0), 29.0)
+
+
+def test_the_gradient_is_that_of_the_cost():
+    problem = turning()
+    T = np.where(problem.allowed, np.random.default_rng(1).normal(size=(4, 4)), 0.0) + 3 * np.eye(4)
+    _, gradient = problem.cost(T)
+    numerical = approx_fprime(T.ravel(), lambda x: problem.cost(x.reshape(T.shape))[0], 1e-7)
+    free = problem.allowed.ravel()
+    np.testing.assert_allclose(gradient.ravel()[free], numerical[free], rtol=1e-4, atol=1e-3)
+
+
+def test_a_factor_is_mixed_only_into_those_that_are_wherever_it_is():
+    allowed = turning().allowed
+    assert allowed.diagonal().all()
+    # The second is in views 0 and 1, the third in 0 and 2: neither may have the other in it.
+    assert not allowed[1, 2]
+    assert not allowed[2, 1]
+    assert allowed[0].all()
+    assert not allowed[1:, 0].any()
+
+
+def test_the_best_turn_is_lower_and_has_scores_of_unit_size():
+    problem = turning(active=np.ones((3, 4), bool))
+    T = problem.best()
+    assert problem.cost(T)[0] < problem.cost(np.eye(4))[0]
+    R = np.linalg.inv(T)
+    np.testing.assert_allclose(np.diag(R.T @ problem.Saa @ R), problem.freedom, rtol=1e-10)
+
+
+def test_one_view_is_turned_to_where_both_factors_are_orthogonal():
+    """Hadamard: with one view the minimum is where both moments are diagonal."""
+    problem = turning(active=np.ones((1, 3), bool))
+    T = np.eye(3)
+    for _ in range(20):
+        T = problem.best(T)
+    R = np.linalg.inv(T)
+    for moments in (R.T @ problem.Saa @ R, T @ problem.Sbb[0] @ T.T):
+        size = np.sqrt(np.outer(moments.diagonal(), moments.diagonal()))
+        assert np.abs(moments / size - np.eye(3)).max() == pytest.approx(0, abs=1e-3)
