@@ -63,7 +63,7 @@ def test_probabilities_are_right_as_often_as_they_say():
     rng, said, true = np.random.default_rng(0), [], []
     p, limit = 40, 0.1
     v = np.full(p, 0.3)
-    for _ in range(4000):
+    for _ in range(2500):
         there = rng.random() < BEFOREHAND
         c2 = limit * abs(SCALE * rng.standard_cauchy()) if there else 0.0
         y = np.sqrt(c2 + v) * rng.normal(size=p)

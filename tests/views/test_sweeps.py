@@ -56,7 +56,7 @@ def test_coordinate_descent_ends_no_lower(holes):
     state = settled(table)
     X = np.where(table.rows.mask, table.rows.values, np.nan)
     by_descent = [
-        oracle.descended(X, table.view, state.active, rounds=60, seed=seed) for seed in range(2)
+        oracle.descended(X, table.view, state.active, rounds=40, seed=seed) for seed in range(2)
     ]
     found = state.energy - cost_of_pattern(state.active, table.sizes)
     assert found < min(by_descent) + 1e-3
