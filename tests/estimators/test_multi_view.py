@@ -139,9 +139,7 @@ def test_cells_are_filled_with_intervals_that_hold():
     assert rows_of(model.active_probability_ > 0.95) == rows_of(PATTERN)
     filled, std = model.impute(holed, return_std=True)
     hidden = {name: np.isnan(X) for name, X in holed.items()}
-    z = np.concatenate(
-        [(filled[n] - tables[n])[hidden[n]] / std[n][hidden[n]] for n in NAMES]
-    )
+    z = np.concatenate([(filled[n] - tables[n])[hidden[n]] / std[n][hidden[n]] for n in NAMES])
     assert (np.abs(z) < 1.96).mean() == pytest.approx(0.95, abs=0.015)
     for name in NAMES:
         np.testing.assert_array_equal(filled[name][~hidden[name]], holed[name][~hidden[name]])

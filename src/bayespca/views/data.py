@@ -81,6 +81,12 @@ class ViewsTable:
         return np.asarray(found, dtype=np.float64)
 
 
+def _part(X: FloatArray, rows: Mask | slice, columns: Mask) -> FloatArray:
+    """Some rows and columns; what is all of it is not copied."""
+    X = X if columns.all() else X[:, columns]
+    return X if isinstance(rows, slice) or rows.all() else X[rows]
+
+
 def views_table(
     X: FloatArray, view: Counts, n_views: int, feature_std: FloatArray | None = None
 ) -> ViewsTable:
@@ -95,17 +101,17 @@ def views_table(
     varies = np.zeros(X.shape[1], dtype=np.bool_)
     relative = np.ones(X.shape[1]) if feature_std is None else feature_std
     for v in range(n_views):
-        js = np.flatnonzero((view == v) & known.columns)
-        if not js.size:
+        mine = (view == v) & known.columns
+        if not mine.any():
             continue
-        part = observed(X[np.ix_(known.rows, js)] / relative[js], center=True, scale=False)
-        location[js], unit[js] = part.location * relative[js], part.unit * relative[js]
-        varies[js] = part.squares > 0
+        part = _part(X, known.rows, mine)
+        if feature_std is not None:
+            part = part / relative[mine]
+        found = observed(part, center=True, scale=False)
+        location[mine], unit[mine] = found.location * relative[mine], found.unit * relative[mine]
+        varies[mine] = found.squares > 0
     live = known.columns & varies
     constants = np.where(known.columns & ~varies, location, np.nan)
-    inside = X[np.ix_(known.rows, live)]
-    some = seen(inside).rows
-    kept = np.zeros(len(X), dtype=np.bool_)
-    kept[np.flatnonzero(known.rows)[some]] = True
-    rows = new_rows(inside[some], location=location[live], unit=unit[live])
+    kept = known.rows if live.all() else seen(_part(X, slice(None), live)).rows
+    rows = new_rows(_part(X, kept, live), location=location[live], unit=unit[live])
     return ViewsTable(rows, view[live], view, live, constants, kept, n_views, known.status)

@@ -21,7 +21,7 @@ from .chart import ViewsChart
 from .data import ViewsTable
 from .joining import probabilities, with_best_pair
 from .pattern import cost_of_pattern
-from .start import start, with_one_more
+from .start import start, with_what_is_left
 from .state import ViewsState
 from .step import step, weakest
 
@@ -111,11 +111,11 @@ class ViewsModel(Model[ViewsTable, ViewsState, ViewsFit]):
         """Factors in more views, then fewer and more factors."""
         return [
             Move(partial(with_best_pair, table=data)),
-            Move(partial(_without_weakest, table=data), partial(self._more, table=data)),
+            Move(
+                partial(_without_weakest, table=data),
+                partial(with_what_is_left, table=data, most=self.most),
+            ),
         ]
-
-    def _more(self, state: ViewsState, table: ViewsTable) -> ViewsState | None:
-        return with_one_more(state, table) if state.rank < self.most else None
 
     def posterior(self, state: ViewsState, data: ViewsTable) -> HolesPosterior:
         return read.posterior(read.in_order(state, data), data)

@@ -26,40 +26,30 @@ LEAST = 1e-6
 
 
 def start(table: ViewsTable, most: int) -> ViewsState:
-    """Components of all views together, each divided by its noise, and of what they leave in each.
-
-    A factor of a small view may be too weak to be seen beside all columns.
-    """
+    """Components of all views together, each divided by its noise."""
     noise = np.array([_noise(table, v) for v in range(table.n_views)])
     nothing = _state(table, noise, np.empty((0, table.view.size)), np.empty(0))
     right, spread = _closed(_scaled(table, nothing), most)
-    state = _state(table, noise, right, spread)
-    rest = _rest(state, table)
-    for v, js in enumerate(table.columns):
-        if js.size:
-            found = decompose(rest[:, js], plan=solve, center=True)
-            count = min(solve(found.spectrum).rank, most - state.rank)
-            state = _with_more(state, table, found, count, v)
-    return state
+    return _state(table, noise, right, spread)
 
 
-def with_one_more(state: ViewsState, table: ViewsTable) -> ViewsState | None:
-    """One more factor: the strongest of what the others leave in all views, or in one of them.
+def with_what_is_left(state: ViewsState, table: ViewsTable, most: int) -> ViewsState | None:
+    """With the factors that closed forms see in what the others leave; None where there are none.
 
-    Strengths are over the largest that noise alone has, √n + √p. None where the closed form keeps
-    nothing of what is left.
+    Views are looked at one by one, as a factor of a small view may be too weak to be seen beside
+    all columns, and then together.
     """
-    rest, n = _rest(state, table), table.rows.shape[0]
-    best, strongest, place = None, -np.inf, None
-    for v in (None, *np.flatnonzero(table.sizes)) if table.n_views > 1 else (None,):
+    rest, rank = _rest(state, table), state.rank
+    places = np.flatnonzero(table.sizes).tolist() if table.n_views > 1 else []
+    for v in (*places, None):
+        if v is None and state.rank > rank:
+            break
         part = rest if v is None else rest[:, table.columns[v]]
-        found = decompose(part, plan=solve, center=True, n_needed=1)
-        strength = _gamma(found)[0] / (np.sqrt(n) + np.sqrt(part.shape[1]))
-        if strength > strongest and solve(found.spectrum).rank:
-            best, strongest, place = found, strength, v
-    if best is None:
-        return None
-    return replace(_with_more(state, table, best, 1, place), calm=False)
+        found = decompose(part, plan=solve, center=True)
+        count = min(solve(found.spectrum).rank, most - state.rank)
+        if count:
+            state = _with_more(state, table, found, count, v)
+    return replace(state, calm=False) if state.rank > rank else None
 
 
 def _with_more(

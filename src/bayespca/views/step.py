@@ -23,7 +23,7 @@ from bayespca.spectrum.tolerances import CALM, LEAST_NOISE_WITH_HOLES, LOG_2PI
 from .data import ViewsTable
 from .pattern import Estimates, cost_of_joining, cost_of_pattern
 from .state import ViewsState
-from .turning import Turning
+from .turning import FEW, ITERATIONS, Turning
 
 
 def step(state: ViewsState, table: ViewsTable) -> tuple[ViewsState, Info]:
@@ -179,7 +179,7 @@ def _turned(
     Saa = everything[:H, :H] - everything[H, H] * np.outer(mean, mean)
     Sbb = _second_by_view(state, table)
     turning = Turning(Saa, Sbb, state.active, table.sizes, data.freedom)
-    T = turning.best()
+    T = turning.best(FEW if state.calm else ITERATIONS)
     change = np.eye(H + 1)
     change[:H, :H], change[H, :H] = T, mean
     R = np.linalg.inv(T)

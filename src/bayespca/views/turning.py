@@ -23,8 +23,9 @@ from bayespca.spectrum.tolerances import TINY
 
 Mask = NDArray[np.bool_]
 
-# Iterations of L-BFGS for one turn. The next sweep goes on from where it ends.
-ITERATIONS = 30
+# Iterations of L-BFGS for one turn, and for one of a state that is calm. The next sweep goes on
+# from where it ends.
+ITERATIONS, FEW = 30, 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +62,10 @@ class Turning:
             value, gradient = value + p * of_view, gradient + p * slope
         return value, gradient
 
-    def best(self, T: FloatArray | None = None) -> FloatArray:
-        """The turn to which descent leads from T, with mean squares of 1 for the columns of A."""
+    def best(self, iterations: int = ITERATIONS) -> FloatArray:
+        """The turn to which descent leads, with mean squares of 1 for the columns of A."""
         H = len(self.Saa)
-        start = np.eye(H) if T is None else T
+        start = np.eye(H)
         if H < 2:
             return self.scaled(start)
         free = self.allowed
@@ -75,7 +76,7 @@ class Turning:
 
         start = self.scaled(start)
         found = minimize(
-            of_entries, start[free], jac=True, method="L-BFGS-B", options={"maxiter": ITERATIONS}
+            of_entries, start[free], jac=True, method="L-BFGS-B", options={"maxiter": iterations}
         )
         better = np.isfinite(found.fun) and found.fun < self.cost(start)[0]
         return self.scaled(_filled(found.x, free)) if better else start
