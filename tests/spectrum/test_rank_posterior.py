@@ -238,3 +238,19 @@ def test_nats_per_component_count_up_to_half_of_all_directions():
     assert ranks.size > 5
     expected = 0.7 * np.minimum(ranks, 5)
     assert gained - gained[0] == pytest.approx(expected - expected[0], abs=1e-9)
+
+
+@pytest.mark.parametrize("strength", [1e6, 1e8, 1e10, 1e12])
+@pytest.mark.parametrize("n_weak", [0, 1])
+def test_how_strong_sure_components_are_does_not_matter(strength, n_weak):
+    """Three that nobody doubts, of noise 1e-3 to 1e-12 of them, beside none or one in doubt."""
+    gamma = singular_values(200, 20, [40.0, 30.0, 20.0] + n_weak * [1.6])
+    known = gamma.copy()
+    known[:3] *= 1e3
+    stronger = gamma.copy()
+    stronger[:3] *= strength
+    expected, found = (
+        posterior_of_rank(Spectrum(values, (20, 199))).probabilities for values in (known, stronger)
+    )
+    assert expected[3 + n_weak] > 0.3
+    assert found == pytest.approx(expected, abs=1e-3)

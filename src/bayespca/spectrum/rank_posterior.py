@@ -49,6 +49,8 @@ NODES, MORE_NODES, REACH = 9, 8, 6.0
 # Steps of the grid of strengths, in standard deviations of a strong one's logarithm.
 STEP = 0.7
 FEWEST, LARGEST_GRID = 24, 400
+# γ²/Mσ² from which on a component is there for certain, however much stronger it is.
+STRONG = 1e8
 # Cells from which on the noise is known so well that what room is worth does not depend on it.
 MANY_CELLS = 4000
 
@@ -188,9 +190,16 @@ def _problem(
     rest = tail_sums(unit)[start] / ((L - start) * (M - start)) if start < min(L, M) else 0.0
     guess = (given or rest) or float(np.finfo(np.float64).tiny)
     # A square root at a time: squares of tiny numbers would be 0.
-    g2 = (unit.singular_values / np.sqrt(guess)) ** 2
+    g2 = _compressed((unit.singular_values / np.sqrt(guess)) ** 2, STRONG * M)
     squares = Squares(unit.shape, unit.full_rank, g2, unit.residual / guess, start)
     return _Problem(squares, *squares.shape, None if given is None else 0.0, per_component)
+
+
+def _compressed(g2: FloatArray, most: float) -> FloatArray:
+    """Values beyond `most` on a logarithmic scale: log-likelihoods of 10²⁰ would have no digits
+    left for the components whose number is in doubt.
+    """
+    return np.where(g2 > most, most * (1 + np.log(np.maximum(g2 / most, 1))), g2)
 
 
 # --- which ranks -------------------------------------------------------------------------------
