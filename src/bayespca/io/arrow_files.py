@@ -14,11 +14,15 @@ from .dialect import SAMPLE_ROWS
 from .packages import need
 from .records import Arrow, DType, File, How, Layout, RowBlock, Table, first_line, rows_per_block
 
+# A row group may hold the whole file: its columns are read a page at a time, through buffers of
+# this size, and never ahead.
+STREAMED = {"pre_buffer": False, "buffer_size": 2**16}
+
 
 def open_parquet(path: Path, how: How) -> File:
     pa, parquet = (need(name, f"reading {path}") for name in ("pyarrow", "pyarrow.parquet"))
     try:
-        with parquet.ParquetFile(path, pre_buffer=False) as file:
+        with parquet.ParquetFile(path, **STREAMED) as file:
             schema, n_rows = file.schema_arrow, file.metadata.num_rows
             first = _first_of(file, schema)
     except (pa.ArrowException, OSError) as error:
@@ -37,8 +41,7 @@ def open_parquet(path: Path, how: How) -> File:
         names = [schema.names[j] for j in columns]
         step = rows_per_block(len(layout.features), dtype, block_bytes)
         try:
-            # Read ahead, all of the file would be in memory.
-            with parquet.ParquetFile(path, pre_buffer=False) as file:
+            with parquet.ParquetFile(path, **STREAMED) as file:
                 for batch in file.iter_batches(batch_size=step, columns=names):
                     yield _rows(batch, schema.names, layout, dtype, pa)
         except (pa.ArrowException, OSError) as error:
