@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from .records import Arrow, File, How, Layout, RowBlock, Table, first_line
 SEARCHED_ROWS = 3_000_000
 # Largest block of a file that is read in blocks.
 READ_AHEAD = 4 * 2**20
+# Columns from which on only those texts for missing values are looked for that occur in the file.
+WIDE = 2000
 
 
 def open_text_file(path: Path, how: How) -> File:
@@ -48,7 +51,24 @@ def recognised(path: Path, how: How) -> tuple[TextSample, Layout]:
     )
     layout = layouts.of_sample(sample, how, str(path))
     layouts.check_features(layout, str(path), sample)
+    if layout.n_columns > WIDE:
+        sample = replace(sample, dialect=_with_what_occurs(path, sample.dialect))
     return sample, layout
+
+
+def _with_what_occurs(path: Path, dialect: Dialect) -> Dialect:
+    """A dialect without the texts for missing values that the file does not contain.
+
+    pyarrow keeps 50 kB of tables of the usual ones for each column.
+    """
+    absent = {text for text in dialect.missing if text.strip()}
+    with open_text(path, dialect.encoding) as text:
+        for line in text:
+            if not absent:
+                break
+            lower = line.lower()
+            absent -= {word for word in absent if word.strip().lower() in lower}
+    return replace(dialect, missing=tuple(w for w in dialect.missing if w not in absent))
 
 
 def _read(path: Path, sample: TextSample, layout: Layout) -> Table:
