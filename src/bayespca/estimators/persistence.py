@@ -151,7 +151,7 @@ def _estimator(meta: Json, arrays: Mapping[str, np.ndarray]) -> AnyEstimator:
     cls = _named(meta)
     kinds, decoder = parameter_kinds(cls), Decoder(_records(cls), arrays)
     trees = dict(zip(kinds, members(parameters, *kinds), strict=True))
-    trees |= _checked_attributes(attributes, cls)
+    trees |= upgrading.with_later_fields(_checked_attributes(attributes, cls), cls)
     values = {key: decoder.decode(tree) for key, tree in trees.items()}
     check_kinds(f"a {cls.__name__}", values, {**kinds, **SETTINGS, **_kept_kinds(cls)})
     estimator = cls()

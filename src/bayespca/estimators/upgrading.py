@@ -25,6 +25,8 @@ Contents = tuple[dict[str, Json], dict[str, np.ndarray]]
 ONCE = {"noise": ISOTROPIC.name}
 # Fields of `fit_` that came with version 3.
 LATER = ("noise", "free_energy_by_rank")
+# Fields that files of version 3 may lack, because they came when it was there already.
+ADDED = {"MixtureFit": ("evidence",)}
 
 
 def upgraded(
@@ -68,6 +70,17 @@ def from_version_2(meta: dict[str, Json], arrays: Arrays, cls: type[AnyEstimator
     options = _options_of_today(meta.get("parameters"), cls)
     found = _completed(meta.get("attributes"), arrays, encoder)
     return meta | {"parameters": options, "attributes": found}, {**arrays, **encoder.arrays}
+
+
+def with_later_fields(kept: Trees, cls: type[AnyEstimator]) -> Trees:
+    """What an estimator keeps; the first files of version 3 lack fields that have a default."""
+    record = dict(_pairs(dict(_pairs(kept.get("fit_"))).get("$record")))
+    found, added = record.get("fields"), ADDED.get(cls._record.__name__, ())
+    absent = [part for part in fields(cls._record) if part.name in added]
+    if not isinstance(found, dict) or not absent:
+        return kept
+    later = {part.name: Encoder({}).encode(_default(part), part.name) for part in absent}
+    return kept | {"fit_": {"$record": record | {"fields": later | found}}}
 
 
 def _completed(tree: Json, arrays: Arrays, encoder: Encoder) -> Json:
