@@ -97,3 +97,16 @@ def test_as_many_rows_as_columns_need_two_axes():
 def test_methods_that_cannot():
     with pytest.raises(ValueError, match=r"method='evb', 'vb' and 'ml'.*got method='laplace'"):
         BayesianPCA("laplace").fit(LOW_RANK + NOISE, sample_weight=np.arange(1, N + 1))
+
+
+@pytest.mark.parametrize("has_holes", [False, True])
+@pytest.mark.parametrize("std", [3 * COLUMNS, 2 * ROWS * COLUMNS], ids=["columns", "both"])
+def test_noise_of_features_is_that_of_their_cells(std, has_holes):
+    """Half of each known error, however large those are: the mean over the cells of a feature."""
+    X = LOW_RANK + 0.5 * std * NOISE
+    if has_holes:
+        X[RNG.random(X.shape) < 0.05] = np.nan
+    model = BayesianPCA().fit(X, error_std=std)
+    variances = 0.25 * np.broadcast_to(std**2, X.shape)
+    assert model.noise_variance_ == pytest.approx(0.25, rel=0.05)
+    assert model.feature_noise_variance_ == pytest.approx(variances.mean(axis=0), rel=0.05)

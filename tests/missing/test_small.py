@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayespca import BayesianPCA
+from bayespca.estimators.pca import RankWarning
 
 OPTIONS = [
     {},
@@ -69,3 +70,15 @@ def test_tiny_tables(seed, n, p, share, power, odd, options):
     for array in (filled, std, scores, spread, model.sample_imputations(Y, 1)):
         assert np.isfinite(array).all()
     np.testing.assert_array_equal(filled[~holes], X[~holes])
+
+
+@pytest.mark.parametrize("has_hole", [False, True])
+def test_nearly_as_many_components_as_can_be_found(has_hole):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 9)) @ rng.normal(size=(9, 12)) + 0.3 * rng.normal(size=(60, 12))
+    X[3, 4] = np.nan if has_hole else X[3, 4]
+    with pytest.warns(RankWarning, match="nearly as many as can be distinguished"):
+        model = BayesianPCA(noise="isotropic").fit(X)
+    assert "near-rank-bound" in model.status_
+    known = BayesianPCA(noise="isotropic", noise_variance=0.09).fit(X)
+    assert "near-rank-bound" not in known.status_

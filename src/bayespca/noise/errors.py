@@ -36,7 +36,10 @@ class KnownErrors:
 
 
 def taken_apart(cells: FloatArray) -> KnownErrors:
-    """Errors of cells, as a row's times a column's where they are."""
+    """Errors of cells, as a row's times a column's where they are.
+
+    Variances of columns are means over rows.
+    """
     if not np.isfinite(cells).all():
         return KnownErrors(cells=cells)
     logs = np.log(cells)
@@ -44,7 +47,9 @@ def taken_apart(cells: FloatArray) -> KnownErrors:
     rest = logs - rows[:, None] - columns + logs.mean()
     if np.abs(rest).max() > SAME:
         return KnownErrors(cells=cells)
-    return KnownErrors(np.exp(rows - logs.mean()), np.exp(columns))
+    factors = np.exp(rows - logs.mean())
+    usual = np.sqrt((factors**2).mean())
+    return KnownErrors(factors / usual, np.exp(columns) * usual)
 
 
 def errors_as(features: FloatArray | None, samples: FloatArray | None) -> KnownErrors:

@@ -206,11 +206,16 @@ def _minimised(problem: Problem, prior: NoisePrior) -> Answer:
 
 def _rank_advice(prior: Prior, answer: Answer) -> Status:
     """Advice on a rank found with the noise unknown."""
-    status, k = answer.status, answer.rank
-    if not isinstance(prior, EmpiricalVB) or not k or "noise-free" in status:
-        return status
-    bound = prior.rank_limit
-    return status.but("near-rank-bound", _near(k, bound)) if k >= NEAR_BOUND * bound else status
+    if "noise-free" in answer.status:
+        return answer.status
+    return answer.status + near_bound(prior, answer.rank)
+
+
+def near_bound(prior: Prior, rank: int) -> Status:
+    """What to say of a rank beyond which EVB could hardly find the noise."""
+    if not isinstance(prior, EmpiricalVB) or not rank or rank < NEAR_BOUND * prior.rank_limit:
+        return Status()
+    return Status().but("near-rank-bound", _near(rank, prior.rank_limit))
 
 
 def _near(rank: int, bound: int) -> str:

@@ -33,7 +33,7 @@ from bayespca.spectrum.left_out import left_out
 from bayespca.spectrum.priors import GivenPrior, Prior
 from bayespca.spectrum.rank_posterior import RankPosterior, posterior_of_rank
 from bayespca.spectrum.records import Status, samples
-from bayespca.spectrum.solving import borrowed_noise
+from bayespca.spectrum.solving import borrowed_noise, near_bound
 from bayespca.spectrum.tolerances import (
     GONE,
     LEAST_BORROWED,
@@ -295,12 +295,21 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
             rank_posterior=_padded(ranks.probabilities, gamma.size),
             # Only empirical VB's free energies can be compared between ranks.
             free_energy_by_rank=_free_energies(found.rank_posterior),
-            status=found.status + differing(ranks, gamma.size, self.form),
+            status=found.status
+            + self._near_bound(run.state)
+            + differing(ranks, gamma.size, self.form),
             noise_variance=mean_noise(run.state, data),
             n_samples=data.n_samples,
             noise=noise,
             left_out=left_out(shown.spectrum, all_ranks, gamma.size, posterior.noise_variance),
         )
+
+    def _near_bound(self, state: DenseState) -> Status:
+        """As for complete data: nothing is said where the noise is given, or there is none."""
+        least = self.least_noise
+        if least is None or self.exactly or state.noise_variance <= least * (1 + 1e-6):
+            return Status()
+        return near_bound(self.form.method.prior(*self.factors.shape, np.inf), state.rank)
 
     def _ranks(
         self,

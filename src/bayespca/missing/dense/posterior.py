@@ -76,9 +76,10 @@ def noise_found(state: DenseState, table: HolesTable, problem: DenseProblem) -> 
     of_columns = size * table.rows.unit**2 * (1.0 if columns is None else columns.variance)
     gain = nats_per_component(rows, columns)
     found = NoiseFound(name=problem.noise.name, per_component=gain)
-    if problem.noise.columns:
+    known = table.errors is not None and table.errors.columns is not None
+    if problem.noise.columns or known:
         features = np.zeros(table.live.size)
-        features[table.live] = of_columns * scales.mean_of_rows
+        features[table.live] = of_columns * _mean_of_rows(state, table)
         found = replace(found, features=features)
     if rows is not None:
         mean = float(of_columns.mean())
@@ -94,6 +95,14 @@ def noise_found(state: DenseState, table: HolesTable, problem: DenseProblem) -> 
         outliers[:, table.live] = _of_rows(cells.probability_of_outlier, 0.0, table)
         found = replace(found, outliers=outliers, degrees_of_freedom=2 * cells.shape)
     return found
+
+
+def _mean_of_rows(state: DenseState, table: HolesTable) -> float:
+    """Noise of the rows on average, beside that of columns; what is known of it included."""
+    rows = state.scales.rows
+    if rows is None or table.errors is None or table.errors.rows is None:
+        return state.scales.mean_of_rows
+    return float(rows.variance.mean())
 
 
 def _of_rows(values: FloatArray, others: float, table: HolesTable) -> FloatArray:
