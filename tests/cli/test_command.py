@@ -143,7 +143,7 @@ def test_fit_for_people(folder):
     assert "80 samples × 6 features" in out
     assert "components" in out
     assert "gene" in out
-    assert "The first column 'sample' was taken for the names of the rows." in out
+    assert "The first column 'sample' was read as the names of the rows." in out
     assert "Set aside, not analysed: 'kind' (text)." in out
     assert "m.bpca" in out
     loadings = pd.read_csv("l.csv")

@@ -20,7 +20,11 @@ FILES = {
     "a.mtx": (CLAIM, 1, ["a.mtx", "claims to hold 100,000,000,000 numbers, and has 60 bytes"]),
     "a.npy": (NUMPY, 1, ["a.npy is damaged: it claims to hold an array of shape (-3, 4)"]),
     "one.csv": (b"a,b\n1,2\n", 0, ["There is a single sample", "transpose the table"]),
-    "pandas.csv": (HEADER.encode(), 0, ["20 samples × 3 features", "The first line (0, 1, 2) was"]),
+    "pandas.csv": (
+        HEADER.encode(),
+        0,
+        ["20 samples × 3 features", "The first line (0, 1, 2) was read as"],
+    ),
 }
 
 

@@ -75,7 +75,7 @@ def test_the_screen(folder, expected):
     assert f"standard deviation {np.sqrt(expected.noise_variance_):.4g}" in text
     assert "nats" in text
     assert " MB" in text
-    assert "The columns 0, 1, 2 were taken for user, item and rating." in text
+    assert "The columns 0, 1, 2 were read as user, item and rating." in text
     assert "m.bpca" in text
     assert load("m.bpca").predict(100, 3) == pytest.approx(expected.predict(100, 3))
 

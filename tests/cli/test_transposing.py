@@ -59,7 +59,7 @@ def test_rows_are_features(genes):
 def test_tables_are_written_as_they_came(name, genes):
     said = run("impute", name, "--transpose", "-o", "full.csv", "--std", cwd=genes)
     assert "40 samples × 8 features" in said
-    assert "named by its column 'gene', were taken for features" in said.replace("\n        ", " ")
+    assert "named by its column 'gene', were read as features" in said.replace("\n        ", " ")
     given, full = pd.read_csv(genes / "genes.csv"), pd.read_csv(genes / "full.csv")
     assert list(full) == list(given)
     assert np.isfinite(full.loc[1, "s3"])
@@ -82,7 +82,7 @@ def test_names_of_genes_without_a_heading(genes):
     assert (found["n_samples"], found["n_features"]) == (40, 8)
     layout = open_file(genes / "index.csv", How(transpose=True)).layout
     assert layout.notes == (
-        "The rows of the file, named by its first column, were taken for features.",
+        "The rows of the file, named by its first column, were read as features.",
     )
 
 

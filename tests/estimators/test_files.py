@@ -53,7 +53,7 @@ def test_a_file_that_does_not_fit_is_read_in_blocks(tmp_path, monkeypatch):
 @pytest.mark.parametrize("engine", ["auto", "streaming"])
 def test_a_first_line_of_numbers_is_told(tmp_path, engine):
     pd.DataFrame(X).to_csv(tmp_path / "x.csv")
-    with pytest.warns(UserWarning, match="The first line .* was taken for the names"):
+    with pytest.warns(UserWarning, match="The first line .* was read as the names"):
         model = BayesianPCA(engine=engine).fit(tmp_path / "x.csv")
     assert (model.n_samples_, model.n_components_) == (60, 2)
     assert list(model.feature_names_in_) == list("012345")

@@ -166,5 +166,5 @@ def test_mistakes_are_told(name, tmp_path):
 def test_no_file(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"none.csv does not exist"):
         read_ratings(tmp_path / "none.csv")
-    with pytest.raises(IsADirectoryError, match="is a directory"):
+    with pytest.raises(IsADirectoryError, match="is a folder"):
         read_ratings(tmp_path)

@@ -477,7 +477,7 @@ def test_no_columns(tmp_path):
 
 
 def test_a_folder_without_parquet(tmp_path):
-    with pytest.raises(ValueError, match="is a directory without Parquet files"):
+    with pytest.raises(ValueError, match="is a folder without Parquet files"):
         open_source(tmp_path)
 
 

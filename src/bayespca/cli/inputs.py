@@ -70,7 +70,7 @@ class Input:
         yield from self.file.layout.notes
         if self.id_column is not None:
             name = f" {self.id_column!r}" if self.id_column else ""
-            yield f"The first column{name} was taken for the names of the rows."
+            yield f"The first column{name} was read as the names of the rows."
         told = [(k, why) for k, why in self.aside.items() if why not in ("dropped", "row label")]
         if told:
             some = ", ".join(f"{name!r} ({why})" for name, why in told[:6])

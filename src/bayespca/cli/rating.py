@@ -260,7 +260,7 @@ def _print(
     screen.print_facts(data.name, f"{sizes}, {screen.METHOD_NAMES[model.method]}", facts)
     columns = ", ".join(given.names)
     screen.print_notes(
-        [f"The columns {columns} were taken for user, item and rating.", *_notes(model)]
+        [f"The columns {columns} were read as user, item and rating.", *_notes(model)]
     )
     how = f"{model.n_iter_} sweeps, bayespca {__version__}"
     screen.print_footer(written, f"{screen.took(seconds)}, {how}")

@@ -64,8 +64,8 @@ def form_asked(estimator: BaseEstimator) -> ClosedForm:
     if given == MLE or isinstance(given, float | np.floating):
         raise ValueError(
             f"n_components={given!r} is for method='ml', got method={method.name!r}, which finds "
-            "the number of components. Minka's evidence is method='laplace'. What is said of a "
-            "fit has how many of those found hold 95 % of the signal (`components_for(0.95)`)."
+            "the number of components itself. For Minka's evidence use method='laplace'. After a "
+            "fit, `components_for(0.95)` says how many components hold 95 % of the signal."
         )
     return ClosedForm(method, largest_rank(given), **noise)
 

@@ -44,7 +44,7 @@ WARNED = (
 
 PROBABLE = "probable"
 NO_COLUMN = (
-    "No component stands out from the noise, so that there are no scores: 0 columns, which most "
+    "No component stands out from the noise, so `transform` returns 0 columns, which most "
     "steps of a pipeline refuse. With min_components=1 the strongest direction is kept."
 )
 

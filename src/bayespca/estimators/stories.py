@@ -171,7 +171,7 @@ def _of_clusters(model: AnyEstimator) -> Story:
 def _of_kinds(model: AnyEstimator) -> Story:
     K, weights = model.n_components_, to_numpy(model.weights_)
     ones = float(weights @ to_numpy(model.means_).mean(axis=1))
-    lead = f"{_shares(weights)} In each, columns have a probability of ones of their own."
+    lead = f"{_shares(weights)} Each cluster has its own probability of a 1 in each column."
     words = (
         _clusters(model, "rows of zeros and ones"),
         lead,
@@ -199,7 +199,7 @@ def _of_ratings(model: AnyEstimator) -> Story:
         said = "Nothing but biases of users and items stands out in these ratings."
     share = model.n_ratings_ / (model.users_.size * model.items_.size)
     facts = (
-        Fact("dimensions" if k != 1 else "dimension", str(k)),
+        Fact("dimensions" if k != 1 else "dimension", str(k), "found"),
         Fact("noise", significant(noise), "standard deviation of a rating"),
         Fact("rated", percent(share), "of all pairs"),
     )

@@ -36,7 +36,9 @@ def open_file(path: str | os.PathLike[str], how: How | None = None) -> File:
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
     if path.is_dir():
-        raise IsADirectoryError(f"{path} is a directory: name a file in it.")
+        raise IsADirectoryError(
+            f"{path} is a folder: name a file in it, or several by a pattern: '{path}/*.parquet'."
+        )
     opener = OPENERS[known_ending(path)]
     if not path.stat().st_size:
         raise ValueError(f"{path} is empty (0 bytes).")

@@ -52,9 +52,9 @@ def _signed_notes(
         return ()
     called = [str(j) if names is None else names[j] for j in signed]
     return (
-        f"Numbers with signs or separators were not read, as {sample.column(signed[0])[0]!r} in "
-        f"{listed(called, 3)}: read them with --units, and with --decimal if it is a comma; in "
-        "Python with bayespca.io.How(units=True).",
+        f"Numbers with signs or separators, such as {sample.column(signed[0])[0]!r} in "
+        f"{listed(called, 3)}, were not read. Read them with --units, and with --decimal if it is "
+        "a comma; in Python with bayespca.io.open_file(path, How(units=True)).read().",
     )
 
 
@@ -65,8 +65,8 @@ def _header_notes(sample: TextSample) -> tuple[str, ...]:
         return ()
     shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
     return (
-        f"The first line ({shown}) was taken for the names of the columns: if it is data, read it "
-        "with --no-header, in Python with bayespca.io.How(header=False).",
+        f"The first line ({shown}) was read as the names of the columns. If it is data, use "
+        "--no-header; in Python, bayespca.io.open_file(path, How(header=False)).read().",
     )
 
 

@@ -76,7 +76,7 @@ def _checked_ending(path: Path) -> str:
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
     if path.is_dir():
-        raise IsADirectoryError(f"{path} is a directory: name a file in it.")
+        raise IsADirectoryError(f"{path} is a folder: name a file in it.")
     plain = path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
     ending = plain.suffix.lower()
     if ending not in RATINGS_TEXT + ARROW or (plain != path and ending not in RATINGS_TEXT):

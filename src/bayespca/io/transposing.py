@@ -47,7 +47,7 @@ def _different(names: Sequence[str], path: Path) -> list[str]:
 def _notes(table: Table) -> tuple[str, ...]:
     assert table.upright is not None
     if table.names is None:
-        return ("The rows of the file were taken for features.",)
+        return ("The rows of the file were read as features.",)
     name = table.upright.id_name
     by = f"column {name!r}" if name else "first column"
-    return (f"The rows of the file, named by its {by}, were taken for features.",)
+    return (f"The rows of the file, named by its {by}, were read as features.",)

@@ -20,8 +20,8 @@ from .pca import with_scores
 from .scores import Samples, read_scores
 
 PATTERN = (
-    "Each dimension is a pattern: along it ones of bars to the right become more probable, and "
-    "those of bars to the left less."
+    "Each dimension is a pattern. Rows further along it are more likely to have a 1 in features "
+    "with bars to the right, and less likely in features with bars to the left."
 )
 
 

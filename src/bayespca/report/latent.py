@@ -24,8 +24,8 @@ STEPS = 41
 LONGEST_NAME = 24
 
 SPACE = (
-    "Near each other are samples that are alike. Coordinates are in length scales: one step is how "
-    "far one has to go until the data look different. Percentages are shares of the relevance."
+    "Samples near each other are alike. Coordinates are in length scales: after one step the data "
+    "look clearly different. Percentages are shares of the relevance."
 )
 
 

@@ -18,8 +18,8 @@ from .noise import MAX_ROWS, Levels
 from .scores import Samples, read_scores
 
 TASTE = (
-    "Each dimension is a taste: users who like the items of bars to the right more than others do "
-    "like those of bars to the left less."
+    "Each dimension is a taste: users who prefer the items with bars to the right tend to dislike "
+    "the items with bars to the left."
 )
 
 

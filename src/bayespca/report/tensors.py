@@ -19,6 +19,8 @@ from .scores import Samples
 
 # Lines that can still be told apart, and cells of the core that can be seen.
 LINES, CORE = 6, 60
+# Labels below the core, which have room beside each other.
+TICKS = 12
 COLOURS = ("@g0", "@g1", "@g2", "@g3", "@g4", "@g5")
 
 
@@ -108,6 +110,7 @@ def _core(core: FloatArray) -> parts.Section:
             "title": {"text": "components of the other modes"},
             "type": "category",
             "showgrid": False,
+            "nticks": TICKS,
         },
         "yaxis": {
             "title": {"text": "component of mode 1"},

@@ -313,7 +313,9 @@ def _open_directory(path: Path, block_bytes: int) -> Source:
         if file.suffix.lower() in PARQUET and not file.name.startswith((".", "_"))
     )
     if not files:
-        raise ValueError(f"{path} is a directory without Parquet files (.parquet, .pq).")
+        raise ValueError(
+            f"{path} is a folder without Parquet files (.parquet, .pq): name a file in it."
+        )
     return _joined([_open_path(file, block_bytes) for file in files], [str(file) for file in files])
 
 

@@ -128,7 +128,7 @@ class RatingsModel(RatingsProblem, Model[RatingsCells, RatingsState, RatingsFit]
         if not data.squares:
             status = status.but(
                 "all-equal",
-                "All ratings are the same: how far others may be from them cannot be told, and "
+                "All ratings are the same, so nothing shows how much other ratings could differ: "
                 "predictions have no spread.",
             )
         return status.but(*borrowed_noise(self.method.name)) if self.borrows_noise else status

@@ -151,7 +151,8 @@ class MixtureModel(MixtureProblem, Model[MixtureData, MixtureState, MixtureFit])
         if not self.choose and found < asked:
             return status.but(
                 "removed-clusters",
-                f"{asked - found} of {asked} clusters ran out of rows and were removed.",
+                f"{asked - found} of {asked} clusters ran out of rows and "
+                f"{'was' if asked - found == 1 else 'were'} removed.",
             )
         return status
 
