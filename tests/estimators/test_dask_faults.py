@@ -241,3 +241,25 @@ def test_what_workers_keep_already_is_read_there(client, kind):
     reference = BayesianPCA(noise="isotropic").fit(values)
     assert model.noise_variance_ == pytest.approx(reference.noise_variance_, rel=1e-9)
     np.testing.assert_allclose(model.transform(X), model.transform(values), atol=1e-8)
+
+
+def test_every_method_takes_what_workers_keep(client):
+    """With and without holes: the lazy answers are those of the same rows in memory."""
+    X = collection(3, 6).persist()
+    values = X.compute()
+    model = BayesianPCA(noise="isotropic").fit(X)
+    scores = model.transform(X)
+    holed = X.map_blocks(lambda block: np.where(block > 2.5, np.nan, block), dtype=float).persist()
+    pairs = [
+        (model.project(X), model.project(values)),
+        (model.denoise(X), model.denoise(values)),
+        (model.score_samples(X), model.score_samples(values)),
+        (model.inverse_transform(scores.persist()), model.inverse_transform(scores.compute())),
+        (model.impute(holed), model.impute(holed.compute())),
+        (model.transform(holed), model.transform(holed.compute())),
+    ]
+    for lazy, there in pairs:
+        np.testing.assert_allclose(np.asarray(lazy), there, atol=1e-8)
+    assert np.isnan(holed.compute()).any()
+    again = BayesianPCA(noise="isotropic").fit(holed)
+    assert again.n_samples_ == len(values)

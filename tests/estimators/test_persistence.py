@@ -787,6 +787,16 @@ def test_other_arrays_load_or_are_refused(whole, path):
         outcome(path)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.int8, bool, np.uint64])
+def test_arrays_of_other_numbers_are_refused(whole, path, dtype):
+    """A half-precision array was loaded, and the first answer was a TypeError."""
+    meta, arrays = contents(whole, path)
+    for name in (name for name, array in arrays.items() if array.dtype.kind == "f"):
+        archive.write(path, meta, arrays | {name: arrays[name].astype(dtype)})
+        with pytest.raises(ModelFileError, match="is damaged"):
+            load(path)
+
+
 OLD = sorted((Path(__file__).parent / "model_files").glob("*.bpca"))
 
 
