@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from .accelerating import Chart
 from .loop import Callback, Info, Run, Step
 from .loop import run as run_on
+from .remaining import HORIZON
 
 S = TypeVar("S")
 
@@ -115,8 +116,9 @@ def decided(best: float, least: int = 0) -> Callback:
 
 
 def given_up(best: float, least: int = 0) -> Callback:
-    """Ends a run that will not come near a free energy, going by its last few steps, or whose own,
-    which is worse, is known well enough, or that has less than the least rank of interest.
+    """Ends a run that will not come near a free energy, going by its last few steps or by a hundred
+    like the last one, or whose own, which is worse, is known well enough, or that has less than
+    the least rank of interest.
     """
     seen: list[float] = []
 
@@ -124,6 +126,8 @@ def given_up(best: float, least: int = 0) -> Callback:
         seen.append(info.free_energy)
         gap = info.free_energy - best
         if info.rank < least or info.to_gain < min(PRECISE, gap / PATIENCE):
+            return True
+        if gap > IMPROBABLE and len(seen) > 1 and HORIZON * (seen[-2] - seen[-1]) < gap:
             return True
         if len(seen) <= FEW:
             return False

@@ -43,12 +43,13 @@ from bayespca.spectrum.tolerances import (
     WIDE,
 )
 
+from .by_covariance import ByCovariance, by_covariance
 from .chart import DenseChart
 from .data import HolesTable, table_in_memory
 from .idle import with_more
 from .partitioned import table_on_workers
 from .posterior import for_all_columns, mean_noise, noise_found
-from .scales import Beginning
+from .scales import Beginning, NoiseScales
 from .start import clipped, random_start, start, start_with_all, with_equal_cells, with_one_more
 from .state import DenseProblem, DenseState
 from .step import has_mean, step
@@ -179,23 +180,39 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         row_units = None if units is None else 1 / units
         begin = Beginning(rows, self.noise, data.relative_units, row_units, self.estimate)
         begun = [
-            replace(self._start(scales.divided(rows), rng), scales=scales)
-            for scales in begin.starts()
+            replace(self._start(rows, scales, rng), scales=scales) for scales in begin.starts()
         ]
         known = data.errors is not None and data.errors.cells is not None
         return [with_equal_cells(state, rows) for state in begun] if known else begun
 
-    def _start(self, rows: IncompleteRows, rng: np.random.Generator) -> DenseState:
-        noise = self._given_noise
+    def _start(
+        self, data: IncompleteRows, scales: NoiseScales, rng: np.random.Generator
+    ) -> DenseState:
+        """Where data divided by the root of their scales start."""
+        rows, noise = scales.divided(data), self._given_noise
         if not self.has_one_start:
             return random_start(rows, self, noise, rng)
         exactly = self.keeps_all or self.exactly
         filled = fill(rows, most=self.most, exactly=exactly, engine=self.engine)
+        way = self._way(rows, scales, rank=len(filled.right), noise_variance=filled.noise_variance)
+        if way is not None and (found := way.start(filled)) is not None:
+            return found
         if self.prunes or self.keeps_all:
             begin = start(rows, self, filled)
             return begin if noise is None else replace(begin, noise_variance=noise)
         plan = replace(self.form, n_components=None)
         return start_with_all(rows, self, filled, plan, engine=self.engine)
+
+    def _way(
+        self, rows: IncompleteRows, scales: NoiseScales, *, rank: int, noise_variance: float
+    ) -> ByCovariance | None:
+        """The way by the covariance of the features of rows that were divided by their root, if all
+        of them count the same and it pays.
+        """
+        if scales.rows is not None or scales.cells is not None:
+            return None
+        given = self._given_noise
+        return by_covariance(rows, self, rank=rank, noise_variance=noise_variance, given=given)
 
     @property
     def _given_noise(self) -> float | None:
@@ -221,11 +238,29 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
     # --- ranks ---------------------------------------------------------------------------------
 
     def moves(self, data: HolesTable) -> Sequence[Move[DenseState]]:
-        return [Move(_less, partial(self._more, data=data))] if self.prunes else []
+        if not self.prunes:
+            return []
+        return [Move(partial(self._less, data=data), partial(self._more, data=data))]
+
+    def _less(self, state: DenseState, data: HolesTable) -> DenseState | None:
+        if not state.rank:
+            return None
+        found = self._with_rank(state, state.rank - 1, data)
+        return state.without(state.rank - 1) if found is None else found
+
+    def _with_rank(self, state: DenseState, rank: int, data: HolesTable) -> DenseState | None:
+        """With another rank, by the covariance of the features, where that pays."""
+        rows, noise = state.scales.divided(data.rows), state.noise_variance
+        way = self._way(rows, state.scales, rank=state.rank, noise_variance=noise)
+        found = None if way is None else way.with_rank(state, rank)
+        return None if found is None else replace(found, scales=state.scales)
 
     def _more(self, state: DenseState, data: HolesTable) -> DenseState | None:
         if state.rank >= self.most:
             return None
+        found = self._with_rank(state, state.rank + 1, data)
+        if found is not None:
+            return found
         new, lenient = with_one_more(state, data.rows), replace(self, exactly=True)
         for _ in range(BEFORE_JUDGED):
             new, _ = lenient.step(new, data)
@@ -405,10 +440,6 @@ def _step(model: DenseModel, data: HolesTable, state: DenseState) -> tuple[Dense
 def _digests(data: Holes) -> list[str]:
     """Short texts that differ where cells do."""
     return [fingerprint(to_numpy(data.values), to_numpy(data.patterns))]
-
-
-def _less(state: DenseState) -> DenseState | None:
-    return state.without(state.rank - 1) if state.rank else None
 
 
 def _padded(probabilities: FloatArray, k: int) -> FloatArray:

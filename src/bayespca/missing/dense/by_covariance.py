@@ -1,0 +1,146 @@
+"""Starts and trials by EM over the covariance of the features, where rounds cost less than sweeps.
+
+A round of it (`lowrank.covariance`) works on h×h matrices for h holes and on p×p ones, a sweep on
+H×H matrices for H components. Where most directions carry something, a hundred rounds take the
+time of a few sweeps, and end where few are left to be made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayespca.arrays.namespaces import is_numpy_array, to_numpy
+from bayespca.arrays.types import Counts
+from bayespca.inference.loop import Info, run
+from bayespca.lowrank.covariance import CovarianceChart, CovarianceEM, RowNormal, row_normal
+from bayespca.lowrank.filling import Filled
+from bayespca.lowrank.holes import Holes, IncompleteRows
+
+from .state import DenseProblem, DenseState
+
+# Rounds at most, and the relative fall of the free energy that is left when they end.
+ROUNDS = 200
+CALM = 1e-8
+# Rounds that shall cost no more than a sweep: about as many are made for each that is saved.
+FOR_A_SWEEP = 2.0
+# Multiplications in the time of the calls of a round, and of a sweep, however small the data are.
+CALLS_OF_ROUND, CALLS_OF_SWEEP = 3e6, 2e6
+# Noise, relative to the mean square of the data, below which sweeps look for their own way: where
+# columns depend on each other, there are many minima with hardly any noise.
+LEAST_NOISE = 1e-4
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the work depends on: rows, columns, and holes of each pattern."""
+
+    n: int
+    p: int
+    holes: Counts
+
+    @classmethod
+    def of(cls, data: Holes) -> Sizes:
+        n, p = data.shape
+        seen = np.asarray(data.patterns, dtype=np.bool_)
+        return cls(n, p, np.asarray(p - seen.sum(axis=1), dtype=np.int64))
+
+    def work_of_round(self) -> float:
+        """Multiplications: two products with p×p matrices, an inverse of each pattern's holes with
+        what is gathered for it, and eigenvectors of the products.
+        """
+        h = self.holes.astype(np.float64)
+        of_patterns = float((h**3 + 10 * h**2).sum())
+        return 2.0 * self.n * self.p**2 + of_patterns + 10.0 * self.p**3 + CALLS_OF_ROUND
+
+    def work_of_sweep(self, H: int) -> float:
+        """Multiplications: Gram matrices, sums of columns, an inverse of each pattern, scores."""
+        m = self.holes.size
+        of_patterns = m * (1.0 * self.p * H**2 + H**3)
+        return of_patterns + 2.0 * self.n * self.p * H + CALLS_OF_SWEEP
+
+
+def covariance_pays(sizes: Sizes, rank: int) -> bool:
+    """Whether rounds over the covariance of the features cost less than the sweeps they save."""
+    enough = sizes.n > sizes.p
+    return enough and FOR_A_SWEEP * sizes.work_of_round() <= sizes.work_of_sweep(rank)
+
+
+def by_covariance(
+    data: IncompleteRows,
+    problem: DenseProblem,
+    *,
+    rank: int,
+    noise_variance: float,
+    given: float | None = None,
+) -> ByCovariance | None:
+    """The way by the covariance of the features, where it pays; None elsewhere.
+
+    It is for empirical VB of rows on the host that all count the same. Sweeps would begin with
+    `rank` components and a noise variance, which may be `given`.
+    """
+    if not (problem.prunes and isinstance(data, Holes) and is_numpy_array(data.values)):
+        return None
+    counts_differ = data.weights is not None or data.unweighted is not None
+    if counts_differ or data.known is not None or noise_variance <= LEAST_NOISE:
+        return None
+    return ByCovariance(data, problem, given) if covariance_pays(Sizes.of(data), rank) else None
+
+
+@dataclass(frozen=True, eq=False)
+class ByCovariance:
+    """Runs of the EM over rows divided by the root of their scales."""
+
+    data: Holes
+    problem: DenseProblem
+    noise: float | None = None
+
+    @property
+    def _em(self) -> CovarianceEM:
+        noise = "auto" if self.noise is None else self.noise
+        return CovarianceEM(self.data, self.problem.most, noise, self.problem.least_noise or 0.0)
+
+    def start(self, filled: Filled) -> DenseState | None:
+        """From a filled matrix; None if hardly any noise is found in it."""
+        L = (filled.right * np.sqrt(filled.spread)[:, None]).T
+        return self._ended(row_normal(np.zeros(len(L)), L, filled.noise_variance))
+
+    def with_rank(self, state: DenseState, rank: int) -> DenseState | None:
+        """From where sweeps have come to, with another rank; None where none with it is found."""
+        b = to_numpy(state.b)
+        L = b[:, : state.rank] * np.sqrt(state.prior_a)
+        begun = row_normal(b[:, -1].copy(), L[:, :rank], state.noise_variance, rank)
+        found = self._ended(begun)
+        return None if found is None or found.rank != rank else found
+
+    def _ended(self, begun: RowNormal) -> DenseState | None:
+        """Where rounds end; None if hardly any noise is left there."""
+        found = run(
+            self._em.step,
+            begun,
+            max_iter=ROUNDS,
+            tol=CALM,
+            callback=_has_hardly_noise,
+            chart=CovarianceChart(),
+        )
+        return None if found.reason == "stopped" else self._state(found.state)
+
+    def _state(self, normal: RowNormal) -> DenseState:
+        """With loadings as uncertain as the cells of their column that are there leave them."""
+        assert normal.moments is not None
+        data, H, s2 = self.data, normal.rank, normal.noise_variance
+        p, n = normal.mean.size, data.shape[0]
+        moments = normal.moments.with_equal_priors()
+        counts = np.maximum(data.column_counts, 1)
+        b_cov = np.zeros((p, H + 1, H + 1))
+        h = np.arange(H)
+        b_cov[:, h, h] = moments.variance_b[:H] * (n / counts)[:, None]
+        b_cov[:, H, H] = s2 / counts * data.centred
+        b = np.column_stack([normal.directions * moments.mean_b[:H], normal.mean])
+        prior_a, prior_b = moments.prior_variance_a[:H].copy(), moments.prior_variance_b[:H].copy()
+        return DenseState(b, b_cov, prior_a, prior_b, s2)
+
+
+def _has_hardly_noise(number: int, info: Info) -> bool:
+    return info.noise_variance <= LEAST_NOISE
