@@ -26,7 +26,7 @@ CALM = 1e-8
 # Rounds that shall cost no more than a sweep: about as many are made for each that is saved.
 FOR_A_SWEEP = 2.0
 # Multiplications in the time of the calls of a round, and of a sweep, however small the data are.
-CALLS_OF_ROUND, CALLS_OF_SWEEP = 3e6, 2e6
+CALLS_OF_ROUND, CALLS_OF_SWEEP = 1.5e6, 1.5e6
 # Noise, relative to the mean square of the data, below which sweeps look for their own way: where
 # columns depend on each other, there are many minima with hardly any noise.
 LEAST_NOISE = 1e-4

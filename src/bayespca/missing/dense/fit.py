@@ -194,7 +194,9 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
             return random_start(rows, self, noise, rng)
         exactly = self.keeps_all or self.exactly
         filled = fill(rows, most=self.most, exactly=exactly, engine=self.engine)
-        way = self._way(rows, scales, rank=len(filled.right), noise_variance=filled.noise_variance)
+        rank, s2 = len(filled.right), filled.noise_variance
+        # Noise of columns is not known yet: what is found beside it would not last.
+        way = None if self.noise.columns else self._way(rows, scales, rank=rank, noise_variance=s2)
         if way is not None and (found := way.start(filled)) is not None:
             return found
         if self.prunes or self.keeps_all:
