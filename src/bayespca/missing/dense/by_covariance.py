@@ -24,7 +24,7 @@ from .state import DenseProblem, DenseState
 ROUNDS = 200
 CALM = 1e-8
 # Rounds that shall cost no more than a sweep: about as many are made for each that is saved.
-FOR_A_SWEEP = 2.0
+FOR_A_SWEEP = 1.5
 # Multiplications in the time of the calls of a round, and of a sweep, however small the data are.
 CALLS_OF_ROUND, CALLS_OF_SWEEP = 1.5e6, 1.5e6
 # Noise, relative to the mean square of the data, below which sweeps look for their own way: where
