@@ -121,6 +121,8 @@ class ByCovariance:
             begun,
             max_iter=ROUNDS,
             tol=CALM,
+            # With a rank that is imposed a round may lead up; it is a start all the same.
+            slack=np.inf,
             callback=_has_hardly_noise,
             chart=CovarianceChart(),
         )
