@@ -42,7 +42,7 @@ from .drawing import normal_vectors, times, with_ones
 from .holes import Block, Holes
 from .observing import new_rows
 from .recognising import digests, with_squares_of_sweeps
-from .rows import Columns, latent, latent_means, suited_blocks
+from .rows import Columns, latent, latent_draws, latent_means, suited_blocks
 from .tails import NORMAL, Tails
 from .weighing import bounds, on_host_for_cells, weighed
 
@@ -486,11 +486,12 @@ def sample_imputation(
     With `of_columns`, loadings and means are drawn by that, so that other rows can have the same.
     """
     xp, columns = array_namespace(X), posterior.columns
-    a, cov, pattern = _latent(posterior, X)
+    data = _weighed(posterior, X)
     own: Array | float = 1.0
     if posterior.tails.are_heavy:
         own = at(X, posterior.tails.draws_given(*_squares_of_rows(posterior, X), rng))[:, None]
-    a = a + own * normal_vectors(cov, rng, pattern)
+    normals = own * at(X, rng.normal(size=(len(data.order), columns.rank)))
+    a = data.in_order(latent_draws(data, columns, taken(normals, data.order)))
     b = columns.b + normal_vectors(columns.b_cov, of_columns or rng, np.arange(len(columns.b)))
     of_cells = posterior.cell_tails.draws(math.prod(X.shape), rng).reshape(tuple(X.shape))
     noise = rng.normal(size=tuple(X.shape)) * np.sqrt(columns.noise_variance) * of_cells

@@ -23,11 +23,19 @@ from array_api_compat import is_torch_array
 
 from bayespca.arrays.checks import check_covariances, check_moments, check_sizes
 from bayespca.arrays.namespaces import array_namespace, device, is_numpy_array, to_numpy
-from bayespca.arrays.packing import are_covariances, packed, packed_beside_last, times, unpacked
+from bayespca.arrays.packing import (
+    are_covariances,
+    packed,
+    packed_beside_last,
+    roots,
+    times,
+    unpacked,
+)
 from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.places import at, taken
 from bayespca.arrays.types import Array, ArrayMatrices, ArrayMatrix, FloatArray, Vector
 
+from .drawing import times as each
 from .holes import BLOCK, Block, Holes, IncompleteRows
 from .kernels import (
     Kernel,
@@ -155,6 +163,21 @@ def latent_means(data: Holes, columns: Columns) -> Array:
     for block, of_rows, _ in _posteriors(_shared(data), task):
         a[block.rows, :] = at(a, of_rows)
     return a
+
+
+def latent_draws(data: Holes, columns: Columns, normals: Array) -> Array:
+    """Draws of A for each row (n, H): means, and roots of covariances times `normals`.
+
+    All are where the data are, in their order. Covariances are kept for a block at a time.
+    """
+    a = array_namespace(normals).asarray(normals, copy=True)
+    task = _task(columns, share=1.0, root=None)
+    for block, means, covariances in _posteriors(_shared(data), task):
+        root = roots(at(a, covariances))
+        if root.shape[0] < means.shape[0]:
+            root = taken(root, block.pattern)
+        a[block.rows, :] = at(a, means) + each(root, a[block.rows, :])
+    return a if columns.integrated else latent_means(data, columns)
 
 
 class RowMisfits(NamedTuple):
