@@ -82,6 +82,13 @@ def test_a_rank_that_is_worse_need_not_be_known_to_all_digits():
     assert trial([-1.0], [4], to_gain=0.005) is None
 
 
+def test_a_trial_is_over_if_a_hundred_steps_like_the_last_would_not_do():
+    assert trial([80.0, 79.3], [4, 4]) == 2
+    assert trial([80.0, 79.1], [4, 4]) is None
+    # A rank that is not improbable is worth knowing.
+    assert trial([20.0, 19.9], [4, 4]) is None
+
+
 def test_a_rank_that_is_clearly_better_is_taken_before_it_has_settled():
     assert decided(10.0)(1, Info(5.0, 3, 1.0, to_gain=0.05))
     assert not decided(10.0)(1, Info(9.9, 3, 1.0, to_gain=0.05))

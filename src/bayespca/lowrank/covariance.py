@@ -72,7 +72,7 @@ def row_normal(
 # --- rows with as many holes --------------------------------------------------------------------
 
 
-class Group(NamedTuple):
+class HoleGroup(NamedTuple):
     """Patterns with the same number of holes: their holes (m, h), their rows, and where the rows
     of each begin among these.
     """
@@ -82,7 +82,7 @@ class Group(NamedTuple):
     starts: Starts
 
 
-def grouped(data: Holes) -> list[Group]:
+def grouped(data: Holes) -> list[HoleGroup]:
     """Patterns by their number of holes, a block of them at a time."""
     missing = ~np.asarray(data.patterns, dtype=np.bool_)
     counts, found = missing.sum(axis=1), []
@@ -93,7 +93,7 @@ def grouped(data: Holes) -> list[Group]:
             sizes = data.starts[some + 1] - data.starts[some]
             starts = np.concatenate([[0], np.cumsum(sizes)])
             rows = np.arange(starts[-1]) + np.repeat(data.starts[some] - starts[:-1], sizes)
-            found.append(Group(holes, rows, starts))
+            found.append(HoleGroup(holes, rows, starts))
     return found
 
 
@@ -105,7 +105,7 @@ class _Sums(NamedTuple):
     log_dets: float
 
 
-def _expected(group: Group, values: FloatArray, normal: RowNormal, solved: Solver) -> _Sums:
+def _expected(group: HoleGroup, values: FloatArray, normal: RowNormal, solved: Solver) -> _Sums:
     h = group.holes.shape[1]
     p, P = normal.mean.size, normal.precision
     d = values[group.rows] - normal.mean
@@ -159,7 +159,7 @@ class CovarianceEM:
     least_noise: float = 0.0
 
     @cached_property
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[HoleGroup]:
         return grouped(self.data)
 
     @cached_property
