@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
@@ -44,16 +46,16 @@ def test_an_arc_has_one_dimension_and_its_order():
     assert model.noise_variance_ == pytest.approx(0.05**2, rel=0.2)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(5))
 def test_a_circle_in_the_plane(seed):
     X, t = circle(seed=seed)
     model = GPLVM(random_state=seed).fit(X)
     assert model.n_components_ == 1
     assert model.nonlinear_evidence_ > 100
-    # Neighbours on the circle are neighbours in the latent space, but for a few cuts.
+    # Neighbours on the circle are neighbours in the latent space, but for one cut.
     places = model.embedding_[np.argsort(t), 0]
     steps = np.abs(np.diff(np.append(places, places[0])))
-    assert 1 <= (steps > 0.2 * np.ptp(places)).sum() <= 3
+    assert (steps > 0.2 * np.ptp(places)).sum() == 1
 
 
 @pytest.mark.slow
@@ -150,19 +152,22 @@ def test_map_keeps_the_number_that_was_asked_for():
 
 
 def test_holes_are_filled_better_than_by_planes():
-    X, *_ = arc(n=200)
-    rng = np.random.default_rng(1)
-    holes = rng.random(X.shape) < 0.2
-    H = np.where(holes, np.nan, X)
-    model = GPLVM(**QUICK).fit(H)
-    filled, std = model.impute(H, return_std=True)
-    error = np.sqrt(np.mean((filled - X)[holes] ** 2))
-    linear = BayesianPCA().fit(H).impute(H)
-    assert error < 0.6 * np.sqrt(np.mean((linear - X)[holes] ** 2))
-    assert (std[~holes] == 0).all()
-    np.testing.assert_array_equal(filled[~holes], X[~holes])
-    inside = np.abs((filled - X) / np.where(holes, std, 1))[holes] < 1.96
-    assert 0.88 < inside.mean() <= 1
+    """In the median of nine tables: in some of them a row with two cells left has two places."""
+    shares = []
+    for seed, other in product(range(3), range(1, 4)):
+        X, *_ = arc(n=200, seed=seed)
+        holes = np.random.default_rng(other).random(X.shape) < 0.2
+        H = np.where(holes, np.nan, X)
+        filled, std = GPLVM(**QUICK).fit(H).impute(H, return_std=True)
+        error = np.sqrt(np.mean((filled - X)[holes] ** 2))
+        linear = BayesianPCA().fit(H).impute(H)
+        shares.append(error / np.sqrt(np.mean((linear - X)[holes] ** 2)))
+        assert (std[~holes] == 0).all()
+        np.testing.assert_array_equal(filled[~holes], X[~holes])
+        inside = np.abs((filled - X) / np.where(holes, std, 1))[holes] < 1.96
+        assert 0.88 < inside.mean() <= 1
+    assert np.median(shares) < 0.6
+    assert max(shares) < 0.8
 
 
 def test_new_rows_find_their_places():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, replace
 from typing import Literal, Self
 
@@ -18,7 +19,7 @@ from bayespca.arrays.types import ArrayOrPair, FloatArray, Input, Numbers, Rando
 from bayespca.inference.result import extended
 from bayespca.nonlinear import posterior as read
 from bayespca.nonlinear.data import prepared
-from bayespca.nonlinear.fit import GPFit, GPModel, MapModel
+from bayespca.nonlinear.fit import FEW_ROWS, GPFit, GPModel, MapModel
 from bayespca.nonlinear.kernels import Kernel, kernel_named
 from bayespca.nonlinear.pairs import ArrayPairs
 from bayespca.nonlinear.posterior import GPPosterior
@@ -199,7 +200,10 @@ class GPLVM(Transforming, Iterating[GPFit]):
         """The PCA that curves are compared with, and whose answer the iteration starts from."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return BayesianPCA(noise=self.noise, center=self.center, random_state=0).fit(values)
+            # A cap that caps nothing keeps it from trying other noise for a word of advice.
+            cap = max(min(values.shape), 1)
+            pca = BayesianPCA(n_components=cap, noise=self.noise, random_state=0)
+            return pca.set_params(center=self.center).fit(values)
 
     def _fitted(
         self,
@@ -234,26 +238,29 @@ class GPLVM(Transforming, Iterating[GPFit]):
             return inference.fit(MapModel(kernel, most), rows, looping)
         inducing = min(INDUCING if self.n_inducing == "auto" else int(self.n_inducing), n)
         found = inference.fit(GPModel(kernel, most, inducing), rows, looping)
-        if not self._unrolls(found, linear, kernel, values.shape):
-            return found
-        others = (
+        others = [
             inference.fit(
                 GPModel(kernel, count, inducing, unroll=True),
                 rows,
                 looping.for_part(f"unrolled-{count}"),
             )
-            for count in range(1, min(UNROLLED, most) + 1)
-        )
-        return min(found, *others, key=lambda one: one.free_energy)
+            for count in self._unrolled(found, linear, kernel, values.shape)
+            if count <= most
+        ]
+        return min([found, *others], key=lambda one: one.free_energy)
 
-    def _unrolls(
+    def _unrolled(
         self, found: GPFit, linear: BayesianPCA, kernel: Kernel, shape: tuple[int, int]
-    ) -> bool:
-        """Whether sheets may be rolled up too tightly for principal components to show them: there
-        are few features, or curves seem to bring nothing.
+    ) -> Sequence[int]:
+        """Dimensions of sheets that may be rolled up too tightly for principal components to show
+        them: there are few features, or curves seem to bring nothing. A line among few rows takes
+        little time to try, so it is tried wherever more was found.
         """
-        doubtful = shape[1] <= FEW_FEATURES or found.free_energy >= linear.free_energy_
-        return doubtful and shape[0] <= MOST_ROWS and "squared-exponential" in kernel.parts
+        if shape[0] > MOST_ROWS or "squared-exponential" not in kernel.parts:
+            return ()
+        if shape[1] <= FEW_FEATURES or found.free_energy >= linear.free_energy_:
+            return range(1, UNROLLED + 1)
+        return (1,) if shape[0] <= FEW_ROWS and found.n_components > 1 else ()
 
     def _advice(self, data: Data, varying: NDArray[np.bool_]) -> Status:
         status, n = Status(), len(data.values)

@@ -22,6 +22,13 @@ SUFFICIENT, SHORTER = 1e-4, 20
 LEAST_CURVATURE = 1e-10
 
 Objective = Callable[[FloatArray], tuple[float, FloatArray]]
+# How far each coordinate may go at a point: about the inverse of the curvature along it.
+Metric = Callable[[FloatArray], FloatArray]
+
+
+def plain(x: FloatArray) -> FloatArray:
+    """The metric of coordinates that are all alike."""
+    return np.ones_like(x)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,27 +49,27 @@ def begun(objective: Objective, x: FloatArray) -> Descent:
     return Descent(x, energy, gradient, none, none)
 
 
-def descended(objective: Objective, now: Descent, count: int) -> Descent:
+def descended(objective: Objective, now: Descent, count: int, metric: Metric = plain) -> Descent:
     """`count` steps further, or fewer where none leads lower."""
     for _ in range(count):
-        found = _step(objective, now)
+        found = _step(objective, now, metric)
         if found is None and len(now.steps):
             # What is remembered may be what misleads.
             now = replace(now, steps=now.steps[:0], changes=now.changes[:0])
-            found = _step(objective, now)
+            found = _step(objective, now, metric)
         if found is None:
             break
         now = found
     return now
 
 
-def _step(objective: Objective, now: Descent) -> Descent | None:
+def _step(objective: Objective, now: Descent, metric: Metric) -> Descent | None:
     """A step along L-BFGS's direction that leads lower; None where there is none."""
-    direction = -_two_loops(now)
+    direction = -_two_loops(now, metric(now.x))
     slope = float(direction @ now.gradient)
     if not slope < 0:
         return None
-    length = 1.0 if len(now.steps) else min(1.0, 1.0 / float(np.abs(now.gradient).sum()))
+    length = 1.0 if len(now.steps) else min(1.0, 1.0 / float(np.abs(direction).sum()))
     for _ in range(SHORTER):
         x = now.x + length * direction
         energy, gradient = objective(x)
@@ -76,7 +83,7 @@ def _step(objective: Objective, now: Descent) -> Descent | None:
     return None
 
 
-def _two_loops(now: Descent) -> FloatArray:
+def _two_loops(now: Descent, metric: FloatArray) -> FloatArray:
     """The inverse Hessian that the memory tells of, times the gradient (Nocedal 1980)."""
     q = now.gradient.copy()
     pairs = list(zip(now.steps, now.changes, strict=True))
@@ -85,9 +92,10 @@ def _two_loops(now: Descent) -> FloatArray:
         share = float(s @ q) / float(s @ y)
         shares.append(share)
         q -= share * y
+    q *= metric
     if pairs:
         s, y = pairs[-1]
-        q *= float(s @ y) / float(y @ y)
+        q *= float(s @ y) / float(y @ (metric * y))
     for (s, y), share in zip(pairs, reversed(shares), strict=True):
         q += (share - float(y @ q) / float(s @ y)) * s
     return q

@@ -32,7 +32,7 @@ from .start import (
 )
 from .state import GPState, LatentPoint
 from .statistics import Latent, first
-from .step import ITERATIONS, begin, begin_again, point_of, step, without_least
+from .step import ITERATIONS, begin, begin_again, freed, point_of, step, without_least
 
 # In units of the data's variance.
 LEAST_NOISE = 1e-12
@@ -105,6 +105,9 @@ class GPModel(Model[GPData, GPState, GPFit]):
         return [Move(partial(self._less, data=data))]
 
     def _less(self, state: GPState, data: GPData) -> GPState | None:
+        if state.held:
+            # A large tolerance may end the descent before the ratios have been let go.
+            return freed(state, data, self._template(state, data))
         if state.n_dimensions < 2:
             return None
         point = point_of(state, self._template(state, data))

@@ -15,8 +15,11 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+from scipy.linalg import eigh
+from scipy.sparse.csgraph import minimum_spanning_tree, shortest_path
 from sklearn.cluster import kmeans_plusplus
 from sklearn.manifold import Isomap
+from sklearn.metrics import euclidean_distances
 
 from bayespca.arrays.signs import fixed_signs
 from bayespca.arrays.types import FloatArray
@@ -52,19 +55,39 @@ def start(
 def unrolled(
     data: GPData, kernel: Kernel, count: int, n_inducing: int, rng: np.random.Generator
 ) -> LatentPoint:
-    """`count` coordinates that keep distances along neighbours (Tenenbaum et al. 2000)."""
-    neighbours = min(NEIGHBOURS, data.shape[0] - 1)
-    with warnings.catch_warnings():
-        # Parts that are not connected are joined by their nearest rows.
-        warnings.simplefilter("ignore")
-        isomap = Isomap(n_neighbors=neighbours, n_components=count, eigen_solver="dense")
-        scores = np.asarray(isomap.fit_transform(data.filled), np.float64)
+    """`count` coordinates that keep distances along neighbours (Tenenbaum et al. 2000).
+
+    A single one keeps those along a tree: neighbours close a circle, and one coordinate would lay
+    its two halves onto each other; a tree is cut at the widest gap.
+    """
+    scores = _along_tree(data.filled) if count == 1 else _along_neighbours(data.filled, count)
     size = np.maximum(scores.std(axis=0), 1e-12 * max(float(np.abs(scores).max()), 1e-300))
     share = np.maximum((size / size[0]) ** 2, LEAST_RELEVANCE)
     places = fixed_signs(scores.T).T / size
     return _point(
         data, places, CERTAIN_RELEVANCE * share, CERTAIN_VARIANCE, kernel, n_inducing, rng
     )
+
+
+def _along_neighbours(values: FloatArray, count: int) -> FloatArray:
+    with warnings.catch_warnings():
+        # Parts that are not connected are joined by their nearest rows.
+        warnings.simplefilter("ignore")
+        neighbours = min(NEIGHBOURS, len(values) - 1)
+        isomap = Isomap(n_neighbors=neighbours, n_components=count, eigen_solver="dense")
+        return np.asarray(isomap.fit_transform(values), np.float64)
+
+
+def _along_tree(values: FloatArray) -> FloatArray:
+    """The coordinate that keeps distances along the minimum spanning tree best: (N, 1)."""
+    distances = euclidean_distances(values)
+    # A distance of 0 would be no edge.
+    tree = minimum_spanning_tree(np.maximum(distances, 1e-9 * distances.max()))
+    squares = shortest_path(tree, directed=False) ** 2
+    middle = squares.mean(axis=0)
+    inner = -0.5 * (squares - middle - middle[:, None] + middle.mean())
+    size, vector = eigh(inner, subset_by_index=[len(inner) - 1, len(inner) - 1])
+    return np.asarray(vector * np.sqrt(np.maximum(size, 0.0)))
 
 
 def _point(

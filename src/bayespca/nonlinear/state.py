@@ -14,6 +14,8 @@ from .statistics import Gradients, Latent
 
 # Logarithms of variances stay in this range, and those of parameters of kernels.
 LEAST_LOG, MOST_LOG = -30.0, 12.0
+# How far inducing points and parameters may go, over what rows alone would say of them.
+POINTS_GO, PARAMETERS_GO = 4.0, 16.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +81,25 @@ class LatentPoint:
         logs = found.hyper * self.hyper.vector
         parts = (found.mean, spread, found.Z, logs)
         return np.concatenate([np.ravel(part) for part in parts])
+
+    @property
+    def metric(self) -> FloatArray:
+        """About the inverse curvature of the free energy along each coordinate of the vector.
+
+        It is S for a mean and 2 for the logarithm of a variance: at its best S is the inverse
+        curvature. All rows together know an inducing point or a length scale by the sum of their
+        precisions 1/S, of the dimension that they know best. Without this, means that are certain
+        to 1 % and length scales that all rows depend on would go at the same pace, and the descent
+        ends thousands of nats higher.
+        """
+        (_, Q), M, hyper = self.latent.shape, len(self.Z), self.hyper
+        mean, variance = self.latent.mean, self.latent.variance
+        known = float((1 / variance).sum(axis=0).max())
+        stretched = float((mean**2 / variance + 1).sum(axis=0).max())
+        points = np.full(M * Q, POINTS_GO * M / known)
+        # exp(log w / 2) stretches a dimension.
+        parameters = np.full(hyper.vector.size, 4 * PARAMETERS_GO / stretched)
+        return np.concatenate([variance.ravel(), np.full(variance.size, 2.0), points, parameters])
 
     def of_dimensions(self, kept: Index) -> LatentPoint:
         """The same in some of its dimensions."""

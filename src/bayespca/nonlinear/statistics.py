@@ -117,9 +117,7 @@ def gradients(
         elif _is_plain(hyper):
             found.add_exponential(latent, slice(None), _weights(given.psi2))
         else:
-            for rows in _blocks(latent.shape[0], len(Z)):
-                G = np.broadcast_to(given.psi2, (len(g1[rows]), *given.psi2.shape[1:]))
-                g1[rows] += found.add_second(latent.rows(rows), rows, G)
+            g1 += found.add_total(latent, given.psi2[0])
         g0 = np.full(latent.shape[0], given.psi0[0])
     else:
         triangles, outers = packed(given.psi2), packed(given.outer)
@@ -245,8 +243,7 @@ def _sum_of_all(
         total = pairs.total(latent.mean, latent.variance, Z, hyper.w)
         return np.asarray(total * np.exp(-0.25 * squared_distances(Z, hyper.w)))
     if not _is_plain(hyper):
-        parts = (second(latent.rows(rows), Z, hyper).sum(axis=0) for rows in _blocks(N, M))
-        return np.asarray(sum(parts, np.zeros((M, M))))
+        return _sum_of_parts(latent, Z, hyper)
 
     def of_rows(rows: slice) -> FloatArray:
         total = np.zeros((M, M))
@@ -257,6 +254,43 @@ def _sum_of_all(
     upper = sum(in_turn(of_rows, shares), np.zeros((M, M)))
     whole = upper + np.triu(upper, 1).T
     return np.asarray(whole * np.exp(-0.25 * squared_distances(Z, hyper.w)))
+
+
+def _sum_of_parts(latent: Latent, Z: FloatArray, hyper: KernelHyper) -> FloatArray:
+    """Σψ₂ of a sum of parts: all but the squared exponential are products of what rows sum up to,
+    so that no row needs a matrix of its own.
+    """
+    found = np.zeros((len(Z), len(Z)))
+    if hyper.w.size:
+        found += _sum_of_all(latent, Z, _exponential_alone(hyper), None)
+    if hyper.v.size:
+        T = Z * hyper.v
+        line = latent.mean @ T.T
+        found += line.T @ line + (T * latent.variance.sum(axis=0)) @ T.T
+        if hyper.w.size:
+            cross = _total_tilted(latent, Z, hyper) @ T.T
+            found += cross + cross.T
+    if hyper.b.size:
+        b = hyper.b[0]
+        t = (first(latent, Z, hyper) - b).sum(axis=0)
+        found += b * (t[:, None] + t + latent.shape[0] * b)
+    return found
+
+
+def _exponential_alone(hyper: KernelHyper) -> KernelHyper:
+    return KernelHyper(hyper.w, *3 * (np.empty(0),))
+
+
+def _shares(latent: Latent, w: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Tilted means are μ/(1 + wS) + z·wS/(1 + wS): the first term and the factor of z."""
+    spread = 1 + w * latent.variance
+    return latent.mean / spread, w * latent.variance / spread
+
+
+def _total_tilted(latent: Latent, Z: FloatArray, hyper: KernelHyper) -> FloatArray:
+    """Σ ψ₁·(tilted mean) over rows, ψ₁ that of the squared exponential: (M, Q)."""
+    p, (own, pull) = _first_exponential(latent, Z, hyper.w), _shares(latent, hyper.w)
+    return np.asarray(p.T @ own + Z * (p.T @ pull))
 
 
 def _sums_by_group(
@@ -377,14 +411,48 @@ class _Sums:
         self.Z[:] += 2 * distance_gradient(Z, w, g)
         self.hyper.w[:] += distance_gradient_of_scales(Z, g)
 
+    def add_total(self, latent: Latent, G: FloatArray) -> FloatArray:
+        """Σψ₂ of a sum of parts, with one derivative for all rows: what it adds to those of ψ₁."""
+        Z, hyper = self.points, self.parameters
+        g1 = np.zeros((latent.shape[0], len(Z)))
+        if hyper.w.size:
+            self.add_exponential(latent, slice(None), _weights(G[None]))
+            self.add_factor(-0.25 * G * _sum_of_all(latent, Z, _exponential_alone(hyper), None))
+        if hyper.v.size:
+            self._add_total_lines(latent, G)
+            if hyper.w.size:
+                self._add_total_cross(latent, G)
+        if hyper.b.size:
+            b, r = hyper.b[0], G.sum(axis=1)
+            g1 += 2 * b * r
+            self.hyper.b[0] += 2 * float(((first(latent, Z, hyper) - b) @ r).sum())
+        return g1
+
+    def _add_total_lines(self, latent: Latent, G: FloatArray) -> None:
+        T = self.points * self.parameters.v
+        along, GT = 2 * latent.mean @ T.T @ G, G @ T
+        self.mean[:] += along @ T
+        self.variance[:] += (T * GT).sum(axis=0)
+        self._add_slopes(along.T @ latent.mean + 2 * GT * latent.variance.sum(axis=0))
+
+    def _add_total_cross(self, latent: Latent, G: FloatArray) -> None:
+        Z, w, v = self.points, self.parameters.w, self.parameters.v
+        p, (own, pull) = _first_exponential(latent, Z, w), _shares(latent, w)
+        GT = G @ (Z * v)
+        self._add_slopes(2 * G @ _total_tilted(latent, Z, self.parameters))
+        of_p = 2 * (own @ GT.T + pull @ (Z * GT).T)
+        self._add_first_exponential(latent, slice(None), of_p)
+        self._add_tilted(latent, slice(None), 2 * p @ GT, 2 * p @ (Z * GT))
+        self.Z[:] += 2 * GT * (p.T @ pull)
+
     def add_second(self, latent: Latent, rows: slice, G: FloatArray) -> FloatArray:
         """ψ₂ of a sum of parts, with the derivatives of each row: what it adds to those of ψ₁."""
         Z, hyper = self.points, self.parameters
         g1 = np.zeros((len(G), len(Z)))
         if hyper.w.size:
             self.add_exponential(latent, rows, _weights(G))
-            plain = KernelHyper(hyper.w, *3 * (np.empty(0),))
-            self.add_factor(-0.25 * (G * second(latent, Z, plain)).sum(axis=0))
+            alone = second(latent, Z, _exponential_alone(hyper))
+            self.add_factor(-0.25 * (G * alone).sum(axis=0))
         if hyper.v.size:
             self._add_lines(latent, rows, G)
             if hyper.w.size:
@@ -418,14 +486,18 @@ class _Sums:
         self._add_slopes(2 * np.einsum("nmj,nmq->jq", G, p[:, :, None] * x))
         self._add_first_exponential(latent, rows, 2 * (x * GT).sum(axis=2))
         gx = 2 * p[:, :, None] * GT
+        self._add_tilted(latent, rows, gx.sum(axis=1), (gx * Z).sum(axis=1))
+        self.Z[:] += np.einsum("nmq,nq->mq", gx, w * S / (1 + w * S))
+
+    def _add_tilted(self, latent: Latent, rows: slice, total: FloatArray, at: FloatArray) -> None:
+        """Tilted means x̂, with their derivatives summed over points: alone, and times z."""
+        w, S = self.parameters.w, latent.variance
         spread = 1 + w * S
-        total, at = gx.sum(axis=1), (gx * Z).sum(axis=1)
         self.mean[rows] += total / spread
         # ∂x̂/∂(wS) = (z − μ)/(1 + wS)²
         slope = (at - latent.mean * total) / spread**2
         self.variance[rows] += slope * w
         self.hyper.w[:] += (slope * S).sum(axis=0)
-        self.Z[:] += np.einsum("nmq,nq->mq", gx, w * S / spread)
 
     def _add_slopes(self, gT: FloatArray) -> None:
         self.Z[:] += gT * self.parameters.v

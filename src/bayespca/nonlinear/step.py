@@ -38,7 +38,7 @@ def step(state: GPState, data: GPData, template: LatentPoint) -> tuple[GPState, 
     new = _descended(state, data, template)
     fall = before - new.descent.energy
     if new.held and (new.held == 1 or fall < LEAST_FALL * (abs(before) + 1)):
-        new = _descended(_freed(new, data, template), data, template)
+        new = _descended(freed(new, data, template), data, template)
     elif new.held:
         new = replace(new, held=new.held - 1)
     if new.held <= FORMING:
@@ -85,7 +85,7 @@ def begin_again(point: LatentPoint, data: GPData, state: GPState) -> GPState:
 def _descended(state: GPState, data: GPData, template: LatentPoint) -> GPState:
     point = point_of(state, template)
     work = _Work(point, data, state.log_ratios, state.held > 0)
-    descent = descended(work, state.descent, ITERATIONS)
+    descent = descended(work, state.descent, ITERATIONS, work.metric)
     if work.last is not None and not np.array_equal(work.last, descent.x):
         work(descent.x)
     return replace(
@@ -97,7 +97,8 @@ def _descended(state: GPState, data: GPData, template: LatentPoint) -> GPState:
     )
 
 
-def _freed(state: GPState, data: GPData, template: LatentPoint) -> GPState:
+def freed(state: GPState, data: GPData, template: LatentPoint) -> GPState:
+    """The state from which on ratios are free."""
     return begin_again(point_of(state, template), data, replace(state, held=0))
 
 
@@ -121,3 +122,6 @@ class _Work:
         self.ratios, self.noise = found.log_ratios, float(found.noise.mean())
         self.jitter = max(self.jitter, found.jitter)
         return found.energy - self.data.all_noise, at.slope(found.gradients)
+
+    def metric(self, x: FloatArray) -> FloatArray:
+        return self.point.moved(x).metric
