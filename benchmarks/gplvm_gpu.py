@@ -46,6 +46,10 @@ def main() -> None:
         print(f"{name}: {timed(evaluated, place, times=3):.1f} ms, free energy {energy:.6f}")
     pairs = ArrayPairs(like)
     args = latent.mean, latent.variance, Z, hyper.w
+    g1 = np.ones((N, M))
+    print(f"psi1 on the device, brought here: {timed(lambda: pairs.first(*args), place):.1f} ms")
+    work = timed(lambda: pairs.first_gradients(*args, g1), place)
+    print(f"gradients of psi1 on the device, brought here: {work:.1f} ms")
     print(f"sums on the device: {timed(lambda: pairs.total(*args), place):.1f} ms")
     G = np.ones((M, M))
     print(f"gradients on the device: {timed(lambda: pairs.gradients(*args, G), place):.1f} ms")

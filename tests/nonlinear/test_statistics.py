@@ -131,13 +131,15 @@ def library(name):
 
 
 @pytest.mark.parametrize("name", ["numpy", "strict", "torch"])
-def test_arrays_of_other_libraries_give_the_same(name):
-    latent, Z, hyper = problem("squared-exponential", N=50)
+@pytest.mark.parametrize("kernel", ["squared-exponential", "squared-exponential+white"])
+def test_arrays_of_other_libraries_give_the_same(name, kernel):
+    latent, Z, hyper = problem(kernel, N=50)
     pairs = ArrayPairs(library(name))
     rng = np.random.default_rng(3)
     M = len(Z)
     found = statistics.statistics(latent, Z, hyper, None, pairs)
     expected = statistics.statistics(latent, Z, hyper)
+    np.testing.assert_allclose(found.psi1, expected.psi1, rtol=1e-12)
     np.testing.assert_allclose(found.psi2, expected.psi2, rtol=1e-12)
     given = statistics.Statistics(
         rng.normal(size=1),

@@ -24,7 +24,7 @@ from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.types import FloatArray, Matrix
 
 from .kernels import KernelHyper, distance_gradient, distance_gradient_of_scales, squared_distances
-from .pairs import ArrayPairs
+from .pairs import ArrayPairs, Four, first_exponential, first_gradients
 
 # Numbers of packed triangles that are worked on at a time, and rows for each thread.
 BLOCK = 1 << 18
@@ -84,8 +84,11 @@ def statistics(
     pairs: ArrayPairs | None = None,
 ) -> Statistics:
     """ψ statistics of all rows, summed for each group."""
-    psi1 = first(latent, Z, hyper)
     psi0 = zeroth(latent, hyper)
+    if pairs is not None and seen is None and _is_plain(hyper):
+        psi1 = pairs.first(latent.mean, latent.variance, Z, hyper.w)
+    else:
+        psi1 = first(latent, Z, hyper)
     if seen is not None:
         psi2, outer = _sums_by_group(latent, Z, hyper, psi1, seen)
         return Statistics(psi0 @ seen, psi1, psi2, outer)
@@ -113,7 +116,7 @@ def gradients(
     if seen is None:
         g1 += 2 * psi1 @ given.outer[0]
         if _is_plain(hyper) and pairs is not None:
-            found.add_elsewhere(latent, given.psi2[0], pairs)
+            found.add_elsewhere(latent, g1, given.psi2[0], pairs)
         elif _is_plain(hyper):
             found.add_exponential(latent, slice(None), _weights(given.psi2))
         else:
@@ -130,7 +133,8 @@ def gradients(
             else:
                 g1[rows] += found.add_second(latent.rows(rows), rows, G)
         g0 = seen @ given.psi0
-    found.add_first(latent, g1)
+    if seen is not None or pairs is None or not _is_plain(hyper):
+        found.add_first(latent, g1)
     found.add_zeroth(latent, g0)
     return found.finished()
 
@@ -202,11 +206,8 @@ def second(latent: Latent, Z: FloatArray, hyper: KernelHyper) -> FloatArray:
 
 
 def _first_exponential(latent: Latent, Z: FloatArray, w: FloatArray) -> FloatArray:
-    """Π(1 + wS)^−½ exp(−½ w(μ − z)²/(1 + wS))"""
-    spread = 1 + w * latent.variance
-    a, mu = w / spread, latent.mean
-    squares = (a * mu * mu).sum(axis=1)[:, None] - 2 * (a * mu) @ Z.T + a @ (Z * Z).T
-    return np.exp(-0.5 * (np.maximum(squares, 0.0) + np.log(spread).sum(axis=1)[:, None]))
+    """ψ₁ of the squared exponential: (N, M)."""
+    return np.asarray(first_exponential(latent.mean, latent.variance, Z, w))
 
 
 def _tilted(latent: Latent, Z: FloatArray, hyper: KernelHyper) -> FloatArray:
@@ -361,17 +362,15 @@ class _Sums:
             self.hyper.b[0] += g1.sum()
 
     def _add_first_exponential(self, latent: Latent, rows: slice, g1: FloatArray) -> None:
-        Z, w = self.points, self.parameters.w
-        mu, S = latent.mean, latent.variance
-        H = g1 * _first_exponential(latent, Z, w)
-        r, HZ, HZ2 = H.sum(axis=1)[:, None], H @ Z, H @ (Z * Z)
-        spread = 1 + w * S
-        a = w / spread
-        ga = -0.5 * (r * mu * mu - 2 * mu * HZ + HZ2)
-        self.mean[rows] -= a * (r * mu - HZ)
-        self.Z[:] += H.T @ (a * mu) - Z * (H.T @ a)
-        self.variance[rows] -= ga * a * a + 0.5 * r * a
-        self.hyper.w[:] += (ga / spread**2 - 0.5 * r * S / spread).sum(axis=0)
+        parts = latent.mean, latent.variance, self.points, self.parameters.w
+        self._add_four(rows, first_gradients(*parts, g1))
+
+    def _add_four(self, rows: slice, found: Four[FloatArray]) -> None:
+        """Gradients of means and variances of some rows, of points, and of scales."""
+        self.mean[rows] += found[0]
+        self.variance[rows] += found[1]
+        self.Z[:] += found[2]
+        self.hyper.w[:] += found[3]
 
     def add_exponential(self, latent: Latent, rows: slice, weights: FloatArray) -> None:
         """ψ₂ of the squared exponential, with packed derivatives of each row, or of all."""
@@ -395,15 +394,15 @@ class _Sums:
         self.mean[rows] += gmu
         self.variance[rows] += gS
 
-    def add_elsewhere(self, latent: Latent, G: FloatArray, pairs: ArrayPairs) -> None:
-        """The same for one derivative of all rows, where an accelerator has them."""
+    def add_elsewhere(
+        self, latent: Latent, g1: FloatArray, G: FloatArray, pairs: ArrayPairs
+    ) -> None:
+        """ψ₁ and ψ₂ with one derivative of ψ₂ for all rows, where an accelerator has them."""
         Z, w = self.points, self.parameters.w
         factor = np.exp(-0.25 * squared_distances(Z, w))
-        found = pairs.gradients(latent.mean, latent.variance, Z, w, G * factor)
-        self.mean[:] += found[0]
-        self.variance[:] += found[1]
-        self.Z[:] += found[2]
-        self.hyper.w[:] += found[3]
+        parts = latent.mean, latent.variance, Z, w
+        self._add_four(slice(None), pairs.gradients(*parts, G * factor))
+        self._add_four(slice(None), pairs.first_gradients(*parts, g1))
 
     def add_factor(self, g: FloatArray) -> None:
         """The factor exp(−¼ w(z − z')²) of all rows, with derivatives of the squared distances."""
