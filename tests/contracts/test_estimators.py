@@ -123,7 +123,8 @@ TO_ROUNDING = (
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_to_fail)
 def test_scikit_learn_contract(estimator, check):
-    if isinstance(estimator, GPLVM) and any(name in str(check) for name in TO_ROUNDING):
+    straight = isinstance(estimator, GPLVM) and "linear" in estimator.kernel
+    if straight and any(name in str(check) for name in TO_ROUNDING):
         pytest.skip("new rows are placed by a descent, which ends to 1e-6 and not to rounding")
     check(estimator)
 
