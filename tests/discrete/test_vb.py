@@ -14,7 +14,7 @@ from bayespca import inference
 from bayespca.arrays.packing import packed
 from bayespca.discrete import posterior
 from bayespca.discrete import step as vb
-from bayespca.discrete.data import binary_table
+from bayespca.discrete.data import bits, known_table
 from bayespca.discrete.fit import binary_model
 from bayespca.discrete.normals import Normals
 from bayespca.discrete.start import random_start, start, with_one_more
@@ -37,16 +37,16 @@ def table(n, p, rank, holes=0.0, strength=1.0, seed=0):
 
 def cells(X):
     seen = ~np.isnan(X)
-    return BinaryCells(X == 1, None if seen.all() else seen)
+    return bits(BinaryCells(X == 1, None if seen.all() else seen))
 
 
 def model_of(X, most):
     n, p = X.shape
-    return vb.BinaryProblem(Factors((p, n), VB, FactorPrior("learned"), 1e-8), most)
+    return vb.TableProblem(Factors((p, n), VB, FactorPrior("learned"), 1e-8), most)
 
 
 def fit(X, looping=None, **options):
-    data = binary_table(cells(X))
+    data = known_table(cells(X))
     options.setdefault("n_components", None)
     return inference.fit(binary_model(data, **options), data, looping or Looping())
 

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayespca import BernoulliMixture, BinaryPCA, load
 from bayespca.discrete import posterior as reading
+from bayespca.discrete.data import bits
 from bayespca.estimators import ModelFileError
 from bayespca.io import archive
 from bayespca.sources.binary import BinaryCells
@@ -248,7 +249,7 @@ def test_digits(load_data):
 
 def test_scores_know_that_loadings_are_uncertain(model):
     """With certain loadings standard deviations are those of r(a); else they are larger."""
-    posterior, cells = model.fit_.posterior, BinaryCells(HOLES[:50] == 1, ~HIDDEN[:50])
+    posterior, cells = model.fit_.posterior, bits(BinaryCells(HOLES[:50] == 1, ~HIDDEN[:50]))
     certain = replace(posterior, b_cov=1e-12 * posterior.b_cov)
     _, wide = reading.scores(posterior, cells)
     _, narrow = reading.scores(certain, cells)

@@ -4,7 +4,7 @@ The free energy sees the mean m and the variance v of z in each cell alone. Its 
 r(aᵢ) fulfils
 
     r(aᵢ) = N(Σᵢrᵢ, Σᵢ),  Σᵢ = (Σⱼωᵢⱼ⟨bⱼbⱼᵀ⟩ + 1/cₐ²)⁻¹,  rᵢ = Σⱼ(τᵢⱼ⟨bⱼ⟩ − ωᵢⱼ⟨bⱼμⱼ⟩),
-    ω = ⟨σ'(z)⟩,  τ = x − ⟨σ(z)⟩ + ω m:
+    ω = −⟨(log p)''(z)⟩,  τ = ⟨(log p)'(z)⟩ + ω m:
 
 a cell is a measurement of z with precision ω and value τ/ω (Opper and Archambeau 2009; Knowles and
 Minka 2011). Sums over cells are products of ω with packed outer products, as those of masks are
@@ -13,43 +13,20 @@ where noise is the same everywhere (`lowrank.rows`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from bayespca.arrays.packing import unpacked
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.kernels import kernel_for
-from bayespca.sources.binary import BinaryCells
 
-from .logistic import averages
+from .data import TableCells
 from .normals import Normals
+from .sites import Sites
 
 
-@dataclass(frozen=True, eq=False)
-class Sites:
-    """ω, τ and ⟨log p(x | z)⟩ of some cells; all 0 in holes."""
-
-    omega: FloatArray
-    tau: FloatArray
-    log_likelihood: FloatArray
-
-    def at(self, which: Any) -> Sites:
-        return Sites(*(values[which] for values in vars(self).values()))
-
-    @property
-    def turned(self) -> Sites:
-        """Columns as rows, in the same memory."""
-        return Sites(*(values.T for values in vars(self).values()))
-
-    def put(self, which: Any, others: Sites) -> None:
-        """Put others in some places."""
-        for values, other in zip(vars(self).values(), vars(others).values(), strict=True):
-            values[which] = other
-
-
-class LogitRegressors(NamedTuple):
+class NaturalRegressors(NamedTuple):
     """What rows need to know of columns: ⟨b̃⟩ (p, H + 1), and in columns packed ⟨b̃b̃ᵀ⟩."""
 
     b: FloatArray
@@ -62,12 +39,12 @@ class LogitRegressors(NamedTuple):
         return self.second * np.where(i == j, 1.0, 2.0)[:, None]
 
 
-def regressors(columns: Normals) -> LogitRegressors:
-    return LogitRegressors(columns.mean, np.ascontiguousarray(columns.second.T))
+def regressors(columns: Normals) -> NaturalRegressors:
+    return NaturalRegressors(columns.mean, np.ascontiguousarray(columns.second.T))
 
 
 def moments(
-    rows: Normals, second: FloatArray, given: LogitRegressors
+    rows: Normals, second: FloatArray, given: NaturalRegressors
 ) -> tuple[FloatArray, FloatArray]:
     """Mean and variance of z in each cell; `second` is packed ⟨ããᵀ⟩."""
     H = rows.mean.shape[1]
@@ -75,18 +52,12 @@ def moments(
     return m, np.maximum(second @ given.doubled - m * m, 0.0)
 
 
-def sites(rows: Normals, second: FloatArray, given: LogitRegressors, cells: BinaryCells) -> Sites:
+def sites(rows: Normals, second: FloatArray, given: NaturalRegressors, cells: TableCells) -> Sites:
     """What cells are like under the posterior of their rows and columns."""
-    m, v = moments(rows, second, given)
-    log_norm, probability, slope = averages(m, v)
-    x = cells.values
-    omega = cells.without_holes(slope)
-    tau = cells.without_holes(x - probability)
-    tau += omega * m
-    return Sites(omega, tau, cells.without_holes(x * m - log_norm))
+    return cells.sites(*moments(rows, second, given))
 
 
-def rows_from(found: Sites, given: LogitRegressors, prior: FloatArray, n_in_all: int) -> Normals:
+def rows_from(found: Sites, given: NaturalRegressors, prior: FloatArray, n_in_all: int) -> Normals:
     """The posterior of rows whose cells are measurements τ/ω with precisions ω.
 
     `n_in_all` is the number of rows of all blocks, for which a compiled loop may be worth its time.

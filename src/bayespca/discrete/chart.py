@@ -1,4 +1,4 @@
-"""States of binary PCA as vectors: loadings, means, and logarithms of variances."""
+"""States of generalized PCA as vectors: loadings, means, and logarithms of variances."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 from bayespca.arrays.types import FloatArray, Vector
 from bayespca.inference.accelerating import StatePoint
 from bayespca.lowrank.aligning import FURTHEST, Loadings, change_of_root, logarithm
-from bayespca.sources.binary import BinaryCells
 
+from .data import TableCells
 from .normals import Normals
-from .step import BinaryState, evaluated_all
+from .step import TableState, evaluated_all
 
 
 @dataclass(frozen=True, eq=False)
-class BinaryChart:
+class TableChart:
     """W = B·diag(c), for scores of unit variance a priori, turned to be like another one; the
     logarithm of its covariance summed over columns; μ, and log v.
 
@@ -24,14 +24,14 @@ class BinaryChart:
     step that follows takes rows to where these loadings want them.
     """
 
-    data: BinaryCells
+    data: TableCells
 
-    def point(self, state: BinaryState, like: Vector | None) -> StatePoint | None:
+    def point(self, state: TableState, like: Vector | None) -> StatePoint | None:
         if not np.isfinite(state.columns.log_dets).all():  # the iteration has just begun
             return None
         return StatePoint(_parts(state).aligned(like).vector, _errors(state))
 
-    def at(self, state: BinaryState, vector: Vector) -> BinaryState:
+    def at(self, state: TableState, vector: Vector) -> TableState:
         here, H = _parts(state), state.rank
         goal = here.at(vector).turned_to(here.W)
         T = change_of_root(here.spread, goal.spread)
@@ -50,11 +50,11 @@ class BinaryChart:
             columns=columns,
             prior=new**2,
             spread=float(np.exp(log_v)),
-            found=evaluated_all(rows, columns, self.data),
+            found=evaluated_all(rows, columns, self.data.at(state.parameters)),
         )
 
 
-def _parts(state: BinaryState) -> Loadings:
+def _parts(state: TableState) -> Loadings:
     H, c = state.rank, np.sqrt(state.prior)
     rest = np.append(state.columns.mean[:, H], np.log(state.spread))
     spread = logarithm(_covariance(state.columns, H) * c * c[:, None])
@@ -66,14 +66,14 @@ def _covariance(columns: Normals, H: int) -> FloatArray:
     return columns.matrices.sum(axis=0)[:H, :H]
 
 
-def _squares(W: FloatArray, T: FloatArray, state: BinaryState) -> FloatArray:
+def _squares(W: FloatArray, T: FloatArray, state: TableState) -> FloatArray:
     """⟨‖w‖²⟩ of each component, with the covariance of the state's changed by T."""
     c = np.sqrt(state.prior)
     cov = _covariance(state.columns, state.rank) * c * c[:, None]
     return np.asarray((W**2).sum(axis=0) + np.diag(T @ cov @ T.T))
 
 
-def _errors(state: BinaryState) -> FloatArray:
+def _errors(state: TableState) -> FloatArray:
     """1/√Σω of each column, for its loadings and its mean."""
     p, H = len(state.columns.mean), state.rank
     errors = 1 / np.sqrt(state.found.omega.sum(axis=0) + 1 / state.spread)

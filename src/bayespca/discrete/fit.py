@@ -1,10 +1,11 @@
-"""Binary PCA as a model: its start, its step, the ranks it tries, and what is left of it."""
+"""Generalized PCA as a model: its start, its step, the ranks it tries, what is left of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,17 +16,19 @@ from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
 from bayespca.lowrank.factors import FactorPrior, Factors
 from bayespca.lowrank.records import OfComponents
-from bayespca.sources.binary import BinaryCells, BoolArray
 from bayespca.spectrum.families import VB
 from bayespca.spectrum.records import Status
 from bayespca.spectrum.tolerances import GONE_OF_BITS
 
-from .chart import BinaryChart
-from .data import BinaryTable
+from .chart import TableChart
+from .data import KnownTable, TableCells
+from .likelihoods.likelihood import BoolArray
 from .normals import Normals
 from .posterior import BinaryPosterior, from_factors
 from .start import random_start, start, with_one_more
-from .step import BinaryProblem, BinaryState, evaluated, step, without_components
+from .step import TableProblem, TableState, evaluated, step, without_components
+
+F = TypeVar("F", bound=Fit[Any])
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +48,8 @@ class BinaryFit(Fit[BinaryPosterior], OfComponents):
 
 
 @dataclass(frozen=True)
-class BinaryModel(BinaryProblem, Model[BinaryTable, BinaryState, BinaryFit]):
-    """Logistic PCA that finds its rank; `init` as in `BinaryPCA`."""
+class TableModel(TableProblem, Model[KnownTable, TableState, F]):
+    """Low-rank natural parameters of cells, with the rank found; `init` as in `BinaryPCA`."""
 
     init: str = "closed"
 
@@ -54,52 +57,62 @@ class BinaryModel(BinaryProblem, Model[BinaryTable, BinaryState, BinaryFit]):
     def has_one_start(self) -> bool:
         return self.init == "closed"
 
-    def start(self, data: BinaryTable, rng: np.random.Generator) -> BinaryState:
+    def start(self, data: KnownTable, rng: np.random.Generator) -> TableState:
         if self.has_one_start:
             return start(data.cells, self)
         return random_start(data.cells, self, rng)
 
-    def step(self, state: BinaryState, data: BinaryTable) -> tuple[BinaryState, Info]:
+    def step(self, state: TableState, data: KnownTable) -> tuple[TableState, Info]:
         return step(state, data.cells, self)
 
-    def chart(self, data: BinaryTable) -> BinaryChart:
-        return BinaryChart(data.cells)
+    def chart(self, data: KnownTable) -> TableChart:
+        return TableChart(data.cells)
 
-    def digests(self, data: BinaryTable) -> Sequence[object]:
-        return [data.cells.ones, data.cells.seen]
+    def digests(self, data: KnownTable) -> Sequence[object]:
+        return [part for group in data.cells.groups for part in vars(group).values()]
 
-    def moves(self, data: BinaryTable) -> Sequence[Move[BinaryState]]:
+    def moves(self, data: KnownTable) -> Sequence[Move[TableState]]:
         return [Move(partial(self._less, data=data.cells), partial(self._more, data=data.cells))]
 
-    def _less(self, state: BinaryState, data: BinaryCells) -> BinaryState | None:
+    def _less(self, state: TableState, data: TableCells) -> TableState | None:
         return evaluated(without_components(state, 1), data, self) if state.rank else None
 
-    def _more(self, state: BinaryState, data: BinaryCells) -> BinaryState | None:
+    def _more(self, state: TableState, data: TableCells) -> TableState | None:
         return with_one_more(state, data) if state.rank < self.most else None
 
-    def posterior(self, state: BinaryState, data: BinaryTable) -> BinaryPosterior:
-        columns = _for_all_columns(state, data.seen.columns)
-        return from_factors(state.rows, columns, state.prior)
-
-    def status(self, state: BinaryState, data: BinaryTable) -> Status:
+    def status(self, state: TableState, data: KnownTable) -> Status:
         return data.seen.emptiness
 
+
+@dataclass(frozen=True)
+class BinaryModel(TableModel[BinaryFit]):
+    """Logistic PCA of zeros and ones."""
+
+    def posterior(self, state: TableState, data: KnownTable) -> BinaryPosterior:
+        columns = _for_all_columns(state, data.seen.columns)
+        return BinaryPosterior(**from_factors(state.rows, columns, state.prior))
+
     def described(
-        self, found: Fit[BinaryPosterior], run: Run[BinaryState], data: BinaryTable
+        self, found: Fit[BinaryPosterior], run: Run[TableState], data: KnownTable
     ) -> BinaryFit:
         return extended(found, BinaryFit, n_samples=data.seen.in_rows.size)
 
 
 def binary_model(
-    data: BinaryTable, *, n_components: int | None, init: str = "closed"
+    data: KnownTable, *, n_components: int | None, init: str = "closed"
 ) -> BinaryModel:
     """The model of a table, with as many components as its size allows."""
+    return BinaryModel(*_sized(data, n_components), init)
+
+
+def _sized(data: KnownTable, n_components: int | None) -> tuple[Factors, int]:
+    """Priors of the factors, and the number of components at most."""
     n, p = data.cells.shape
     most = max(min(n, p) - 1, 0) if n_components is None else min(n_components, n, p)
-    return BinaryModel(Factors((p, n), VB, FactorPrior("learned"), GONE_OF_BITS), most, init)
+    return Factors((p, n), VB, FactorPrior("learned"), GONE_OF_BITS), most
 
 
-def _for_all_columns(state: BinaryState, live: BoolArray) -> Normals:
+def _for_all_columns(state: TableState, live: BoolArray) -> Normals:
     """Nothing is known of a column without values but its prior."""
     prior = np.append(state.prior, state.spread)
     mean = np.zeros((live.size, prior.size))

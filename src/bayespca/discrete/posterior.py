@@ -1,22 +1,22 @@
-"""What is read from a fitted binary PCA: scores, probabilities of cells, densities."""
+"""What is read from a fitted PCA of natural parameters: scores, cells, densities."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayespca.arrays.checks import check_covariances, check_moments, check_sizes
 from bayespca.arrays.packing import are_covariances, packed, unpacked
 from bayespca.arrays.types import FloatArray, Matrices, Matrix, Vector
-from bayespca.sources.binary import BinaryCells
 
-from .cells import Sites, moments, regressors, sites
-from .data import row_blocks
+from .cells import moments, regressors, sites
+from .data import TableCells, row_blocks
 from .logistic import averages
 from .normals import Normals
+from .sites import Sites
 from .step import improved_rows
 
 # Steps for new rows at most, and the largest fall of the free energy of a row that ends them.
@@ -24,8 +24,8 @@ MOST_STEPS, SETTLED = 200, 1e-7
 
 
 @dataclass(frozen=True, eq=False)
-class BinaryPosterior:
-    """Posterior of a binary PCA with k components in p features.
+class NaturalPosterior:
+    """Posterior of low-rank natural parameters with k components in p columns of the matrix.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class BinaryPosterior:
     prior
         Prior variances of the scores a in the coordinates of B: (k,).
     components
-        Orthonormal directions in the space of logits: (k, p).
+        Orthonormal directions in the space of natural parameters: (k, p).
     basis
         Scores along them are `basis`·a: (k, k).
     latent_variance
@@ -57,19 +57,25 @@ class BinaryPosterior:
         k, p = self.components.shape
         agree = self.b.shape == (p, k + 1) and self.b_cov.shape == (p, k + 1, k + 1)
         agree &= self.prior.shape == self.latent_variance.shape == (k,)
-        check_sizes("a BinaryPosterior", agree and self.basis.shape == (k, k))
+        what = f"a {type(self).__name__}"
+        check_sizes(what, agree and self.basis.shape == (k, k))
         moments = (self.b, self.b_cov, self.basis, self.prior)
         positive = bool((self.prior > 0).all() and (self.latent_variance >= 0).all())
-        check_moments("a BinaryPosterior", *moments, positive=positive)
-        check_covariances("a BinaryPosterior", are_covariances(self.b_cov))
+        check_moments(what, *moments, positive=positive)
+        check_covariances(what, are_covariances(self.b_cov))
 
 
-def from_factors(rows: Normals, columns: Normals, prior: FloatArray) -> BinaryPosterior:
-    """The record of a fit: B = WᵀSQᵀ, so that scores t = SQᵀa have directions W."""
+@dataclass(frozen=True, eq=False)
+class BinaryPosterior(NaturalPosterior):
+    """Posterior of a binary PCA: natural parameters are logits."""
+
+
+def from_factors(rows: Normals, columns: Normals, prior: FloatArray) -> dict[str, Any]:
+    """The parts of the record of a fit: B = WᵀSQᵀ, so that scores t = SQᵀa have directions W."""
     H = prior.size
     U, S, Qt = np.linalg.svd(columns.mean[:, :H], full_matrices=False)
     signs = np.where(U[np.abs(U).argmax(axis=0), np.arange(H)] < 0, -1.0, 1.0)
-    return BinaryPosterior(
+    return dict(
         b=columns.mean,
         b_cov=columns.matrices,
         prior=prior,
@@ -79,7 +85,7 @@ def from_factors(rows: Normals, columns: Normals, prior: FloatArray) -> BinaryPo
     )
 
 
-def score_variance(posterior: BinaryPosterior) -> FloatArray:
+def score_variance(posterior: NaturalPosterior) -> FloatArray:
     """Variance of each score over the training rows, what is not known of them included."""
     return np.asarray((posterior.basis**2) @ posterior.latent_variance)
 
@@ -87,7 +93,7 @@ def score_variance(posterior: BinaryPosterior) -> FloatArray:
 # --- rows --------------------------------------------------------------------------------------
 
 
-def scores(posterior: BinaryPosterior, data: BinaryCells) -> tuple[FloatArray, FloatArray]:
+def scores(posterior: NaturalPosterior, data: TableCells) -> tuple[FloatArray, FloatArray]:
     """Posterior means of the scores of rows, and their standard deviations."""
     M = posterior.basis
     parts = [
@@ -98,7 +104,7 @@ def scores(posterior: BinaryPosterior, data: BinaryCells) -> tuple[FloatArray, F
     return means, np.sqrt(variances)
 
 
-def _spread(posterior: BinaryPosterior, found: _SettledRows) -> FloatArray:
+def _spread(posterior: NaturalPosterior, found: _SettledRows) -> FloatArray:
     """Covariances of the scores of rows with the loadings integrated out: (n, k, k).
 
     A cell measures ⟨bⱼ⟩ᵀa with the variance 1/ω + ãᵀcov(b̃ⱼ)ã. r(a), which is independent of the
@@ -115,7 +121,7 @@ def _spread(posterior: BinaryPosterior, found: _SettledRows) -> FloatArray:
     return np.asarray(np.linalg.inv(precision + np.diag(1 / posterior.prior)))
 
 
-def probabilities(posterior: BinaryPosterior, data: BinaryCells) -> FloatArray:
+def probabilities(posterior: NaturalPosterior, data: TableCells) -> FloatArray:
     """⟨σ(z)⟩ of each cell, from the cells of its row that are there."""
     given = regressors(posterior.columns)
 
@@ -125,7 +131,7 @@ def probabilities(posterior: BinaryPosterior, data: BinaryCells) -> FloatArray:
     return np.concatenate([of_block(found.rows) for found in _by_block(posterior, data)])
 
 
-def log_density(posterior: BinaryPosterior, data: BinaryCells) -> FloatArray:
+def log_density(posterior: NaturalPosterior, data: TableCells) -> FloatArray:
     """The bound on log p(x) of each row, of the cells that are there."""
     parts = [
         found.sites.log_likelihood.sum(axis=1) - found.rows.energies(posterior.prior)
@@ -134,7 +140,7 @@ def log_density(posterior: BinaryPosterior, data: BinaryCells) -> FloatArray:
     return np.concatenate(parts)
 
 
-def at_scores(posterior: BinaryPosterior, T: FloatArray) -> FloatArray:
+def at_scores(posterior: NaturalPosterior, T: FloatArray) -> FloatArray:
     """σ(T·W + μ): probabilities of cells at given scores."""
     z = T @ posterior.components + posterior.b[:, -1]
     return np.asarray(averages(z, np.zeros_like(z)).probability)
@@ -145,12 +151,12 @@ class _SettledRows(NamedTuple):
     sites: Sites
 
 
-def _by_block(posterior: BinaryPosterior, data: BinaryCells) -> Iterator[_SettledRows]:
+def _by_block(posterior: NaturalPosterior, data: TableCells) -> Iterator[_SettledRows]:
     for rows in row_blocks(data):
         yield _settled(posterior, data.part(rows), data.shape[0])
 
 
-def _settled(posterior: BinaryPosterior, cells: BinaryCells, n_in_all: int) -> _SettledRows:
+def _settled(posterior: NaturalPosterior, cells: TableCells, n_in_all: int) -> _SettledRows:
     """The posterior of rows given that of columns, from the prior by steps that lead down."""
     given, prior, n = regressors(posterior.columns), posterior.prior, cells.shape[0]
     cov = np.repeat(packed(np.diag(prior))[None, :], n, axis=0)

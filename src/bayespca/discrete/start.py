@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from bayespca.arrays.packing import packed
 from bayespca.arrays.signs import fixed_signs
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import FloatArray, Matrix
 from bayespca.engines.decomposing import decompose
-from bayespca.sources.binary import BinaryCells
 from bayespca.spectrum.solving import solve
+from bayespca.spectrum.tolerances import TINY
 
+from .data import TableCells
 from .normals import Normals
-from .step import BinaryProblem, BinaryState, evaluated_all
+from .sites import Sites
+from .step import TableProblem, TableState, evaluated_all
 
 # Components beyond those that the closed form keeps, and how many it may keep, as a multiple of
 # those that it is sure of and some more.
@@ -24,31 +27,36 @@ TIMES, SOME = 3, 10
 LEAST = 1e-3
 
 
-def start(data: BinaryCells, problem: BinaryProblem) -> BinaryState:
-    """Components of (x − x̄)/√(x̄(1 − x̄)), whose noise has variance 1 where z is near its mean."""
-    mean, slope = _mean_and_slope(data)
-    Y = data.without_holes(data.values - _shares(data)) / np.sqrt(slope)
+def start(data: TableCells, problem: TableProblem) -> TableState:
+    """Components of (x − x̄)/√(x̄(1 − x̄)) for zeros and ones; in general those of slopes ∂log p/∂z
+    at the columns' own means over √ω, whose noise has variance 1 where z is near its mean.
+    """
+    null = _nulls(data)
+    mean = np.broadcast_to(null.mean, data.shape)
+    found = data.at(null.parameters).sites(mean, np.zeros(data.shape))
+    slope = _mean_omega(found, data)
+    Y = (found.tau - found.omega * mean) / np.sqrt(slope)
     right, strength = _components(Y, problem.most)
-    return _state(data, (right * strength[:, None] / np.sqrt(slope)).T, mean)
+    return _state(data, (right * strength[:, None] / np.sqrt(slope)).T, null)
 
 
-def random_start(
-    data: BinaryCells, problem: BinaryProblem, rng: np.random.Generator
-) -> BinaryState:
+def random_start(data: TableCells, problem: TableProblem, rng: np.random.Generator) -> TableState:
     """All components that there may be, from normal draws."""
     b = rng.normal(size=(data.shape[1], problem.most)) / np.sqrt(max(problem.most, 1))
-    return _state(data, b, _mean_and_slope(data)[0])
+    return _state(data, b, _nulls(data))
 
 
-def with_one_more(state: BinaryState, data: BinaryCells) -> BinaryState:
+def with_one_more(state: TableState, data: TableCells) -> TableState:
     """One more component: the strongest of where cells pull their z."""
     H, n = state.rank, data.shape[0]
     given = state.columns.mean
     m = state.rows.mean @ given[:, :H].T + given[:, H]
-    pull = state.found.tau - state.found.omega * m
-    right, strength = _components(pull / max(float(state.found.omega.mean()), LEAST), 1)
-    b = np.insert(given, H, (right * strength[:, None]).sum(axis=0), axis=1)
-    size = max(float(strength.sum()) / np.sqrt(data.shape[1]), LEAST)
+    slope = np.sqrt(_mean_omega(state.found, data))
+    pull = (state.found.tau - state.found.omega * m) / slope
+    right, strength = _components(pull, 1)
+    new = (right * strength[:, None]).sum(axis=0) / slope
+    b = np.insert(given, H, new, axis=1)
+    size = max(float(np.sqrt((new**2).mean())), LEAST)
     prior = np.append(state.prior, size)
     b[:, H] /= np.sqrt(size)
     cov = np.insert(np.insert(state.rows.matrices, H, 0.0, axis=1), H, 0.0, axis=2)
@@ -59,22 +67,23 @@ def with_one_more(state: BinaryState, data: BinaryCells) -> BinaryState:
         state.rows.log_dets + np.log(size),
     )
     columns = _points(b)
-    found = evaluated_all(rows, columns, data)
+    found = evaluated_all(rows, columns, data.at(state.parameters))
     return replace(
         state, rows=rows, columns=columns, prior=prior, found=found, energy=np.inf, batch=1
     )
 
 
-def _state(data: BinaryCells, b: FloatArray, mean: FloatArray) -> BinaryState:
+def _state(data: TableCells, b: FloatArray, null: _Nulls) -> TableState:
     """Loadings as given, and scores as they are before rows are seen."""
     n, H = data.shape[0], b.shape[1]
     # A and B have one size: a of variance s where b has mean square s.
     size = np.maximum(np.sqrt((b**2).mean(axis=0)), LEAST)
-    columns = _points(np.concatenate([b / np.sqrt(size), mean[:, None]], axis=1))
+    columns = _points(np.concatenate([b / np.sqrt(size), null.mean[:, None]], axis=1))
     cov = np.broadcast_to(packed(np.diag(size)), (n, H * (H + 1) // 2))
     rows = Normals(np.zeros((n, H)), cov, np.full(n, np.log(size).sum()))
-    spread = max(float((mean**2).mean()), 0.1)
-    return BinaryState(rows, columns, size, spread, evaluated_all(rows, columns, data))
+    spread = max(float((null.mean**2).mean()), 0.1)
+    found = evaluated_all(rows, columns, data.at(null.parameters))
+    return TableState(rows, columns, size, spread, found, null.parameters)
 
 
 def _points(b: FloatArray) -> Normals:
@@ -83,16 +92,26 @@ def _points(b: FloatArray) -> Normals:
     return Normals(b, np.zeros((p, width * (width + 1) // 2)), np.full(p, -np.inf))
 
 
-def _mean_and_slope(data: BinaryCells) -> tuple[FloatArray, FloatArray]:
-    """logit and variance of the share of ones in each column."""
-    shares = _shares(data)
-    return np.log(shares / (1 - shares)), shares * (1 - shares)
+class _Nulls(NamedTuple):
+    """Columns by themselves: z of all of them, and parameters of each group."""
+
+    mean: FloatArray
+    parameters: tuple[Matrix, ...]
 
 
-def _shares(data: BinaryCells) -> FloatArray:
-    """Share of ones in each column, with half a cell of each kind added."""
-    counts = len(data.ones) if data.seen is None else data.seen.sum(axis=0)
-    return np.asarray((data.ones.sum(axis=0) + 0.5) / (counts + 1.0))
+def _nulls(data: TableCells) -> _Nulls:
+    found = [
+        group.likelihood.null(group.numbers, group.known, group.added) for group in data.groups
+    ]
+    return _Nulls(
+        np.concatenate([each.mean for each in found]), tuple(each.parameters for each in found)
+    )
+
+
+def _mean_omega(found: Sites, data: TableCells) -> FloatArray:
+    """Mean ω over the cells of each column that are there."""
+    counts = data.shape[0] if data.seen is None else data.seen.sum(axis=0)
+    return np.asarray(np.maximum(found.omega.sum(axis=0) / counts, TINY))
 
 
 def _components(Y: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:

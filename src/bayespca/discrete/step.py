@@ -1,14 +1,15 @@
-"""Sweeps over binary cells: logistic PCA with automatic rank.
+"""Sweeps over cells of any likelihood: generalized PCA with automatic rank.
 
-    p(x_ij = 1) = σ(z_ij),  z_ij = Σₕ a_ih b_jh + μ_j,
+    x_ij ~ p(x | z_ij),  z_ij = Σₕ a_ih b_jh + μ_j,
     a_ih ~ N(0, cₕ²),  b_jh ~ N(0, cₕ²),  μ_j ~ N(0, v)
 
-for the cells that are there, with c and v learned. The posterior is r(A)·r(B, μ), each a product of
-normal distributions of its rows; the mean is one more column of B whose partner in A is 1. Its
-prior is proper, because the mean of a column without any 1 would have no bound else.
+for the cells that are there, with c and v learned, and parameters of likelihoods as well. The
+posterior is r(A)·r(B, μ), each a product of normal distributions of its rows; the mean is one more
+column of B whose partner in A is 1. Its prior is proper, because the mean of a column of zeros and
+ones without any 1 would have no bound else.
 
 In ⟨log p(x | z)⟩ z is taken as normal with the mean and the variance that it has, which is exact
-for given b, and the averages are closed forms (`logistic`). Rows and columns follow in turn by
+for given b, and the averages are closed forms (`likelihoods`). Rows and columns follow in turn by
 steps in the direction of the natural gradient (`cells`), shortened where they are too long. After
 each sweep the latent space is moved, turned and stretched to where the free energy is lowest, which
 leaves z as it is.
@@ -22,22 +23,31 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bayespca.arrays.parallel import in_turn
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import FloatArray, Matrix
 from bayespca.inference.loop import Info
 from bayespca.lowrank.factors import Factors
-from bayespca.sources.binary import BinaryCells, BoolArray
 from bayespca.spectrum.tolerances import CALM, LEAST_SPREAD
 
-from .cells import LogitRegressors, Sites, columns_precision, regressors, rows_from, sites, split
-from .data import row_blocks
+from .cells import (
+    NaturalRegressors,
+    columns_precision,
+    moments,
+    regressors,
+    rows_from,
+    sites,
+    split,
+)
+from .data import EVERY, TableCells, row_blocks
+from .likelihoods.likelihood import BoolArray
 from .normals import Normals, from_precisions
+from .sites import Sites
 
 # How often a step that leads up is halved before it is given up.
 HALVINGS = 6
 
 
 @dataclass(frozen=True)
-class BinaryProblem:
+class TableProblem:
     """What is to be solved: priors of A and B, the number of components at most."""
 
     factors: Factors
@@ -45,12 +55,13 @@ class BinaryProblem:
 
 
 @dataclass(frozen=True, eq=False)
-class BinaryState:
+class TableState:
     """All that the next sweep needs.
 
     `rows` and `columns` are the posteriors of A (n rows) and of (B, μ) (p rows), `prior` the
     variances cₕ², `spread` the prior variance v of μ; `found` is what cells are like under them,
-    `energy` the free energy, and `batch` the number of components to try to do without.
+    `parameters` are those of the likelihoods, `energy` is the free energy, and `batch` the number
+    of components to try to do without.
     """
 
     rows: Normals
@@ -58,6 +69,7 @@ class BinaryState:
     prior: FloatArray
     spread: float
     found: Sites
+    parameters: tuple[Matrix, ...]
     energy: float = np.inf
     batch: int = 1
 
@@ -66,9 +78,10 @@ class BinaryState:
         return int(self.prior.size)
 
 
-def step(state: BinaryState, data: BinaryCells, problem: BinaryProblem) -> tuple[BinaryState, Info]:
+def step(state: TableState, data: TableCells, problem: TableProblem) -> tuple[TableState, Info]:
     """Rows, columns, the best coordinates and priors; when little changes, components that pay."""
-    new = _settled(_with_rows_and_columns(state, data), problem)
+    new = _with_rows_and_columns(state, data.at(state.parameters))
+    new = _with_parameters(_settled(new, problem), data)
     new = with_energy(new)
     if state.energy - new.energy < CALM * abs(new.energy):
         new = _without_weakest(new, data, problem)
@@ -78,9 +91,9 @@ def step(state: BinaryState, data: BinaryCells, problem: BinaryProblem) -> tuple
 # --- rows and columns --------------------------------------------------------------------------
 
 
-def _with_rows_and_columns(state: BinaryState, data: BinaryCells) -> BinaryState:
+def _with_rows_and_columns(state: TableState, data: TableCells) -> TableState:
     given = regressors(state.columns)
-    found = Sites(*(np.empty(data.shape) for _ in range(3)))
+    found = Sites.empty(data.shape)
 
     def work(rows: slice) -> tuple[Normals, FloatArray]:
         old = state.rows[rows], state.found.at(rows)
@@ -103,9 +116,9 @@ def _with_rows_and_columns(state: BinaryState, data: BinaryCells) -> BinaryState
 def improved_rows(
     rows: Normals,
     before: Sites,
-    given: LogitRegressors,
+    given: NaturalRegressors,
     prior: FloatArray,
-    cells: BinaryCells,
+    cells: TableCells,
     n_in_all: int,
 ) -> tuple[Normals, FloatArray, Sites]:
     """Rows with a lower free energy, or as they were; packed ⟨ããᵀ⟩, and what cells are like."""
@@ -127,21 +140,21 @@ def _improved_columns(
     rows: Normals,
     before: Sites,
     prior: FloatArray,
-    data: BinaryCells,
+    data: TableCells,
 ) -> tuple[Normals, Sites]:
     """Columns with a lower free energy, or as they were, and what cells are like then."""
 
     def evaluated(some: Normals, which: BoolArray) -> Sites:
-        return evaluated_all(rows, some, data.part((slice(None), which))).turned
+        return evaluated_all(rows, some, data.part(EVERY, which)).turned
 
     after = evaluated_all(rows, new, data)
     new = _descended(columns, new, before.turned, after.turned, prior, evaluated)
     return new, after
 
 
-def evaluated_all(rows: Normals, columns: Normals, data: BinaryCells) -> Sites:
+def evaluated_all(rows: Normals, columns: Normals, data: TableCells) -> Sites:
     """What all cells are like."""
-    given, found = regressors(columns), Sites(*(np.empty(data.shape) for _ in range(3)))
+    given, found = regressors(columns), Sites.empty(data.shape)
 
     def work(block: slice) -> None:
         some = rows[block]
@@ -187,10 +200,31 @@ def _joined(parts: list[Normals]) -> Normals:
     )
 
 
+def _with_parameters(state: TableState, data: TableCells) -> TableState:
+    """With parameters of likelihoods that are more likely, and what cells are like then."""
+    if not data.learns:
+        return state
+    cells = data.at(state.parameters).updated(*all_moments(state, data))
+    found = evaluated_all(state.rows, state.columns, cells)
+    return replace(state, parameters=cells.parameters, found=found)
+
+
+def all_moments(state: TableState, data: TableCells) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of z in each cell."""
+    given = regressors(state.columns)
+
+    def work(block: slice) -> tuple[FloatArray, FloatArray]:
+        some = state.rows[block]
+        return moments(some, some.second_with_one, given)
+
+    means, variances = zip(*in_turn(work, row_blocks(data)), strict=True)
+    return np.concatenate(means), np.concatenate(variances)
+
+
 # --- coordinates and priors --------------------------------------------------------------------
 
 
-def _settled(state: BinaryState, problem: BinaryProblem) -> BinaryState:
+def _settled(state: TableState, problem: TableProblem) -> TableState:
     """In the best coordinates with the best priors: (A − m)·R, B·R⁻ᵀ and μ + B·m."""
     H = state.rank
     shift = _best_shift(state)
@@ -206,14 +240,14 @@ def _settled(state: BinaryState, problem: BinaryProblem) -> BinaryState:
     return _with_best_priors(replace(state, rows=rows, columns=columns), problem)
 
 
-def _with_best_priors(state: BinaryState, problem: BinaryProblem) -> BinaryState:
+def _with_best_priors(state: TableState, problem: TableProblem) -> TableState:
     squares = state.columns.squares.sum(axis=0)
     prior, _ = problem.factors.priors(state.rows.squares.sum(axis=0), squares[:-1])
     spread = max(float(squares[-1]) / len(state.columns.mean), LEAST_SPREAD)
     return replace(state, prior=prior, spread=spread)
 
 
-def _best_shift(state: BinaryState) -> FloatArray:
+def _best_shift(state: TableState) -> FloatArray:
     """m that minimises Σᵢ⟨(aᵢ − m)ᵀ(aᵢ − m)/c²⟩ + Σⱼ⟨(μⱼ + bⱼᵀm)²⟩/v: what A gives to μ."""
     H, n = state.rank, len(state.rows.mean)
     second = _sum_of_second(state.columns)
@@ -229,7 +263,7 @@ def _sum_of_second(normals: Normals) -> FloatArray:
 # --- the free energy, and components that go ---------------------------------------------------
 
 
-def with_energy(state: BinaryState) -> BinaryState:
+def with_energy(state: TableState) -> TableState:
     """F = −Σ⟨log p(x | z)⟩ + KL(r(A)‖prior) + KL(r(B, μ)‖prior)"""
     of_rows = state.rows.energies(state.prior).sum()
     of_columns = state.columns.energies(np.append(state.prior, state.spread)).sum()
@@ -237,7 +271,7 @@ def with_energy(state: BinaryState) -> BinaryState:
     return replace(state, energy=float(energy))
 
 
-def _without_weakest(state: BinaryState, data: BinaryCells, problem: BinaryProblem) -> BinaryState:
+def _without_weakest(state: TableState, data: TableCells, problem: TableProblem) -> TableState:
     """Without the last components if the free energy is lower, computed in full.
 
     Twice as many are tried each time that it was.
@@ -249,13 +283,13 @@ def _without_weakest(state: BinaryState, data: BinaryCells, problem: BinaryProbl
     return replace(state, batch=1)
 
 
-def evaluated(state: BinaryState, data: BinaryCells, problem: BinaryProblem) -> BinaryState:
+def evaluated(state: TableState, data: TableCells, problem: TableProblem) -> TableState:
     """With the cells, the priors and the free energy that belong to its posterior."""
-    found = evaluated_all(state.rows, state.columns, data)
+    found = evaluated_all(state.rows, state.columns, data.at(state.parameters))
     return with_energy(_with_best_priors(replace(state, found=found), problem))
 
 
-def without_components(state: BinaryState, count: int) -> BinaryState:
+def without_components(state: TableState, count: int) -> TableState:
     """Without the last components; the others, and the cells, are left as they are."""
     keep = np.arange(state.rank - count)
     return replace(

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayespca import inference
 from bayespca.arrays.types import ArrayOrPair, Input, Numbers
 from bayespca.discrete import posterior as read
-from bayespca.discrete.data import binary_table
+from bayespca.discrete.data import binary_table, bits
 from bayespca.discrete.fit import BinaryFit, binary_model
 from bayespca.inference.result import extended
 
@@ -122,7 +122,7 @@ class BinaryPCA(Transforming, _binary.BinaryReader[BinaryFit]):
         In the coordinates of the orthonormal components, from the cells that are there.
         """
         data = self._read(X)
-        T, std = read.scores(self.posterior_, data)
+        T, std = read.scores(self.posterior_, bits(data))
         T, std = T.astype(data.dtype), std.astype(data.dtype)
         return (T, std) if return_std else T
 
@@ -140,7 +140,7 @@ class BinaryPCA(Transforming, _binary.BinaryReader[BinaryFit]):
         Scores, loadings and means are averaged over.
         """
         data = self._read(X)
-        return read.probabilities(self.posterior_, data).astype(data.dtype)
+        return read.probabilities(self.posterior_, bits(data)).astype(data.dtype)
 
     def impute(self, X: Input, kind: Literal["probability", "value"] = "probability") -> Numbers:
         """Rows with their holes (NaN) filled by the probability of 1; other cells stay.
@@ -148,14 +148,14 @@ class BinaryPCA(Transforming, _binary.BinaryReader[BinaryFit]):
         With ``kind="value"`` holes are filled by 0 or 1, whichever is more probable.
         """
         data = self._read(X)
-        return _binary.filled(data, read.probabilities(self.posterior_, data), kind)
+        return _binary.filled(data, read.probabilities(self.posterior_, bits(data)), kind)
 
     # --- densities -----------------------------------------------------------------------------
 
     def score_samples(self, X: Input) -> Numbers:
         """The bound on the log probability of each row, of the cells that are there."""
         data = self._read(X)
-        return read.log_density(self.posterior_, data)
+        return read.log_density(self.posterior_, bits(data))
 
     def score(self, X: Input, y: object = None) -> float:
         """Mean of `score_samples`."""

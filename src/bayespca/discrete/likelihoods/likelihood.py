@@ -1,0 +1,81 @@
+"""What sweeps and readers ask of a likelihood.
+
+A likelihood is a value without state. Its own parameters, a noise variance for example, are a row
+of real numbers for each column of the matrix, (q, P), without bounds: logarithms of what is
+positive.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.types import FloatArray
+
+BoolArray = NDArray[np.bool_]
+
+
+class ExpectedLikelihood(NamedTuple):
+    """E = ⟨log p(x | z)⟩ over z ~ N(m, v) of each cell, ∂E/∂m, and ω = −2 ∂E/∂v = −⟨(log p)''⟩."""
+
+    log_likelihood: FloatArray
+    slope: FloatArray
+    omega: FloatArray
+
+
+class Null(NamedTuple):
+    """A column by itself, as if all its cells had one z: that z (q,), and parameters (q, P)."""
+
+    mean: FloatArray
+    parameters: FloatArray
+
+
+@dataclass(frozen=True)
+class Likelihood(ABC):
+    """p(x | z) of cells; arrays of cells have columns of the matrix as columns: (n, q)."""
+
+    name: str
+
+    @abstractmethod
+    def expected(
+        self, x: FloatArray, m: FloatArray, v: FloatArray, parameters: FloatArray
+    ) -> ExpectedLikelihood:
+        """⟨log p(x | z)⟩ and its derivatives."""
+
+    @abstractmethod
+    def null(self, x: FloatArray, seen: FloatArray, offset: FloatArray) -> Null:
+        """Columns by themselves: `seen` is 1 where there is a cell, z is the mean plus `offset`."""
+
+    @abstractmethod
+    def mean(self, m: FloatArray, v: FloatArray, parameters: FloatArray) -> FloatArray:
+        """⟨E[x | z]⟩ over z ~ N(m, v)."""
+
+    @abstractmethod
+    def drawn(self, z: FloatArray, parameters: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Values drawn from p(x | z)."""
+
+    def updated(
+        self, x: FloatArray, m: FloatArray, v: FloatArray, seen: FloatArray, parameters: FloatArray
+    ) -> FloatArray:
+        """Parameters with a larger Σ⟨log p(x | z)⟩ over the cells that are there, or the same."""
+        return parameters
+
+    @property
+    def learns(self) -> bool:
+        """Whether there are parameters to learn."""
+        return type(self).updated is not Likelihood.updated
+
+
+def no_parameters(q: int) -> FloatArray:
+    """Those of a likelihood without any."""
+    return np.zeros((q, 0))
+
+
+def log_mean(x: FloatArray, seen: FloatArray, offset: FloatArray) -> FloatArray:
+    """Logarithm of the mean count of each column, with half a count added in one more cell."""
+    exposure = (seen * np.exp(offset)).sum(axis=0)
+    return np.asarray(np.log((x.sum(axis=0) + 0.5) / (exposure + 1.0)))
