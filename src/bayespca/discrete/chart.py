@@ -27,8 +27,6 @@ class TableChart:
     data: TableCells
 
     def point(self, state: TableState, like: Vector | None) -> StatePoint | None:
-        if not np.isfinite(state.columns.log_dets).all():  # the iteration has just begun
-            return None
         return StatePoint(_parts(state).aligned(like).vector, _errors(state))
 
     def at(self, state: TableState, vector: Vector) -> TableState:

@@ -21,10 +21,11 @@ from bayespca.spectrum.records import Status
 from bayespca.spectrum.tolerances import GONE_OF_BITS
 
 from .chart import TableChart
+from .columns import TableColumn, places
 from .data import KnownTable, TableCells
 from .likelihoods.likelihood import BoolArray
 from .normals import Normals
-from .posterior import BinaryPosterior, from_factors
+from .posterior import BinaryPosterior, TablePosterior, from_factors, spread_of_columns
 from .start import random_start, start, with_one_more
 from .step import TableProblem, TableState, evaluated, step, without_components
 
@@ -45,6 +46,38 @@ class BinaryFit(Fit[BinaryPosterior], OfComponents):
         """Raise ValueError unless the parts belong together."""
         if not self.rank_posterior.size > self.n_components:
             raise ValueError("its components have no place among its ranks")
+
+
+@dataclass(frozen=True, eq=False)
+class TableFit(Fit[TablePosterior]):
+    """A finished generalized PCA: what its columns are, and whether rows have sizes.
+
+    `n_samples` counts all rows, those without values too; `dtype` is that of what is read.
+    """
+
+    columns: tuple[TableColumn, ...] = ()
+    sized: bool = False
+    n_samples: int = 0
+    dtype: DType = DOUBLE
+
+    @property
+    def n_components(self) -> int:
+        return int(self.posterior.components.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Columns of the table."""
+        return len(self.columns)
+
+    def check(self) -> None:
+        """Raise ValueError unless the parts belong together."""
+        if not self.rank_posterior.size > self.n_components:
+            raise ValueError("its components have no place among its ranks")
+        widths: dict[int, int] = {}
+        for column, place in zip(self.columns, places(self.columns), strict=True):
+            widths[place.group] = widths.get(place.group, 0) + column.width
+        if list(widths[k] for k in sorted(widths)) != list(map(len, self.posterior.parameters)):
+            raise ValueError("its columns are not those of its posterior")
 
 
 @dataclass(frozen=True)
@@ -96,6 +129,32 @@ class BinaryModel(TableModel[BinaryFit]):
         self, found: Fit[BinaryPosterior], run: Run[TableState], data: KnownTable
     ) -> BinaryFit:
         return extended(found, BinaryFit, n_samples=data.seen.in_rows.size)
+
+
+@dataclass(frozen=True)
+class GeneralModel(TableModel[Fit[TablePosterior]]):
+    """Generalized PCA of columns that all have values.
+
+    `log_units` is Σ log of the unit of each cell of numbers, which densities are divided by.
+    """
+
+    log_units: float = 0.0
+
+    def posterior(self, state: TableState, data: KnownTable) -> TablePosterior:
+        prior = np.append(state.prior, state.spread)
+        spread = spread_of_columns(state.columns, state.rows, state.found.omega, prior)
+        parts = from_factors(state.rows, state.columns, state.prior)
+        return TablePosterior(**parts, b_spread=spread, parameters=state.parameters)
+
+    def free_energy(self, run: Run[TableState], data: KnownTable) -> float:
+        return run.free_energy + self.log_units
+
+
+def general_model(
+    data: KnownTable, *, n_components: int | None, init: str = "closed", log_units: float = 0.0
+) -> GeneralModel:
+    """The model of a table of any likelihoods."""
+    return GeneralModel(*_sized(data, n_components), init, log_units)
 
 
 def binary_model(

@@ -70,6 +70,30 @@ class BinaryPosterior(NaturalPosterior):
     """Posterior of a binary PCA: natural parameters are logits."""
 
 
+@dataclass(frozen=True, eq=False)
+class TablePosterior(NaturalPosterior):
+    """Posterior of a generalized PCA.
+
+    Attributes
+    ----------
+    b_spread
+        Covariance (p, k + 1, k + 1) of the rows of (B, μ) with the scores integrated out, for
+        intervals: `b_cov`, which is independent of the scores, is too narrow.
+    parameters
+        Parameters of the likelihood of each group of columns.
+    """
+
+    b_spread: Matrices
+    parameters: tuple[Matrix, ...]
+
+    def check(self) -> None:
+        super().check()
+        widths = sum(len(some) for some in self.parameters)
+        check_sizes("a TablePosterior", self.b_spread.shape == self.b_cov.shape)
+        check_sizes("a TablePosterior", widths == len(self.b))
+        check_covariances("a TablePosterior", are_covariances(self.b_spread))
+
+
 def from_factors(rows: Normals, columns: Normals, prior: FloatArray) -> dict[str, Any]:
     """The parts of the record of a fit: B = WᵀSQᵀ, so that scores t = SQᵀa have directions W."""
     H = prior.size
@@ -102,6 +126,22 @@ def scores(posterior: NaturalPosterior, data: TableCells) -> tuple[FloatArray, F
     ]
     means, variances = (np.concatenate(each) for each in zip(*parts, strict=True))
     return means, np.sqrt(variances)
+
+
+def spread_of_columns(
+    columns: Normals, rows: Normals, omega: FloatArray, prior: FloatArray
+) -> FloatArray:
+    """Covariances of the rows of (B, μ) with the scores integrated out: (p, k + 1, k + 1).
+
+    As for scores (`_spread`), a cell measures ⟨ã⟩ᵀb̃ with the variance 1/ω + bᵀcov(a)b.
+    """
+    H = rows.mean.shape[1]
+    k, l = np.triu_indices(H)
+    b = columns.mean[:, :H]
+    uncertain = (rows.cov * np.where(k == l, 1.0, 2.0)) @ (b[:, k] * b[:, l]).T
+    outer = Normals(rows.mean, np.zeros_like(rows.cov), rows.log_dets).second_with_one
+    precision = unpacked((omega / (1 + omega * uncertain)).T @ outer, H + 1)
+    return np.asarray(np.linalg.inv(precision + np.diag(1 / prior)))
 
 
 def _spread(posterior: NaturalPosterior, found: _SettledRows) -> FloatArray:
@@ -140,10 +180,60 @@ def log_density(posterior: NaturalPosterior, data: TableCells) -> FloatArray:
     return np.concatenate(parts)
 
 
+def natural_at_scores(posterior: NaturalPosterior, T: FloatArray) -> FloatArray:
+    """T·W + μ: natural parameters of cells at given scores."""
+    return np.asarray(T @ posterior.components + posterior.b[:, -1])
+
+
 def at_scores(posterior: NaturalPosterior, T: FloatArray) -> FloatArray:
     """σ(T·W + μ): probabilities of cells at given scores."""
-    z = T @ posterior.components + posterior.b[:, -1]
+    z = natural_at_scores(posterior, T)
     return np.asarray(averages(z, np.zeros_like(z)).probability)
+
+
+class Natural(NamedTuple):
+    """Mean and variance of z in each cell, as the data tell them: (n, q) each."""
+
+    mean: FloatArray
+    variance: FloatArray
+
+
+def natural(posterior: TablePosterior, data: TableCells) -> Natural:
+    """z of all cells of rows, from the cells that are there."""
+    parts = [
+        _natural(posterior, found.rows.mean, _spread(posterior, found))
+        for found in _by_block(posterior, data)
+    ]
+    return Natural(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+
+
+def _natural(posterior: TablePosterior, a: FloatArray, cov: FloatArray) -> Natural:
+    """⟨z⟩ and ãᵀcov(b̃)ã + bᵀcov(a)b + tr(cov(a)cov(b))."""
+    H = a.shape[1]
+    rows = Normals(a, packed(cov), np.zeros(len(a)))
+    spread = regressors(Normals(0 * posterior.b, packed(posterior.b_spread), np.zeros(0)))
+    of_columns = rows.second_with_one @ spread.doubled
+    k, l = np.triu_indices(H)
+    b = posterior.b[:, :H]
+    of_rows = (rows.cov * np.where(k == l, 1.0, 2.0)) @ (b[:, k] * b[:, l]).T
+    return Natural(a @ b.T + posterior.b[:, H], of_columns + of_rows)
+
+
+def drawn_natural(
+    posterior: TablePosterior, data: TableCells, rng: np.random.Generator
+) -> FloatArray:
+    """A draw of z of all cells: one of the loadings, and one of the scores of each row."""
+    b = _drawn(posterior.b, posterior.b_spread, rng)
+    parts = [
+        _drawn(found.rows.mean, _spread(posterior, found), rng)
+        for found in _by_block(posterior, data)
+    ]
+    return np.asarray(np.concatenate(parts) @ b[:, :-1].T + b[:, -1])
+
+
+def _drawn(mean: FloatArray, cov: FloatArray, rng: np.random.Generator) -> FloatArray:
+    roots = np.linalg.cholesky(cov) if cov.size else cov
+    return np.asarray(mean + np.einsum("nhk,nk->nh", roots, rng.normal(size=mean.shape)))
 
 
 class _SettledRows(NamedTuple):

@@ -25,25 +25,29 @@ SPARE = 3
 TIMES, SOME = 3, 10
 # The least prior variance that a component starts with.
 LEAST = 1e-3
+# The largest standard deviation of z in a column to start with.
+LONGEST = 2.0
 
 
 def start(data: TableCells, problem: TableProblem) -> TableState:
-    """Components of (x − x̄)/√(x̄(1 − x̄)) for zeros and ones; in general those of slopes ∂log p/∂z
-    at the columns' own means over √ω, whose noise has variance 1 where z is near its mean.
+    """Components of slopes ∂log p/∂z over √ω at the columns' own means, whose noise has variance 1
+    where z is near its mean: (x − x̄)/√(x̄(1 − x̄)) for zeros and ones.
     """
     null = _nulls(data)
-    mean = np.broadcast_to(null.mean, data.shape)
-    found = data.at(null.parameters).sites(mean, np.zeros(data.shape))
+    found = _alone(data, null)
     slope = _mean_omega(found, data)
-    Y = (found.tau - found.omega * mean) / np.sqrt(slope)
-    right, strength = _components(Y, problem.most)
-    return _state(data, (right * strength[:, None] / np.sqrt(slope)).T, null)
+    apart = (found.tau - found.omega * null.mean) / slope
+    for group, some in data.with_columns():
+        apart[:, some] = group.likelihood.reach(apart[:, some])
+    right, strength = _components(apart * np.sqrt(slope), problem.most)
+    return _state(data, _bounded((right * strength[:, None] / np.sqrt(slope)).T), null, found)
 
 
 def random_start(data: TableCells, problem: TableProblem, rng: np.random.Generator) -> TableState:
     """All components that there may be, from normal draws."""
     b = rng.normal(size=(data.shape[1], problem.most)) / np.sqrt(max(problem.most, 1))
-    return _state(data, b, _nulls(data))
+    null = _nulls(data)
+    return _state(data, b, null, _alone(data, null))
 
 
 def with_one_more(state: TableState, data: TableCells) -> TableState:
@@ -54,7 +58,7 @@ def with_one_more(state: TableState, data: TableCells) -> TableState:
     slope = np.sqrt(_mean_omega(state.found, data))
     pull = (state.found.tau - state.found.omega * m) / slope
     right, strength = _components(pull, 1)
-    new = (right * strength[:, None]).sum(axis=0) / slope
+    new = _bounded((right * strength[:, None] / slope).sum(axis=0)[:, None])[:, 0]
     b = np.insert(given, H, new, axis=1)
     size = max(float(np.sqrt((new**2).mean())), LEAST)
     prior = np.append(state.prior, size)
@@ -66,19 +70,22 @@ def with_one_more(state: TableState, data: TableCells) -> TableState:
         packed(cov),
         state.rows.log_dets + np.log(size),
     )
-    columns = _points(b)
+    squares = np.append(state.rows.squares.mean(axis=0), [size, 1.0])
+    columns = _sharp(b, state.found.omega.sum(axis=0), squares)
     found = evaluated_all(rows, columns, data.at(state.parameters))
     return replace(
         state, rows=rows, columns=columns, prior=prior, found=found, energy=np.inf, batch=1
     )
 
 
-def _state(data: TableCells, b: FloatArray, null: _Nulls) -> TableState:
-    """Loadings as given, and scores as they are before rows are seen."""
+def _state(data: TableCells, b: FloatArray, null: _Nulls, alone: Sites) -> TableState:
+    """Loadings as given, and scores as they are before rows are seen; `alone` has no scores."""
     n, H = data.shape[0], b.shape[1]
     # A and B have one size: a of variance s where b has mean square s.
     size = np.maximum(np.sqrt((b**2).mean(axis=0)), LEAST)
-    columns = _points(np.concatenate([b / np.sqrt(size), null.mean[:, None]], axis=1))
+    squares = np.append(size, 1.0)
+    omega = alone.omega.sum(axis=0)
+    columns = _sharp(np.column_stack([b / np.sqrt(size), null.mean]), omega, squares)
     cov = np.broadcast_to(packed(np.diag(size)), (n, H * (H + 1) // 2))
     rows = Normals(np.zeros((n, H)), cov, np.full(n, np.log(size).sum()))
     spread = max(float((null.mean**2).mean()), 0.1)
@@ -86,10 +93,16 @@ def _state(data: TableCells, b: FloatArray, null: _Nulls) -> TableState:
     return TableState(rows, columns, size, spread, found, null.parameters)
 
 
-def _points(b: FloatArray) -> Normals:
-    """Loadings without any uncertainty, which the first sweep brings."""
-    p, width = b.shape
-    return Normals(b, np.zeros((p, width * (width + 1) // 2)), np.full(p, -np.inf))
+def _bounded(b: FloatArray) -> FloatArray:
+    """Loadings with which no z spreads further than it can be known to, before rows are seen."""
+    lengths = np.sqrt((b**2).sum(axis=1, keepdims=True))
+    return np.asarray(b * np.minimum(1.0, LONGEST / np.maximum(lengths, LONGEST)))
+
+
+def _sharp(b: FloatArray, omega: FloatArray, squares: FloatArray) -> Normals:
+    """Loadings as well known as cells with Σω would make them, had scores such mean squares."""
+    variances = 1 / np.maximum(omega[:, None] * squares, LEAST)
+    return Normals(b, packed(variances[:, :, None] * np.eye(b.shape[1])), np.log(variances).sum(1))
 
 
 class _Nulls(NamedTuple):
@@ -106,6 +119,12 @@ def _nulls(data: TableCells) -> _Nulls:
     return _Nulls(
         np.concatenate([each.mean for each in found]), tuple(each.parameters for each in found)
     )
+
+
+def _alone(data: TableCells, null: _Nulls) -> Sites:
+    """What cells are like where each column has one z."""
+    mean = np.broadcast_to(null.mean, data.shape)
+    return data.at(null.parameters).sites(mean, np.zeros(data.shape))
 
 
 def _mean_omega(found: Sites, data: TableCells) -> FloatArray:

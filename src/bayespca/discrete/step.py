@@ -43,7 +43,7 @@ from .normals import Normals, from_precisions
 from .sites import Sites
 
 # How often a step that leads up is halved before it is given up.
-HALVINGS = 6
+HALVINGS = 12
 
 
 @dataclass(frozen=True)

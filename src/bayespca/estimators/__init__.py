@@ -6,6 +6,7 @@ from .bernoulli import BernoulliMixture
 from .binary_pca import BinaryPCA
 from .factorization import MatrixFactorization
 from .functions import denoise, evbmf, vbmf
+from .generalized_pca import GeneralizedPCA
 from .gibbs import GibbsPCA
 from .gplvm import GPLVM
 from .imputation import BayesianPCAImputer, EntryScores, cross_validate_entries, impute
@@ -30,6 +31,7 @@ __all__ = [
     "BinaryPCA",
     "ComponentSelection",
     "EntryScores",
+    "GeneralizedPCA",
     "GibbsPCA",
     "MatrixFactorization",
     "ModelFileError",

@@ -31,6 +31,16 @@ def largest_rank(n_components: Any) -> int | None:
     return None if n_components in ("auto", "probable", None) else int(n_components)
 
 
+def largest_rank_of_starts(estimator: BaseEstimator) -> int | None:
+    """The same, where several starts need random ones."""
+    if estimator.init == "closed" and estimator.n_init != 1:
+        raise ValueError(
+            f"n_init={estimator.n_init} asks for several starts, but init='closed' has only one: "
+            "use init='random', or leave n_init at 1."
+        )
+    return largest_rank(estimator.n_components)
+
+
 def check_method(estimator: BaseEstimator) -> None:
     """Raise for a number of components where the method belongs, as scikit-learn's PCA has it."""
     given = estimator.method

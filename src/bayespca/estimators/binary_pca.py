@@ -94,7 +94,8 @@ class BinaryPCA(Transforming, _binary.BinaryReader[BinaryFit]):
         If anything goes wrong the estimator is left as it was.
         """
         start = time.perf_counter()
-        cap = self._checked_cap()
+        self._chosen()
+        cap = _validation.largest_rank_of_starts(self)
         data = _binary.read(self, X, reset=True)
         _binary.check_any_value(data)
         table = binary_table(data)
@@ -104,15 +105,6 @@ class BinaryPCA(Transforming, _binary.BinaryReader[BinaryFit]):
         seconds = time.perf_counter() - start
         _binary.report(self, fitted, data, f"binary: rank {self.n_components_}", seconds)
         return self
-
-    def _checked_cap(self) -> int | None:
-        self._chosen()
-        if self.init == "closed" and self.n_init != 1:
-            raise ValueError(
-                f"n_init={self.n_init} asks for several starts, but init='closed' has only one: "
-                "use init='random', or leave n_init at 1."
-            )
-        return _validation.largest_rank(self.n_components)
 
     # --- scores --------------------------------------------------------------------------------
 

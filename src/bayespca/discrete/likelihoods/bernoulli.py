@@ -32,6 +32,11 @@ class Bernoulli(Likelihood):
     def mean(self, m: FloatArray, v: FloatArray, parameters: FloatArray) -> FloatArray:
         return averages(m, v).probability
 
+    def quantile(
+        self, level: float, m: FloatArray, v: FloatArray, parameters: FloatArray
+    ) -> FloatArray:
+        return (1 - averages(m, v).probability < level).astype(np.float64)
+
     def drawn(self, z: FloatArray, parameters: FloatArray, rng: np.random.Generator) -> FloatArray:
         probability = averages(z, np.zeros_like(z)).probability
         return (rng.random(z.shape) < probability).astype(np.float64)

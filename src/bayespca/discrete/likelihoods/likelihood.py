@@ -55,6 +55,12 @@ class Likelihood(ABC):
         """⟨E[x | z]⟩ over z ~ N(m, v)."""
 
     @abstractmethod
+    def quantile(
+        self, level: float, m: FloatArray, v: FloatArray, parameters: FloatArray
+    ) -> FloatArray:
+        """The least value x with ⟨p(≤ x | z)⟩ ≥ level, over z ~ N(m, v)."""
+
+    @abstractmethod
     def drawn(self, z: FloatArray, parameters: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Values drawn from p(x | z)."""
 
@@ -63,6 +69,10 @@ class Likelihood(ABC):
     ) -> FloatArray:
         """Parameters with a larger Σ⟨log p(x | z)⟩ over the cells that are there, or the same."""
         return parameters
+
+    def reach(self, apart: FloatArray) -> FloatArray:
+        """How far from its mean a cell would have z: `apart` is the slope of log p there over ω."""
+        return apart
 
     @property
     def learns(self) -> bool:
@@ -73,9 +83,3 @@ class Likelihood(ABC):
 def no_parameters(q: int) -> FloatArray:
     """Those of a likelihood without any."""
     return np.zeros((q, 0))
-
-
-def log_mean(x: FloatArray, seen: FloatArray, offset: FloatArray) -> FloatArray:
-    """Logarithm of the mean count of each column, with half a count added in one more cell."""
-    exposure = (seen * np.exp(offset)).sum(axis=0)
-    return np.asarray(np.log((x.sum(axis=0) + 0.5) / (exposure + 1.0)))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import digamma, gammaln, polygamma
+from scipy.special import betainc, digamma, gammaln, polygamma
 
 from bayespca.arrays.types import FloatArray
 
 from ..logistic import averages
-from .likelihood import ExpectedLikelihood, Likelihood, Null, log_mean
-from .poisson import mean_rate
+from .counting import count_quantile, log_mean, log_ratio, mean_rate, rate_at
+from .likelihood import ExpectedLikelihood, Likelihood, Null
 
 # Bounds of log r. Above, counts are as good as Poisson's, and r·⟨σ⟩ has too few digits.
 LEAST, MOST = -5.0, 7.0
@@ -52,13 +52,25 @@ class NegativeBinomial(Likelihood):
         log_r = np.log(square / np.maximum(beyond, np.exp(-MOST) * square))
         return Null(mean, np.clip(log_r, LEAST, MOST)[:, None])
 
+    def reach(self, apart: FloatArray) -> FloatArray:
+        return log_ratio(apart)
+
     def mean(self, m: FloatArray, v: FloatArray, parameters: FloatArray) -> FloatArray:
         return mean_rate(m, v)
 
+    def quantile(
+        self, level: float, m: FloatArray, v: FloatArray, parameters: FloatArray
+    ) -> FloatArray:
+        r = np.exp(parameters[:, 0])
+
+        def distribution(k: FloatArray, rate: FloatArray) -> FloatArray:
+            return np.where(k < 0, 0.0, betainc(r, np.maximum(k, 0) + 1, r / (r + rate)))
+
+        return count_quantile(level, m, v, distribution)
+
     def drawn(self, z: FloatArray, parameters: FloatArray, rng: np.random.Generator) -> FloatArray:
         r = np.exp(parameters[:, 0])
-        rate = np.exp(np.minimum(z, 40.0))
-        return rng.poisson(rate * rng.gamma(r, 1 / r, size=z.shape)).astype(np.float64)
+        return rng.poisson(rate_at(z) * rng.gamma(r, 1 / r, size=z.shape)).astype(np.float64)
 
     def updated(
         self, x: FloatArray, m: FloatArray, v: FloatArray, seen: FloatArray, parameters: FloatArray

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtri
 
 from bayespca.arrays.types import FloatArray
 from bayespca.spectrum.tolerances import LOG_2PI
@@ -40,6 +41,11 @@ class Normal(Likelihood):
 
     def mean(self, m: FloatArray, v: FloatArray, parameters: FloatArray) -> FloatArray:
         return m
+
+    def quantile(
+        self, level: float, m: FloatArray, v: FloatArray, parameters: FloatArray
+    ) -> FloatArray:
+        return np.asarray(m + ndtri(level) * np.sqrt(v + np.exp(parameters[:, 0])))
 
     def drawn(self, z: FloatArray, parameters: FloatArray, rng: np.random.Generator) -> FloatArray:
         return np.asarray(z + np.exp(0.5 * parameters[:, 0]) * rng.normal(size=z.shape))

@@ -77,6 +77,13 @@ class Ordinal(Likelihood):
         ranks = np.arange(parameters.shape[1] + 2)
         return np.asarray(rank_probabilities(m, v, parameters) @ ranks)
 
+    def quantile(
+        self, level: float, m: FloatArray, v: FloatArray, parameters: FloatArray
+    ) -> FloatArray:
+        below = np.cumsum(rank_probabilities(m, v, parameters), axis=-1)[..., :-1]
+        # Probabilities add up to 1 but for rounding.
+        return (below < level - 1e-9).sum(axis=-1).astype(np.float64)
+
     def drawn(self, z: FloatArray, parameters: FloatArray, rng: np.random.Generator) -> FloatArray:
         cuts = cut_points(parameters)
         noisy = z + rng.logistic(size=z.shape)

@@ -5,19 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, pdtr
 
 from bayespca.arrays.types import FloatArray
 
-from .likelihood import ExpectedLikelihood, Likelihood, Null, log_mean, no_parameters
-
-# Larger exponents stand for rates that no count has.
-LARGEST = 80.0
-
-
-def mean_rate(m: FloatArray, v: FloatArray) -> FloatArray:
-    """⟨eᶻ⟩ = exp(m + v/2) over z ~ N(m, v)."""
-    return np.asarray(np.exp(np.minimum(m + 0.5 * v, LARGEST)))
+from .counting import count_quantile, log_mean, log_ratio, mean_rate, rate_at
+from .likelihood import ExpectedLikelihood, Likelihood, Null, no_parameters
 
 
 @dataclass(frozen=True)
@@ -35,11 +28,19 @@ class Poisson(Likelihood):
     def null(self, x: FloatArray, seen: FloatArray, offset: FloatArray) -> Null:
         return Null(log_mean(x, seen, offset), no_parameters(x.shape[1]))
 
+    def reach(self, apart: FloatArray) -> FloatArray:
+        return log_ratio(apart)
+
     def mean(self, m: FloatArray, v: FloatArray, parameters: FloatArray) -> FloatArray:
         return mean_rate(m, v)
 
+    def quantile(
+        self, level: float, m: FloatArray, v: FloatArray, parameters: FloatArray
+    ) -> FloatArray:
+        return count_quantile(level, m, v, pdtr)
+
     def drawn(self, z: FloatArray, parameters: FloatArray, rng: np.random.Generator) -> FloatArray:
-        return rng.poisson(np.exp(np.minimum(z, 40.0))).astype(np.float64)
+        return rng.poisson(rate_at(z)).astype(np.float64)
 
 
 POISSON = Poisson()

@@ -1,0 +1,60 @@
+"""What likelihoods of counts share: rates eᶻ, logarithms of means, quantiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from bayespca.arrays.types import FloatArray
+
+# Larger exponents stand for rates that no count has.
+LARGEST = 30.0
+# Nodes over which distribution functions are averaged.
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
+WEIGHTS /= WEIGHTS.sum()
+
+
+def mean_rate(m: FloatArray, v: FloatArray) -> FloatArray:
+    """⟨eᶻ⟩ = exp(m + v/2) over z ~ N(m, v)."""
+    return np.asarray(np.exp(np.minimum(m + 0.5 * v, LARGEST)))
+
+
+def rate_at(z: FloatArray) -> FloatArray:
+    return np.asarray(np.exp(np.minimum(z, LARGEST)))
+
+
+def log_mean(x: FloatArray, seen: FloatArray, offset: FloatArray) -> FloatArray:
+    """Logarithm of the mean count of each column, with half a count added in one more cell."""
+    exposure = (seen * np.exp(offset)).sum(axis=0)
+    return np.asarray(np.log((x.sum(axis=0) + 0.5) / (exposure + 1.0)))
+
+
+def log_ratio(apart: FloatArray) -> FloatArray:
+    """log(x/λ) of counts from x/λ − 1, and not less than that of a quarter."""
+    return np.log1p(np.maximum(apart, -0.75))
+
+
+def count_quantile(
+    level: float,
+    m: FloatArray,
+    v: FloatArray,
+    distribution: Callable[[FloatArray, FloatArray], FloatArray],
+) -> FloatArray:
+    """The least k with ⟨p(x ≤ k | z)⟩ ≥ level; `distribution` gives p(x ≤ k) for k and rates."""
+
+    def reached(k: FloatArray) -> np.ndarray:
+        parts = (
+            w * distribution(k, rate_at(m + np.sqrt(v) * t))
+            for t, w in zip(NODES, WEIGHTS, strict=True)
+        )
+        return np.asarray(sum(parts) >= level)
+
+    low, high = np.full(m.shape, -1.0), np.ceil(mean_rate(m, v))
+    while (short := ~reached(high)).any():
+        low, high = np.where(short, high, low), np.where(short, 2 * high + 1, high)
+    while (high - low > 1).any():
+        middle = np.floor(0.5 * (low + high))
+        enough = reached(middle)
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return high

@@ -1,0 +1,135 @@
+"""Columns of a table from the natural parameters of their cells: means, probabilities, quantiles.
+
+A column of the table is described by a `View`: what it is, z of its cells, and the parameters of
+their likelihood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from bayespca.arrays.types import FloatArray, Matrix
+
+from .columns import CATEGORICAL, TableColumn, from_sticks, level_probabilities, places
+from .data import TableCells
+from .likelihoods.known import LIKELIHOODS
+from .likelihoods.likelihood import Likelihood
+from .likelihoods.ordinal import rank_probabilities
+
+
+class View(NamedTuple):
+    """Cells of one column of the table, for z ~ N(m, v): arrays are (n, width)."""
+
+    column: TableColumn
+    m: FloatArray
+    v: FloatArray
+    parameters: Matrix
+
+    @property
+    def likelihood(self) -> Likelihood:
+        return LIKELIHOODS[self.column.of_cells]
+
+    def at(self, rows: np.ndarray) -> View:
+        return self._replace(m=self.m[rows], v=self.v[rows])
+
+
+def views(
+    columns: Sequence[TableColumn], cells: TableCells, m: FloatArray, v: FloatArray
+) -> Iterator[View]:
+    """Each column of the table; what rows add to z is added to m."""
+    for column, (group, inside, matrix) in zip(columns, places(columns), strict=True):
+        of = cells.groups[group]
+        yield View(column, m[:, matrix] + of.added, v[:, matrix], of.parameters[inside])
+
+
+def expected(view: View) -> FloatArray:
+    """What is expected in each cell: means of numbers, rates of counts, the probability of the
+    second of two levels, or that of every level: (n, outputs).
+    """
+    column = view.column
+    if column.likelihood in (CATEGORICAL, "ordinal"):
+        return probabilities(view)
+    return view.likelihood.mean(view.m, view.v, view.parameters) * column.scale + _center(column)
+
+
+def expected_names(column: TableColumn) -> list[str]:
+    """Names of the columns of `expected`."""
+    if column.likelihood in (CATEGORICAL, "ordinal"):
+        return [f"{column.name}={level}" for level in column.levels]
+    if column.likelihood == "bernoulli":
+        return [f"{column.name}={column.levels[1]}"]
+    return [column.name]
+
+
+def cell_names(columns: Sequence[TableColumn]) -> list[str]:
+    """Names of the columns of the matrix: those of the table, with a level for categories."""
+    pairs = [
+        (place.matrix.start + k, f"{column.name}={column.levels[k]}")
+        if column.likelihood == CATEGORICAL
+        else (place.matrix.start, column.name)
+        for column, place in zip(columns, places(columns), strict=True)
+        for k in range(column.width)
+    ]
+    return [name for _, name in sorted(pairs)]
+
+
+def probabilities(view: View) -> FloatArray:
+    """Probabilities of the levels of a column that has some: (n, K)."""
+    if view.column.likelihood == "ordinal":
+        every = rank_probabilities(view.m, view.v, view.parameters)[:, 0]
+        return every[:, : len(view.column.levels)]
+    found = view.likelihood.mean(view.m, view.v, view.parameters)
+    if view.column.likelihood == CATEGORICAL:
+        return level_probabilities(found)
+    return np.concatenate([1 - found, found], axis=1)
+
+
+class CellGuess(NamedTuple):
+    """Codes, numbers or counts for cells: the best one, bounds of an interval, which are NaN where
+    levels have no order, and the probability of the best, which is NaN for numbers and counts.
+    """
+
+    value: FloatArray
+    low: FloatArray
+    high: FloatArray
+    probability: FloatArray
+
+
+def guessed(view: View, interval: float) -> CellGuess:
+    """The mean of numbers, the median of counts, the most probable level."""
+    column, tail = view.column, 0.5 * (1 - interval)
+    none = np.full(len(view.m), np.nan)
+    if not column.levels:
+        middle, low, high = (_quantile(view, level) for level in (0.5, tail, 1 - tail))
+        return CellGuess(middle, low, high, none)
+    every = probabilities(view)
+    best = every.argmax(axis=1).astype(np.float64)
+    low, high = none, none
+    if column.likelihood == "ordinal":
+        low, high = _quantile(view, tail), _quantile(view, 1 - tail)
+    return CellGuess(best, low, high, every.max(axis=1))
+
+
+def drawn(view: View, rng: np.random.Generator) -> FloatArray:
+    """Codes, numbers or counts drawn for cells whose z is m: (n,)."""
+    found = view.likelihood.drawn(view.m, view.parameters, rng)
+    if view.column.likelihood == CATEGORICAL:
+        return from_sticks(found)
+    return _in_units(found[:, 0], view.column)
+
+
+def _quantile(view: View, level: float) -> FloatArray:
+    found = view.likelihood.quantile(level, view.m, view.v, view.parameters)[:, 0]
+    return _in_units(found, view.column)
+
+
+def _in_units(values: FloatArray, column: TableColumn) -> FloatArray:
+    return values * column.scale + _center(column)
+
+
+def _center(column: TableColumn) -> float:
+    """What numbers were measured from; the center of counts is not subtracted."""
+    return column.center if column.likelihood == "normal" else 0.0

@@ -1,0 +1,188 @@
+"""What columns of a table are: their likelihoods, as asked for or as dtypes and values tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bayespca.arrays.types import FloatArray
+from bayespca.discrete.choosing import likelihood_of_whole
+from bayespca.discrete.columns import CATEGORICAL, COUNTS, NAMES, WITH_LEVELS, TableColumn
+
+from ._tables import Level, RawColumn, RawTable
+
+# More levels than these are names, not categories.
+MOST_LEVELS = 50
+
+
+def described(raw: RawTable, likelihood: Any) -> tuple[TableColumn, ...]:
+    """What each column is; `likelihood` is "auto", a name for all, or names by column."""
+    asked = _asked(raw, likelihood)
+    return tuple(_described(column, asked.get(column.name)) for column in raw.columns)
+
+
+def codes(raw: RawTable, columns: Sequence[TableColumn]) -> FloatArray:
+    """Numbers, counts and codes of levels, NaN in holes: (n, p)."""
+    pairs = zip(raw.columns, columns, strict=True)
+    return np.stack([_codes(column, known) for column, known in pairs], axis=1)
+
+
+def _asked(raw: RawTable, likelihood: Any) -> dict[str, str]:
+    """The likelihoods that were asked for, by column."""
+    names = [column.name for column in raw.columns]
+    if isinstance(likelihood, str):
+        given: Mapping[Any, Any] = {} if likelihood == "auto" else dict.fromkeys(names, likelihood)
+    else:
+        given = likelihood
+    found = {}
+    for key, name in given.items():
+        column = f"x{key}" if isinstance(key, int | np.integer) else str(key)
+        if column not in names:
+            raise ValueError(f"likelihood names the column {key!r}, which X does not have.")
+        if name not in (*NAMES, "auto"):
+            listed = ", ".join(map(repr, NAMES))
+            raise ValueError(
+                f"likelihood of {key!r} must be 'auto' or one of {listed}, not {name!r}."
+            )
+        if name != "auto":
+            found[column] = name
+    return found
+
+
+def _described(raw: RawColumn, asked: str | None) -> TableColumn:
+    if raw.holes.all():
+        raise ValueError(
+            f"column {raw.name!r} has no value at all: leave it out, as nothing is known of it."
+        )
+    if raw.numbers is None:
+        return _of_labels(raw, asked)
+    values = raw.numbers[~raw.holes]
+    name = asked or _likelihood_of(raw, values)
+    if name in WITH_LEVELS:
+        return _with_levels(raw.name, name, _numeric_levels(raw, values, name))
+    if name in COUNTS:
+        _check_counts(raw.name, raw.numbers)
+        return TableColumn(raw.name, name, center=float(values.mean()))
+    spread = float(values.std())
+    # A column that does not vary is measured in units of its size, or in ones.
+    tiny = spread <= 1e-12 * float(np.abs(values).max())
+    scale = (float(np.abs(values).max()) or 1.0) if tiny else spread
+    return TableColumn(raw.name, "normal", center=float(values.mean()), scale=scale)
+
+
+def _likelihood_of(raw: RawColumn, values: FloatArray) -> str:
+    """What flags and numbers are by themselves."""
+    distinct = np.unique(values)
+    if raw.is_flags or np.array_equal(distinct, [0.0, 1.0]):
+        return "bernoulli"
+    is_whole = bool((values >= 0).all() and (values == np.floor(values)).all())
+    if not is_whole or distinct.size == 1:
+        return "normal"
+    return likelihood_of_whole(values)
+
+
+def _of_labels(raw: RawColumn, asked: str | None) -> TableColumn:
+    there = [label for label in raw.labels or () if label is not None]
+    counts: dict[Level, int] = {}
+    for label in there:
+        counts[label] = counts.get(label, 0) + 1
+    if asked is not None and asked not in WITH_LEVELS:
+        raise ValueError(
+            f"column {raw.name!r} holds labels such as {there[0]!r}, so it cannot be {asked!r}: "
+            f"ask for one of {', '.join(map(repr, WITH_LEVELS))}, or turn it into numbers."
+        )
+    if asked == "ordinal" and not raw.order and len(counts) > 2:
+        raise ValueError(
+            f"the levels of column {raw.name!r} have no order: make it an ordered category, or ask "
+            "for 'categorical'."
+        )
+    name = asked or ("ordinal" if raw.order else CATEGORICAL)
+    if len(counts) == 2 and asked is None:
+        name = "bernoulli"
+    if name == CATEGORICAL:
+        return _with_levels(raw.name, name, by_frequency(counts))
+    ordered = [level for level in raw.order if level in counts] or sorted(counts, key=str)
+    return _with_levels(raw.name, name, ordered)
+
+
+def _numeric_levels(raw: RawColumn, values: FloatArray, name: str) -> Sequence[Level]:
+    if raw.is_flags:
+        return (False, True)
+    distinct, counts = np.unique(values, return_counts=True)
+    if name == CATEGORICAL:
+        return by_frequency(dict(zip(distinct.tolist(), counts.tolist(), strict=True)))
+    if name == "bernoulli" and set(distinct.tolist()) <= {0.0, 1.0}:
+        return (0.0, 1.0)
+    return tuple(distinct.tolist())
+
+
+def by_frequency(counts: Mapping[Level, int]) -> list[Level]:
+    """The most frequent level first, as categories are told apart in that order."""
+    return sorted(counts, key=lambda level: (-counts[level], str(level)))
+
+
+def _with_levels(name: str, likelihood: str, levels: Sequence[Level]) -> TableColumn:
+    if len(levels) == 1:
+        raise ValueError(
+            f"column {name!r} has a single level, {levels[0]!r}, which tells nothing of its rows: "
+            "leave it out."
+        )
+    if len(levels) > MOST_LEVELS:
+        raise ValueError(
+            f"column {name!r} has {len(levels)} levels, more than {MOST_LEVELS}: leave it out if "
+            "it names rows, merge rare levels, or turn it into numbers."
+        )
+    if likelihood == "bernoulli" and len(levels) != 2:
+        raise ValueError(
+            f"column {name!r} has {len(levels)} levels, and 'bernoulli' is for two: ask for "
+            "'categorical' or 'ordinal'."
+        )
+    return TableColumn(name, likelihood, tuple(levels))
+
+
+# --- codes -------------------------------------------------------------------------------------
+
+
+def _codes(raw: RawColumn, column: TableColumn) -> FloatArray:
+    if column.levels:
+        return _level_codes(raw, column)
+    if raw.numbers is None:
+        found = next(label for label in raw.labels or () if label is not None)
+        raise ValueError(
+            f"column {column.name!r} held numbers in the fit, and holds labels such as {found!r} "
+            "now."
+        )
+    if column.likelihood in COUNTS:
+        _check_counts(column.name, raw.numbers)
+    return raw.numbers
+
+
+def _level_codes(raw: RawColumn, column: TableColumn) -> FloatArray:
+    place = {level: float(k) for k, level in enumerate(column.levels)}
+    values = raw.labels if raw.numbers is None else raw.numbers.tolist()
+    found = [
+        np.nan if hole else place.get(value, -1.0)
+        for value, hole in zip(values or (), raw.holes, strict=True)
+    ]
+    out = np.array(found)
+    unknown = np.flatnonzero(out == -1)
+    if unknown.size:
+        raise ValueError(
+            f"column {column.name!r} holds {(values or [])[unknown[0]]!r} in row {unknown[0]} "
+            f"(counting from 0), a level that the fit has not seen among its {len(place)}: make it "
+            "a hole to have it filled, or fit again with such rows."
+        )
+    return out
+
+
+def _check_counts(name: str, values: FloatArray) -> None:
+    wrong = np.flatnonzero((values < 0) | (values != np.floor(values)) & ~np.isnan(values))
+    if wrong.size:
+        value = float(values[wrong[0]])
+        what = "negative" if value < 0 else "fractional"
+        raise ValueError(
+            f"column {name!r} holds {value:g} in row {wrong[0]} (counting from 0), and counts are "
+            f"never {what}: ask for likelihood={{{name!r}: 'normal'}}, or correct it."
+        )

@@ -1,0 +1,280 @@
+"""Tables with columns of any kind as users pass them, read column by column, and given back.
+
+A column is read as numbers, flags or labels, with holes, whatever frame or array it comes from.
+What it is for a model follows in `_columns`.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import _check_feature_names, _check_n_features
+
+from bayespca.arrays.types import DOUBLE, DType, FloatArray, Index, Input
+from bayespca.discrete.columns import TableColumn
+from bayespca.sources.data import Features
+
+from . import _input
+from ._base import AnyEstimator
+from ._kinds import is_frame, refuse_others
+
+Level = str | float | bool
+DATES = ("date", "time", "duration", "period", "interval")
+
+
+@dataclass(frozen=True, eq=False)
+class RawColumn:
+    """A column of a table.
+
+    Attributes
+    ----------
+    name
+        That of the frame, or "x3" for the fourth of an array.
+    numbers
+        Numbers with NaN in holes, flags as 0 and 1; None for labels.
+    labels
+        Levels, and None in holes; None for numbers.
+    is_flags, is_whole
+        Whether its type is that of flags, or of whole numbers.
+    order
+        Levels in their order, where the table says that they have one; else empty.
+    objects
+        What the table itself has for a level.
+    """
+
+    name: str
+    numbers: FloatArray | None = None
+    labels: list[Level | None] | None = None
+    is_flags: bool = False
+    is_whole: bool = False
+    order: tuple[Level, ...] = ()
+    objects: Mapping[Level, Any] = field(default_factory=dict)
+
+    @cached_property
+    def holes(self) -> NDArray[np.bool_]:
+        if self.numbers is not None:
+            return np.isnan(self.numbers)
+        return np.array([label is None for label in self.labels or ()], dtype=np.bool_)
+
+    def own(self, level: Level) -> Any:
+        """A level as the table has it."""
+        return self.objects.get(level, level)
+
+
+@dataclass(frozen=True, eq=False)
+class RawTable:
+    """The columns of a table, the table itself, and the type that answers about it have."""
+
+    columns: list[RawColumn]
+    table: Any
+    features: Features
+    dtype: DType = DOUBLE
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.columns[0].holes)
+
+
+def read(estimator: AnyEstimator, X: Input, *, reset: bool) -> RawTable:
+    """A table of any columns; those of the fit, unless `reset`."""
+    X = _input.unmasked(_input.as_numpy(X))
+    return _of_frame(estimator, X, reset) if is_frame(X) else _of_array(estimator, X, reset)
+
+
+# --- frames ------------------------------------------------------------------------------------
+
+
+def _of_frame(estimator: AnyEstimator, X: Any, reset: bool) -> RawTable:
+    if not (X.shape[0] and X.shape[1]):
+        raise ValueError(
+            f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s) "
+            f"(shape={tuple(X.shape)}) while a minimum of 1 is required."
+        )
+    if not reset:
+        _check_feature_names(estimator, X, reset=False)
+        _check_n_features(estimator, X, reset=False)
+    names = [str(name) for name in X.columns]
+    columns = [_of_series(name, series_of(X, j)) for j, name in enumerate(names)]
+    return RawTable(columns, X, Features(len(names), np.array(names, dtype=object)))
+
+
+def series_of(X: Any, j: int) -> Any:
+    """The j-th column of a frame of pandas or polars."""
+    return X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
+
+
+def _of_series(name: str, series: Any) -> RawColumn:
+    kind = str(series.dtype).lower()
+    if kind.startswith(DATES):
+        raise ValueError(_about_dates(name))
+    if kind.startswith(("category", "categorical", "enum")):
+        return _of_categories(name, series)
+    if kind.startswith(("int", "uint", "float", "decimal")):
+        values = series.to_numpy(dtype=np.float64, na_value=np.nan) if _is_pandas(series) else None
+        values = np.asarray(series.to_numpy() if values is None else values, dtype=np.float64)
+        return _of_numbers(name, values, is_whole="int" in kind)
+    return _of_objects(name, series.to_list())
+
+
+def _is_pandas(series: Any) -> bool:
+    return hasattr(series, "iloc")
+
+
+def _of_numbers(name: str, values: FloatArray, *, is_whole: bool = False) -> RawColumn:
+    if np.isinf(values).any():
+        row = int(np.flatnonzero(np.isinf(values))[0])
+        raise ValueError(
+            f"Input X contains infinity, first in column {name!r}, row {row} (counting from 0): "
+            "remove or fill what is not a finite number."
+        )
+    return RawColumn(name, numbers=values, is_whole=is_whole)
+
+
+def _of_categories(name: str, series: Any) -> RawColumn:
+    """Categories of pandas, which may have an order, or of polars."""
+    listed = series.cat.categories.tolist() if _is_pandas(series) else ()
+    order = tuple(map(level_of, listed)) if listed and series.cat.ordered else ()
+    labels = [None if _is_hole(value) else level_of(value) for value in series.to_list()]
+    return RawColumn(name, labels=labels, order=order, objects={level_of(o): o for o in listed})
+
+
+def _of_objects(name: str, values: Sequence[Any]) -> RawColumn:
+    """Flags, numbers or texts in a column of Python's objects."""
+    there = [value for value in values if not _is_hole(value)]
+    if any(isinstance(value, datetime.date | datetime.time | np.datetime64) for value in there):
+        raise ValueError(_about_dates(name))
+    flags = all(isinstance(value, bool | np.bool_) for value in there)
+    if flags or all(isinstance(value, int | float | np.number) for value in there):
+        numbers = [np.nan if _is_hole(value) else float(value) for value in values]
+        found = _of_numbers(name, np.array(numbers))
+        return RawColumn(name, numbers=found.numbers, is_flags=flags and bool(there))
+    strange = [value for value in there if not isinstance(value, str | bool | int | float)]
+    if strange:
+        raise TypeError(
+            f"column {name!r} holds a {type(strange[0]).__name__}, and each cell's argument must "
+            "be a string or a number: leave the column out or turn it into text."
+        )
+    labels = [None if _is_hole(value) else str(value) for value in values]
+    return RawColumn(name, labels=list(labels), objects={str(value): value for value in there})
+
+
+def level_of(value: Any) -> Level:
+    """A level as a model file can hold it: text, a number or a flag."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    return float(value) if isinstance(value, int | float | np.number) else str(value)
+
+
+def _is_hole(value: Any) -> bool:
+    """None, NaN, and what pandas has in their place."""
+    return (
+        value is None
+        or type(value).__name__ in ("NAType", "NaTType")
+        or (isinstance(value, float | np.floating) and np.isnan(value))
+    )
+
+
+def _about_dates(name: str) -> str:
+    return (
+        f"column {name!r} holds dates or times, for which there is no likelihood: leave it out, or "
+        "turn it into numbers (days since a date) or categories (the month)."
+    )
+
+
+# --- arrays ------------------------------------------------------------------------------------
+
+
+def _of_array(estimator: AnyEstimator, X: Any, reset: bool) -> RawTable:
+    checks: dict[str, Any] = {"dtype": None, "ensure_all_finite": False, "reset": reset}
+    is_text = _has_text(X)
+    if not is_text:
+        checks |= {"dtype": "numeric", "ensure_all_finite": "allow-nan"}
+    else:
+        X = np.asarray(X, dtype=object)
+    refuse_others(X)
+    values, features = _input.checked(estimator, X, **checks)
+    names = [f"x{j}" for j in range(features.count)]
+    if is_text:
+        columns = [_of_objects(name, values[:, j].tolist()) for j, name in enumerate(names)]
+        return RawTable(columns, values, features)
+    kind, numbers = values.dtype.kind, values.astype(np.float64)
+    columns = [
+        RawColumn(name, numbers=numbers[:, j], is_flags=kind == "b", is_whole=kind in "iu")
+        for j, name in enumerate(names)
+    ]
+    dtype = np.dtype(np.float32 if values.dtype == np.float32 else np.float64)
+    return RawTable(columns, values, features, dtype)
+
+
+def _has_text(X: Any) -> bool:
+    """Whether an array or a list of rows holds texts."""
+    if isinstance(X, np.ndarray):
+        if X.dtype.kind in "US":
+            return True
+        return X.dtype == object and any(isinstance(value, str) for value in X.ravel())
+    if isinstance(X, list | tuple) and X and isinstance(X[0], list | tuple):
+        return any(isinstance(value, str) for row in X for value in row)
+    return False
+
+
+# --- giving back -------------------------------------------------------------------------------
+
+
+def filled(raw: RawTable, columns: Sequence[TableColumn], codes: FloatArray) -> Any:
+    """The table with its holes filled from codes, numbers and counts, in its own types."""
+    if not is_frame(raw.table):
+        return _filled_array(raw, columns, codes)
+    out = raw.table.copy() if hasattr(raw.table, "iloc") else raw.table.clone()
+    for j, (before, column) in enumerate(zip(raw.columns, columns, strict=True)):
+        rows = np.flatnonzero(before.holes)
+        if rows.size:
+            values = own_values(before, column, codes[rows, j])
+            out = _with_series(out, j, _filled_series(series_of(raw.table, j), rows, values))
+    return out
+
+
+def _filled_array(raw: RawTable, columns: Sequence[TableColumn], codes: FloatArray) -> Any:
+    has_holes = any(column.holes.any() for column in raw.columns)
+    kind = raw.dtype if raw.table.dtype.kind in "iub" and has_holes else raw.table.dtype
+    out = raw.table.astype(kind, copy=True)
+    for j, (before, column) in enumerate(zip(raw.columns, columns, strict=True)):
+        rows = np.flatnonzero(before.holes)
+        out[rows, j] = own_values(before, column, codes[rows, j])
+    return out
+
+
+def own_values(before: RawColumn, column: TableColumn, codes: FloatArray) -> list[Any]:
+    """Codes, numbers and counts as values of the table's own types."""
+    if column.levels:
+        levels = [before.own(column.levels[int(code)]) for code in codes]
+        if before.is_flags:
+            return [bool(level) for level in levels]
+        return [int(level) for level in levels] if before.is_whole else levels
+    return [round(float(code)) for code in codes] if before.is_whole else codes.tolist()
+
+
+def _filled_series(series: Any, rows: Index, values: list[Any]) -> Any:
+    if not _is_pandas(series):
+        listed = series.to_list()
+        for row, value in zip(rows, values, strict=True):
+            listed[row] = value
+        return type(series)(series.name, listed, dtype=series.dtype)
+    new = series.copy()
+    if hasattr(new, "cat"):
+        unknown = list(dict.fromkeys(v for v in values if v not in new.cat.categories))
+        new = new.cat.add_categories(unknown) if unknown else new
+    new.iloc[rows] = values
+    return new
+
+
+def _with_series(frame: Any, j: int, series: Any) -> Any:
+    if not hasattr(frame, "isetitem"):
+        return frame.with_columns(series)
+    frame.isetitem(j, series)
+    return frame

@@ -1,0 +1,324 @@
+"""`GeneralizedPCA`: one low-rank model for numbers, flags, categories, ranks and counts."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import KW_ONLY
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from bayespca import inference
+from bayespca.arrays.types import ArrayOrPair, FloatArray, Input, Numbers, RandomState
+from bayespca.discrete import posterior as read
+from bayespca.discrete import reading
+from bayespca.discrete.columns import NAMES, as_cells, log_units
+from bayespca.discrete.data import TableCells, known_table
+from bayespca.discrete.fit import TableFit, general_model
+from bayespca.inference.result import extended
+
+from . import _columns, _input, _tables, _validation
+from ._base import PER_COMPONENT, Fitted, typed
+from ._constraints import SHARE, Constraint, one_of
+from ._iterating import Iterating
+from ._options import Auto, Option, table
+from ._transforming import Transforming
+from ._warnings import warn
+
+BY_COLUMN = Constraint(
+    ("a dictionary of such names by column",), ("dict",), lambda value: isinstance(value, dict)
+)
+PER_CELL = "array of shape (n_components_, n_cells)"
+
+
+class GeneralizedPCA(Transforming, Iterating[TableFit]):
+    """PCA of tables as they are: numbers, yes/no, categories, ranks and counts, with holes.
+
+    Each column has a likelihood of its own; what they share is one low-rank matrix of natural
+    parameters z = aᵢᵀbⱼ + μⱼ, with normal priors on scores a, loadings b and means μ, whose
+    variances are learned, one for each component. The number of components is found: those that the
+    data do not support go. The posterior of each row and column has a covariance of its own, and
+    averages of all likelihoods over normal z are closed forms.
+
+    =====================  =======================================================================
+    ``"normal"``           x ~ N(z, s²), s² learned for each column
+    ``"bernoulli"``        two levels, p(second) = σ(z)
+    ``"categorical"``      levels without order: is it the most frequent one, if not, is it the
+                           next one, and so on, a z for each question
+    ``"ordinal"``          levels in order, p(x ≤ k) = σ(cₖ − z), cut points c learned
+    ``"poisson"``          counts of mean eᶻ
+    ``"negative-binomial"``  counts of mean eᶻ and variance eᶻ + e²ᶻ/r, r learned for each column
+    =====================  =======================================================================
+
+    DataFrames of pandas and polars and arrays are read, numbers as well as texts. None and NaN are
+    holes, at `fit` and afterwards: only the cells that are there count.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from bayespca import GeneralizedPCA
+    >>> rng = np.random.default_rng(0)
+    >>> a = rng.normal(size=300)
+    >>> X = pd.DataFrame({f"number{j}": a + 0.5 * rng.normal(size=300) for j in range(4)})
+    >>> X["smokes"] = a + rng.logistic(size=300) > 0
+    >>> X["visits"] = rng.poisson(np.exp(0.5 * a))
+    >>> X["colour"] = np.where(a + rng.logistic(size=300) > 0, "red", "blue")
+    >>> X.loc[::7, "colour"] = None
+    >>> model = GeneralizedPCA().fit(X)
+    >>> model.n_components_
+    1
+    >>> model.likelihoods_["smokes"], model.likelihoods_["colour"]
+    ('bernoulli', 'bernoulli')
+    >>> int(model.impute(X)["colour"].isna().sum())
+    0
+    """
+
+    options = table(
+        *("n_components", "max_iter", "tol", "checkpoint", "random_state", "verbose"),
+        likelihood=Option(
+            "What cells of a column are like given z: a name from the table above for all columns, "
+            "or a dictionary of names by column, where the others are read from the table.\n"
+            '``"auto"`` reads all of them: flags, and columns with two levels or with 0 and 1, are '
+            '``"bernoulli"``; texts and categories ``"categorical"``, ordered ones ``"ordinal"``; '
+            'numbers with fractions or signs ``"normal"``. Whole numbers are ranks, counts or '
+            "numbers, whichever describes the column by itself best. `likelihoods_` says what was "
+            "taken.",
+            one_of("auto", *NAMES) | BY_COLUMN,
+        ),
+        row_sizes=Option(
+            "Whether counts are relative to the size of their row, the sum of its counts over what "
+            "rows have on average: the library sizes of cells in genomics."
+        ),
+        init="Where sweeps start: at the closed form of the cells about their columns, or at "
+        "normal draws.",
+        n_init='Number of random starts, with ``init="random"``; the lowest free energy wins.',
+    )
+
+    likelihoods_ = Fitted(
+        "dict",
+        "The likelihood of each column, by name.",
+        lambda fit: {column.name: column.likelihood for column in fit.columns},
+    )
+    components_ = Fitted(
+        PER_CELL,
+        "Orthonormal directions in the space of natural parameters: one for each column, but K − 1 "
+        "for K categories; `cell_names_` has their names.",
+        typed(lambda fit: fit.posterior.components),
+    )
+    cell_names_ = Fitted(
+        "list of str",
+        "Names of the columns of natural parameters.",
+        lambda fit: reading.cell_names(fit.columns),
+    )
+    output_names_ = Fitted(
+        "list of str",
+        "Names of the columns that `inverse_transform` gives.",
+        lambda fit: [name for column in fit.columns for name in reading.expected_names(column)],
+    )
+    n_components_ = Fitted("int", "Number of components found; 0 is a legal answer.")
+    mean_ = Fitted(
+        "array of shape (n_cells,)",
+        "Natural parameters at scores of 0.",
+        typed(lambda fit: fit.posterior.b[:, -1]),
+    )
+    explained_variance_ = Fitted(
+        PER_COMPONENT,
+        "Variance of the natural parameters along each component.",
+        typed(lambda fit: read.score_variance(fit.posterior)),
+    )
+    rank_posterior_ = Fitted(
+        "array", "exp(−free energy) of the ranks that were seen, normalised; index = rank."
+    )
+    free_energy_ = Fitted(
+        "float",
+        "−log of a bound on the evidence, in which natural parameters are taken as normal; in "
+        "nats, all constants included.",
+    )
+    n_samples_ = Fitted("int", "Number of rows.")
+
+    n_components: int | Auto = "auto"
+    _: KW_ONLY
+    likelihood: Any = "auto"
+    row_sizes: bool = False
+    init: Literal["closed", "random"] = "closed"
+    max_iter: int = 500
+    tol: float = 1e-6
+
+    # --- fitting -------------------------------------------------------------------------------
+
+    def fit(
+        self, X: Input, y: object = None, *, callback: inference.Callback | None = None
+    ) -> Self:
+        """Fit the model; `callback` is as in `BayesianPCA`.
+
+        If anything goes wrong the estimator is left as it was.
+        """
+        start = time.perf_counter()
+        self._chosen()
+        cap = _validation.largest_rank_of_starts(self)
+        raw = _tables.read(self, X, reset=True)
+        columns = _columns.described(raw, self.likelihood)
+        codes = _columns.codes(raw, columns)
+        data = known_table(as_cells(codes, columns, sized=self.row_sizes))
+        units = float(log_units(codes, columns).sum())
+        model = general_model(data, n_components=cap, init=self.init, log_units=units)
+        found = inference.fit(model, data, _validation.looping(self, callback))
+        about = {"columns": columns, "sized": bool(self.row_sizes)}
+        fitted = extended(found, TableFit, **about, n_samples=len(codes), dtype=raw.dtype)
+        self._keep(fitted, raw.features)
+        warn(fitted)
+        if self.verbose:
+            print(
+                f"bayespca: {len(codes)}×{len(columns)}, rank {self.n_components_}, free energy "
+                f"{self.free_energy_:.6g} after {self.n_iter_} sweeps, "
+                f"{time.perf_counter() - start:.2f} s"
+            )
+        return self
+
+    # --- scores --------------------------------------------------------------------------------
+
+    def transform(self, X: Input, return_std: bool = False) -> ArrayOrPair:
+        """Posterior mean of the scores of rows, and their standard deviation if asked for.
+
+        In the coordinates of the orthonormal components, from the cells that are there.
+        """
+        raw, _, cells = self._read(X)
+        T, std = (part.astype(raw.dtype) for part in read.scores(self.posterior_, cells))
+        return (T, std) if return_std else T
+
+    def inverse_transform(self, X: Input) -> Numbers:
+        """What is expected in rows with given scores, in the columns that `output_names_` names.
+
+        Means of numbers, rates of counts in rows of average size, probabilities of levels.
+        """
+        check_is_fitted(self)
+        T = _input.read_scores(X, self.n_components_, self.components_)
+        z = read.natural_at_scores(self.posterior_, T)
+        columns = self.fit_.columns
+        cells = as_cells(np.full((len(T), len(columns)), np.nan), columns, self._parameters)
+        return self._expected(cells, read.Natural(z, np.zeros_like(z))).astype(T.dtype)
+
+    # --- cells ---------------------------------------------------------------------------------
+
+    def predict_cells(self, X: Input) -> Numbers:
+        """What is expected in every cell, from the cells of its row that are there.
+
+        Columns are those of `inverse_transform`; scores, loadings and means are averaged over.
+        """
+        raw, _, cells = self._read(X)
+        return self._expected(cells, read.natural(self.posterior_, cells)).astype(raw.dtype)
+
+    def impute(self, X: Input, *, interval: float | None = None) -> Any:
+        """The table with its holes filled, in its own types; other cells stay.
+
+        Numbers are filled by their mean, counts by their median, and levels by the most probable
+        one. With `interval=0.95` also a dictionary of arrays with an entry for each hole: its
+        ``row`` and ``column``, the ``value``, ``low`` and ``high`` of the interval that holds the
+        cell with probability 0.95 (for numbers, counts and ranks), and the ``probability`` of the
+        value (for levels).
+        """
+        if interval is not None:
+            SHARE.check("interval", interval)
+        raw, codes, cells = self._read(X)
+        m, v = read.natural(self.posterior_, cells)
+        holes: list[dict[str, Any]] = []
+        for j, view in enumerate(reading.views(self.fit_.columns, cells, m, v)):
+            rows = np.flatnonzero(raw.columns[j].holes)
+            guess = reading.guessed(view.at(rows), interval or 0.95)
+            codes[rows, j] = guess.value
+            holes.append(_described_holes(raw.columns[j], view.column, rows, guess))
+        table = _tables.filled(raw, self.fit_.columns, codes)
+        return table if interval is None else (table, _joined(holes))
+
+    def sample_imputations(
+        self, X: Input, n_draws: int = 5, random_state: RandomState = None
+    ) -> list[Any]:
+        """Tables whose holes are filled by draws from the posterior: multiple imputation.
+
+        Each has loadings, scores and cells of its own draw; cells that are there stay.
+        """
+        raw, codes, cells = self._read(X)
+        rng = _validation.generator(random_state)
+        return [self._drawn_table(raw, codes, cells, rng) for _ in range(n_draws)]
+
+    def _drawn_table(
+        self, raw: _tables.RawTable, codes: FloatArray, cells: TableCells, rng: np.random.Generator
+    ) -> Any:
+        z = read.drawn_natural(self.posterior_, cells, rng)
+        views = reading.views(self.fit_.columns, cells, z, np.zeros_like(z))
+        drawn = np.stack([reading.drawn(view, rng) for view in views], axis=1)
+        full = np.where(np.isnan(codes), drawn, codes)
+        return _tables.filled(raw, self.fit_.columns, full)
+
+    # --- densities -----------------------------------------------------------------------------
+
+    def score_samples(self, X: Input) -> Numbers:
+        """The bound on the log density of each row, of the cells that are there."""
+        _, codes, cells = self._read(X)
+        return read.log_density(self.posterior_, cells) - log_units(codes, self.fit_.columns)
+
+    def score(self, X: Input, y: object = None) -> float:
+        """Mean of `score_samples`."""
+        return float(self.score_samples(X).mean())
+
+    # --- reading -------------------------------------------------------------------------------
+
+    @property
+    def _parameters(self) -> Any:
+        return self.posterior_.parameters
+
+    def _read(self, X: Input) -> tuple[_tables.RawTable, FloatArray, TableCells]:
+        """A table as it came, its codes, and its cells."""
+        check_is_fitted(self)
+        raw = _tables.read(self, X, reset=False)
+        codes = _columns.codes(raw, self.fit_.columns)
+        return raw, codes, self._cells(codes)
+
+    def _cells(self, codes: FloatArray) -> TableCells:
+        return as_cells(codes, self.fit_.columns, self._parameters, sized=self.fit_.sized)
+
+    def _expected(self, cells: TableCells, z: read.Natural) -> FloatArray:
+        views = reading.views(self.fit_.columns, cells, *z)
+        return np.concatenate([reading.expected(view) for view in views], axis=1)
+
+    def _reads_holes(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+
+def _described_holes(
+    raw: _tables.RawColumn, column: Any, rows: Any, guess: reading.CellGuess
+) -> dict[str, Any]:
+    """An entry for each hole of a column, in the words of the table."""
+
+    def own(codes: FloatArray) -> list[Any]:
+        known = ~np.isnan(codes)
+        values = iter(_tables.own_values(raw, column, codes[known]))
+        return [next(values) if there else None for there in known]
+
+    return {
+        "row": rows.tolist(),
+        "column": [column.name] * len(rows),
+        "value": own(guess.value),
+        "low": own(guess.low),
+        "high": own(guess.high),
+        "probability": guess.probability.tolist(),
+    }
+
+
+def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """The entries of all columns, as arrays."""
+    kinds = {"row": np.intp, "probability": np.float64}
+    return {
+        key: np.array([one for part in parts for one in part[key]], dtype=kinds.get(key, object))
+        for key in parts[0]
+    }
