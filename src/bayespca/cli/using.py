@@ -143,6 +143,7 @@ USES = {
     "VariationalPCA": _LINEAR,
     "GibbsPCA": Uses(score_table, _projected),
     "BinaryPCA": Uses(score_table, lambda model, part: model.predict_proba(part), _without_spread),
+    "GeneralizedPCA": Uses(score_table, impute=_without_spread),
     "GPLVM": Uses(score_table, lambda model, part: model.denoise(part), _with_spread),
     "PCAMixture": Uses(_local_scores, lambda model, part: model.denoise(part), _without_spread),
     "BernoulliMixture": Uses(_memberships, impute=_without_spread),

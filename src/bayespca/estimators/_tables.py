@@ -22,7 +22,7 @@ from bayespca.sources.data import Features
 
 from . import _input
 from ._base import AnyEstimator
-from ._kinds import is_frame, refuse_others
+from ._kinds import is_frame
 
 Level = str | float | bool
 DATES = ("date", "time", "duration", "period", "interval")
@@ -197,9 +197,10 @@ def _of_array(estimator: AnyEstimator, X: Any, reset: bool) -> RawTable:
         checks |= {"dtype": "numeric", "ensure_all_finite": "allow-nan"}
     else:
         X = np.asarray(X, dtype=object)
-    refuse_others(X)
     values, features = _input.checked(estimator, X, **checks)
     names = [f"x{j}" for j in range(features.count)]
+    if features.names is not None:  # a table from a file
+        names = [str(name) for name in features.names]
     if is_text:
         columns = [_of_objects(name, values[:, j].tolist()) for j, name in enumerate(names)]
         return RawTable(columns, values, features)

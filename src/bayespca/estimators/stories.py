@@ -5,6 +5,7 @@ A PCA with singular values has more to say, in `summary`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -126,6 +127,21 @@ def _of_binary(model: AnyEstimator) -> Story:
         Fact("ones", percent(ones), "of the cells of an average row"),
     )
     return _story(model, words, *facts, rank=k, ones=ones)
+
+
+def _of_table(model: AnyEstimator) -> Story:
+    k, kinds = model.n_components_, Counter(model.likelihoods_.values())
+    lead = "Columns of all kinds vary together, in patterns that rows have more or less of."
+    if k == 0:
+        lead = "Columns vary independently of each other."
+    words = f"There {_dimensions(k)} in this table.", lead, _rows_and_features(model)
+    name = "dimensions" if k != 1 else "dimension"
+    columns = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    facts = (
+        Fact(name, str(k), "with the lowest free energy of those tried"),
+        Fact("columns", str(model.n_features_in_), columns),
+    )
+    return _story(model, words, *facts, rank=k, likelihoods=dict(kinds))
 
 
 def _of_curves(model: AnyEstimator) -> Story:
@@ -415,6 +431,7 @@ def _factor_parts(model: AnyEstimator, active: Any, explained: Any) -> tuple[Fac
 STORIES: dict[str, Callable[[AnyEstimator], Story]] = {
     "GibbsPCA": _of_gibbs,
     "BinaryPCA": _of_binary,
+    "GeneralizedPCA": _of_table,
     "GPLVM": _of_curves,
     "PCAMixture": _of_clusters,
     "BernoulliMixture": _of_kinds,

@@ -26,6 +26,7 @@ from .scores import Samples
 PAGES = {
     "GibbsPCA": "draws",
     "BinaryPCA": "binary",
+    "GeneralizedPCA": "tables",
     "GPLVM": "latent",
     "PCAMixture": "clusters",
     "BernoulliMixture": "clusters",
