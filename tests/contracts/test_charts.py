@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayespca.discrete.data import binary_table
-from bayespca.discrete.fit import binary_model
+from bayespca.discrete.data import binary_table, known_table
+from bayespca.discrete.fit import binary_model, general_model
 from bayespca.missing.ratings.data import sorted_both_ways
 from bayespca.missing.ratings.fit import ratings_model
 from bayespca.mixtures.pca.data import prepared
@@ -16,6 +16,7 @@ from bayespca.sources.binary import BinaryCells
 from bayespca.spectrum.methods import METHODS
 from bayespca.views.data import views_table
 from bayespca.views.fit import ViewsModel
+from discrete.tables import simulated
 
 
 def table(seed=0, n=80, p=12, k=3):
@@ -43,6 +44,12 @@ def of_bits(holes):
     return binary_model(data, n_components=4), data
 
 
+def of_tables(holes):
+    kinds = {"normal": 4, "bernoulli": 3, "negative-binomial": 3, "ordinal": 4}
+    data = known_table(simulated(kinds, n=80, holes=0.3 if holes else 0.0)[0])
+    return general_model(data, n_components=4), data
+
+
 def of_clusters(per_feature):
     X, seen = table()
     X[:40] += 5
@@ -67,6 +74,8 @@ MODELS = {
     "ratings, EMAP, noise given": lambda: of_ratings("emap", noise_variance=1.0),
     "bits": lambda: of_bits(False),
     "bits, with holes": lambda: of_bits(True),
+    "tables": lambda: of_tables(False),
+    "tables, with holes": lambda: of_tables(True),
     "clusters with holes, noise of features": lambda: of_clusters(True),
     "clusters with holes": lambda: of_clusters(False),
 }

@@ -18,6 +18,7 @@ from bayespca import (
     BayesianPCAImputer,
     BayesianTucker,
     BinaryPCA,
+    GeneralizedPCA,
     GibbsPCA,
     MatrixFactorization,
     PCAMixture,
@@ -124,6 +125,7 @@ def test_other_estimators_show_what_their_records_tell():
         warnings.simplefilter("ignore")
         found = [
             BinaryPCA(max_iter=1).fit(X),
+            GeneralizedPCA(max_iter=1).fit(X),
             PCAMixture(2, random_state=0).fit(X),
             GibbsPCA(1, n_draws=5, n_warmup=1, n_chains=1, random_state=0).fit(X),
             MatrixFactorization(max_iter=5).fit(X),

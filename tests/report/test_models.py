@@ -86,6 +86,12 @@ MODELS = {
         "There is one dimension in these zeros and ones.",
         {"dimensions", "samples", "figure-ones", "features"},
     ),
+    "GeneralizedPCA": (
+        lambda: bayespca.GeneralizedPCA().fit(PATTERNS),
+        PATTERNS,
+        "There is one dimension in this table.",
+        {"dimensions", "samples", "features"},
+    ),
     "GPLVM": (
         lambda: bayespca.GPLVM(2, n_inducing=10, random_state=0).fit(ARC),
         ARC,

@@ -1,4 +1,4 @@
-"""States of generalized PCA as vectors: loadings, means, and logarithms of variances."""
+"""States of generalized PCA as vectors: loadings, means, logarithms of variances, parameters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .step import TableState, evaluated_all
 @dataclass(frozen=True, eq=False)
 class TableChart:
     """W = B·diag(c), for scores of unit variance a priori, turned to be like another one; the
-    logarithm of its covariance summed over columns; μ, and log v.
+    logarithm of its covariance summed over columns; μ, log v, and parameters of likelihoods.
 
     Rows are those of the state, in the units of the new loadings, and cells are evaluated anew: the
     step that follows takes rows to where these loadings want them.
@@ -38,23 +38,27 @@ class TableChart:
         c, new = np.sqrt(state.prior), np.sqrt(state.prior) * growth
         change = np.eye(H + 1)
         change[:H, :H] = T * c / new[:, None]
-        mean = np.column_stack([goal.W / new, goal.rest[:-1]])
+        p = len(goal.W)
+        mean = np.column_stack([goal.W / new, goal.rest[:p]])
         columns = replace(state.columns.changed(change), mean=mean)
         rows = state.rows.changed(np.diag(growth))
-        log_v = np.clip(goal.rest[-1], here.rest[-1] - FURTHEST, here.rest[-1] + FURTHEST)
+        logs = np.clip(goal.rest[p:], here.rest[p:] - FURTHEST, here.rest[p:] + FURTHEST)
+        parameters = _put(logs[1:], state.parameters)
         return replace(
             state,
             rows=rows,
             columns=columns,
             prior=new**2,
-            spread=float(np.exp(log_v)),
-            found=evaluated_all(rows, columns, self.data.at(state.parameters)),
+            spread=float(np.exp(logs[0])),
+            parameters=parameters,
+            found=evaluated_all(rows, columns, self.data.at(parameters)),
         )
 
 
 def _parts(state: TableState) -> Loadings:
     H, c = state.rank, np.sqrt(state.prior)
-    rest = np.append(state.columns.mean[:, H], np.log(state.spread))
+    learned = _taken(state.parameters)
+    rest = np.concatenate([state.columns.mean[:, H], [np.log(state.spread)], learned])
     spread = logarithm(_covariance(state.columns, H) * c * c[:, None])
     return Loadings(state.columns.mean[:, :H] * c, spread, rest)
 
@@ -72,8 +76,26 @@ def _squares(W: FloatArray, T: FloatArray, state: TableState) -> FloatArray:
 
 
 def _errors(state: TableState) -> FloatArray:
-    """1/√Σω of each column, for its loadings and its mean."""
+    """1/√Σω of each column, for its loadings and its mean; √(2/n) for logarithms of variances."""
     p, H = len(state.columns.mean), state.rank
     errors = 1 / np.sqrt(state.found.omega.sum(axis=0) + 1 / state.spread)
     spread = np.full(H * H + 1, np.sqrt(2 / p))
-    return np.concatenate([np.repeat(errors, H), spread[:-1], errors, spread[-1:]])
+    learned = np.full(_taken(state.parameters).size, np.sqrt(2 / len(state.rows.mean)))
+    return np.concatenate([np.repeat(errors, H), spread[:-1], errors, spread[-1:], learned])
+
+
+def _taken(parameters: tuple[FloatArray, ...]) -> FloatArray:
+    """The parameters of all likelihoods that are there, one after the other."""
+    return np.concatenate([some[~np.isnan(some)] for some in parameters])
+
+
+def _put(values: FloatArray, parameters: tuple[FloatArray, ...]) -> tuple[FloatArray, ...]:
+    """Parameters with these in the places where `_taken` finds them."""
+    found, first = [], 0
+    for some in parameters:
+        there = ~np.isnan(some)
+        new = some.copy()
+        new[there] = values[first : first + int(there.sum())]
+        first += int(there.sum())
+        found.append(new)
+    return tuple(found)

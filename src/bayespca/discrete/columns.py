@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayespca.arrays.types import FloatArray, Matrix
+from bayespca.spectrum.tolerances import TINY
 
 from .data import ColumnGroup, TableCells
 from .likelihoods.bernoulli import BERNOULLI
@@ -132,12 +133,13 @@ def as_cells(
 def log_sizes(codes: FloatArray, columns: Sequence[TableColumn]) -> FloatArray:
     """log of the sum of each row's counts over what rows have on average in the same columns.
 
-    Half a count is added to both, so that rows of zeros have a size.
+    A row of zeros has half a count, and one without any cell is of usual size.
     """
     mine = [j for j, column in enumerate(columns) if column.likelihood in COUNTS]
     counts, centers = codes[:, mine], np.array([columns[j].center for j in mine])
     expected = (~np.isnan(counts)) @ centers
-    return np.asarray(np.log((np.nansum(counts, axis=1) + 0.5) / (expected + 0.5)))
+    totals = np.maximum(np.nansum(counts, axis=1), 0.5)
+    return np.where(expected > 0, np.log(totals / np.maximum(expected, TINY)), 0.0)
 
 
 def log_units(codes: FloatArray, columns: Sequence[TableColumn]) -> FloatArray:

@@ -220,6 +220,18 @@ def _binary_pca(model: Any, X: Any, H: Any) -> dict[str, Any]:
     }
 
 
+def _generalized_pca(model: Any, X: Any, H: Any) -> dict[str, Any]:
+    scores, std = model.transform(H, return_std=True)
+    return {
+        "transform": (scores, std),
+        "inverse_transform": model.inverse_transform(scores),
+        "predict_cells": model.predict_cells(H),
+        "impute": model.impute(H),
+        "score_samples": model.score_samples(H),
+        "score": model.score(X),
+    }
+
+
 def _gplvm(model: Any, X: Any, H: Any) -> dict[str, Any]:
     """What is computed in one go: new rows are placed by a descent that rounding leads."""
     return {
@@ -245,6 +257,7 @@ ANSWERS = {
     "BernoulliMixture": _bernoulli_mixture,
     "BinaryPCA": _binary_pca,
     "GPLVM": _gplvm,
+    "GeneralizedPCA": _generalized_pca,
     "GibbsPCA": _gibbs,
     "MultiViewPCA": _multi_view,
     "PCAMixture": _pca_mixture,

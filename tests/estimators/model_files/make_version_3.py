@@ -13,7 +13,7 @@ from contents import Arrays
 from make import FOLDER, FRAME, X, pierced, rows
 from make_version_2 import described
 
-from bayespca import GPLVM, MultiViewPCA
+from bayespca import GPLVM, GeneralizedPCA, MultiViewPCA
 
 
 def models() -> dict[str, tuple[Any, Arrays]]:
@@ -40,8 +40,34 @@ def models() -> dict[str, tuple[Any, Arrays]]:
     }
 
 
+def tables() -> dict[str, tuple[Any, Arrays]]:
+    """Numbers, flags, ranks, categories and counts, as numbers of an array."""
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=60)
+    draws = [rng.logistic(size=60) for _ in range(4)]
+    mixed = np.column_stack(
+        [
+            *(3 + a + 0.5 * rng.normal(size=60) for _ in range(3)),
+            *(a + draw > 0 for draw in draws[:2]),
+            *(np.digitize(a + draw, [-1.0, 0.0, 1.0]) for draw in draws[2:]),
+            *(rng.poisson(np.exp(0.7 * a + 1)) for _ in range(3)),
+        ]
+    ).astype(float)
+    kinds = {5: "categorical", 6: "ordinal", 7: "poisson", 8: "poisson", 9: "negative-binomial"}
+
+    def fitted(data: Any, **options: Any) -> tuple[Any, Arrays]:
+        return GeneralizedPCA(likelihood=kinds, **options).fit(data), rows(data)
+
+    return {
+        "generalized": fitted(mixed),
+        "generalized-holes": fitted(pierced(mixed)),
+        "generalized-sizes": fitted(mixed, row_sizes=True),
+        "generalized-rank-0": fitted(mixed, n_components=0),
+    }
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    for name, (model, inputs) in models().items():
+    for name, (model, inputs) in (models() | tables()).items():
         model.save(FOLDER / f"version-3-{name}.bpca")
         np.savez_compressed(FOLDER / f"version-3-{name}.npz", **described(model, inputs))
