@@ -84,8 +84,12 @@ def frame(library):
     return pl.DataFrame(columns | {"kind": ["a", "b"] * 15, "when": days})
 
 
+# GeneralizedPCA has likelihoods for texts, and sentences of its own for dates.
+NUMBERS_ALONE = [one for one in ESTIMATORS if not isinstance(one, GeneralizedPCA)]
+
+
 @pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+@pytest.mark.parametrize("estimator", NUMBERS_ALONE, ids=repr)
 def test_columns_that_are_no_numbers_are_named(estimator, library):
     match = r"columns that are not numbers: 'kind' \(text\), 'when' \(dates\)\. Leave them out"
     with pytest.raises(ValueError, match=match):

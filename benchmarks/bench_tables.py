@@ -1,0 +1,282 @@
+"""Tables of all kinds of columns: ranks, intervals and log loss of simulated ones, a mixed table
+with hidden cells against scikit-learn and gcimpute, counts against glmpca.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from timing import heading
+
+from bayespca import GeneralizedPCA
+from bayespca.discrete import posterior as read
+from bayespca.discrete.columns import as_cells, places
+
+STRENGTH = {"normal": 1.0, "bernoulli": 1.2, "ordinal": 1.2, "categorical": 1.2}
+SEEDS = 10
+RANK = 3
+
+
+def column(kind: str, z: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Values of a column with natural parameters z (n, K), and −log p of each."""
+    n = len(z)
+    if kind == "normal":
+        size = rng.uniform(0.5, 1.0)
+        x = z[:, 0] + size * rng.normal(size=n)
+        return x, 0.5 * ((x - z[:, 0]) / size) ** 2 + np.log(size * np.sqrt(2 * np.pi))
+    if kind == "bernoulli":
+        x = rng.random(n) < 1 / (1 + np.exp(-z[:, 0]))
+        return x.astype(float), np.logaddexp(0, np.where(x, -z[:, 0], z[:, 0]))
+    if kind == "ordinal":
+        cuts = np.array([-1.5, 0.0, 1.5])
+        above = np.concatenate(
+            [np.ones((n, 1)), 1 / (1 + np.exp(cuts - z[:, :1])), np.zeros((n, 1))], axis=1
+        )
+        p = above[:, :-1] - above[:, 1:]
+    elif kind == "categorical":
+        p = np.exp(z - z.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+    else:
+        return counts(kind, z[:, 0], rng)
+    x = (rng.random((n, 1)) > np.cumsum(p, axis=1)[:, :-1]).sum(axis=1)
+    return x.astype(float), -np.log(p[np.arange(n), x])
+
+
+def counts(kind: str, z: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    from scipy import stats
+
+    rate, r = np.exp(0.5 * z + 1.0), 3.0
+    if kind == "poisson":
+        x = rng.poisson(rate)
+        return x.astype(float), -stats.poisson.logpmf(x, rate)
+    x = rng.poisson(rate * rng.gamma(r, 1 / r, size=z.size))
+    return x.astype(float), -stats.nbinom.logpmf(x, r, r / (r + rate))
+
+
+def simulated(kinds: list[str], n: int, seed: int) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
+    """A table of rank 3, the −log p of its cells, and what its columns are."""
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(n, RANK))
+    found = []
+    for kind in kinds:
+        # Categories have three logits, the first of which is 0.
+        B = STRENGTH.get(kind, 1.0) * rng.normal(size=(RANK, 3 if kind == "categorical" else 1))
+        if kind == "categorical":
+            B[:, 0] = 0.0
+        found.append(column(kind, A @ B + 0.5 * rng.normal(size=B.shape[1]), rng))
+    X, loss = (np.stack(each, axis=1) for each in zip(*found, strict=True))
+    return X, loss, dict(enumerate(kinds))
+
+
+def log_loss(model: GeneralizedPCA, X: np.ndarray, Y: np.ndarray) -> float:
+    """Mean −log of the density of hidden cells under the model, by draws of their parameters."""
+    fit, hidden, n_draws = model.fit_, np.isnan(Y), 100
+    shown, full = (
+        as_cells(codes_of(fit, each), fit.columns, fit.posterior.parameters) for each in (Y, X)
+    )
+    m, v = read.natural(fit.posterior, shown)
+    rng, total = np.random.default_rng(0), np.full(m.shape, -np.inf)
+    for _ in range(n_draws):
+        z = m + np.sqrt(v) * rng.normal(size=m.shape)
+        total = np.logaddexp(total, full.sites(z, np.zeros_like(z)).log_likelihood)
+    total -= np.log(n_draws)
+    pairs = zip(fit.columns, places(fit.columns), strict=True)
+    found = [
+        total[hidden[:, j], place.matrix].sum(axis=1) - np.log(column.scale)
+        for j, (column, place) in enumerate(pairs)
+    ]
+    return -float(np.concatenate(found).mean())
+
+
+def codes_of(fit: Any, X: np.ndarray) -> np.ndarray:
+    """Levels by their places, as the model has them."""
+    out = X.copy()
+    for j, col in enumerate(fit.columns):
+        if col.levels:
+            known = ~np.isnan(X[:, j])
+            out[known, j] = [col.levels.index(value) for value in X[known, j]]
+    return out
+
+
+def recovered() -> None:
+    """Ranks, and hidden cells against the truth, of each kind and of a mixed table."""
+    kinds = ["normal", "bernoulli", "categorical", "ordinal", "poisson", "negative-binomial"]
+    tables = {kind: [kind] * 60 for kind in kinds} | {"mixed": kinds * 10}
+    heading("GeneralizedPCA, 500×60 of rank 3: ranks right, log loss over that of the truth")
+    for name, columns in tables.items():
+        for share in (0.0, 0.3):
+            ranks, ratios, inside, start = [], [], [], time.process_time()
+            for seed in range(SEEDS):
+                X, loss, known = simulated(columns, 500, seed)
+                hidden = np.random.default_rng(seed).random(X.shape) < share
+                Y = np.where(hidden, np.nan, X)
+                model = GeneralizedPCA(likelihood=known).fit(Y)
+                ranks.append(model.n_components_)
+                if share:
+                    ratios.append(log_loss(model, X, Y) / loss[hidden].mean())
+                    inside.append(_held(model, X, Y))
+            seconds = (time.process_time() - start) / SEEDS
+            right = sum(rank == RANK for rank in ranks)
+            held = f", 95 % intervals hold {100 * np.nanmean(inside):.1f} %" if share else ""
+            told = f", log loss {np.mean(ratios):.3f} of the truth's" if share else ""
+            print(
+                f"    {name}, {share:.0%} hidden: rank {right}/{SEEDS} {sorted(set(ranks))}"
+                f"{told}{held}, {seconds:.1f} s of CPU",
+                flush=True,
+            )
+
+
+def _held(model: GeneralizedPCA, X: np.ndarray, Y: np.ndarray) -> float:
+    """Share of hidden numbers, counts and ranks within their 95 % intervals; NaN without any."""
+    _, holes = model.impute(Y, interval=0.95)
+    some = np.array([value is not None for value in holes["low"]])
+    if not some.any():
+        return np.nan
+    place = [int(name[1:]) for name in holes["column"][some]]
+    truth = X[holes["row"][some], place]
+    low, high = (holes[key][some].astype(float) for key in ("low", "high"))
+    return float(((low <= truth) & (truth <= high)).mean())
+
+
+def mixed_wine(seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+    """Wine with ranks, flags, counts and categories, and which cells are hidden."""
+    with np.load(Path(os.environ["BAYESPCA_DATA"]) / "wine.npz") as file:
+        X, y = np.asarray(file["X"], float), np.asarray(file["y"])
+    table = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    for j in (2, 5, 8):
+        cuts = np.quantile(X[:, j], [0.25, 0.5, 0.75])
+        ranks = pd.Categorical.from_codes(np.digitize(X[:, j], cuts), list("abcd"), ordered=True)
+        table[f"x{j}"] = ranks
+    for j in (4, 9):
+        table[f"x{j}"] = np.round(10 * (X[:, j] - X[:, j].min()) / np.ptp(X[:, j]))
+    for j in (7, 10):
+        table[f"x{j}"] = X[:, j] > np.median(X[:, j])
+    table["cultivar"] = pd.Categorical([f"kind {label}" for label in y])
+    hidden = np.random.default_rng(seed).random(table.shape) < 0.2
+    return table, hidden
+
+
+def as_numbers(table: pd.DataFrame) -> pd.DataFrame:
+    """One-hot categories, ranks as their numbers, flags as 0 and 1; NaN stays."""
+    parts = []
+    for name, column in table.items():
+        if name == "cultivar":
+            hot = pd.get_dummies(column, prefix=name).astype(float)
+            hot[column.isna().to_numpy()] = np.nan
+            parts.append(hot)
+        elif hasattr(column, "cat"):
+            codes = column.cat.codes.astype(float).replace(-1, np.nan)
+            parts.append(codes.to_frame(name))
+        else:
+            parts.append(column.astype(float).to_frame())
+    return pd.concat(parts, axis=1)
+
+
+def from_numbers(filled: pd.DataFrame, like: pd.DataFrame) -> pd.DataFrame:
+    """Back to levels: the largest of one-hot columns, the nearest rank."""
+    out = {}
+    for name, column in like.items():
+        if name == "cultivar":
+            hot = filled[[c for c in filled if str(c).startswith("cultivar")]].to_numpy()
+            out[name] = np.array(list(column.cat.categories))[hot.argmax(axis=1)]
+        elif hasattr(column, "cat"):
+            levels = np.array(list(column.cat.categories))
+            codes = np.clip(np.round(filled[name].to_numpy()), 0, len(levels) - 1).astype(int)
+            out[name] = levels[codes]
+        elif column.dtype in (object, bool):
+            out[name] = filled[name].to_numpy() > 0.5
+        else:
+            out[name] = filled[name].to_numpy()
+    return pd.DataFrame(out)
+
+
+def errors(filled: pd.DataFrame, full: pd.DataFrame, hidden: np.ndarray) -> tuple[float, float]:
+    """Root mean square error of hidden numbers over their spread, and share of wrong levels."""
+    squares, wrong = [], []
+    for j, (name, column) in enumerate(full.items()):
+        some = hidden[:, j]
+        if column.dtype == float:
+            apart = filled[name].to_numpy(dtype=float)[some] - column.to_numpy()[some]
+            squares.append((apart / column.std()) ** 2)
+        else:
+            ours = filled[name].astype(str).to_numpy()[some]
+            wrong.append(ours != column.astype(str).to_numpy()[some])
+    return float(np.sqrt(np.concatenate(squares).mean())), float(np.concatenate(wrong).mean())
+
+
+def wine() -> None:
+    from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+    from sklearn.impute import IterativeImputer
+
+    def ours(table: pd.DataFrame) -> pd.DataFrame:
+        return GeneralizedPCA().fit(table).impute(table)
+
+    def iterated(table: pd.DataFrame) -> pd.DataFrame:
+        numbers = as_numbers(table)
+        imputer = IterativeImputer(max_iter=20, random_state=0)
+        return from_numbers(
+            pd.DataFrame(imputer.fit_transform(numbers), columns=numbers.columns), table
+        )
+
+    def copula(table: pd.DataFrame) -> pd.DataFrame:
+        from gcimpute.gaussian_copula import GaussianCopula
+
+        numbers = as_numbers(table)
+        filled = GaussianCopula(random_state=0).fit_transform(X=numbers.to_numpy())
+        return from_numbers(pd.DataFrame(filled, columns=numbers.columns), table)
+
+    ways = {"GeneralizedPCA": ours, "IterativeImputer, one-hot": iterated}
+    if find_spec("gcimpute") is not None:
+        ways["gcimpute, one-hot"] = copula
+    heading(
+        "Wine with ranks, counts, flags and categories, 20 % hidden: error of numbers, of levels"
+    )
+    for name, way in ways.items():
+        found, start = [], time.process_time()
+        for seed in range(SEEDS):
+            full, hidden = mixed_wine(seed)
+            flags = {c: object for c in full if full[c].dtype == bool}
+            found.append(errors(way(full.astype(flags).mask(hidden)), full, hidden))
+        seconds = (time.process_time() - start) / SEEDS
+        mean = np.mean(found, axis=0)
+        print(
+            f"    {name}: {mean[0]:.4f}, {100 * mean[1]:.2f} %, {seconds:.2f} s of CPU", flush=True
+        )
+
+
+def count_table() -> None:
+    """Counts of rank 5: the rank, and the deviance of hidden cells against glmpca's."""
+    rng = np.random.default_rng(0)
+    Z = 0.4 * rng.normal(size=(500, 5)) @ rng.normal(size=(5, 200)) + rng.normal(size=200)
+    X = rng.poisson(np.exp(Z)).astype(float)
+    hidden = rng.random(X.shape) < 0.1
+    heading("Poisson counts of rank 5, 500×200, a tenth hidden: rank, deviance of hidden cells")
+    start = time.process_time()
+    Y = np.where(hidden, np.nan, X)
+    model = GeneralizedPCA(likelihood="poisson").fit(Y)
+    seconds = time.process_time() - start
+    ours, truth = deviance(X, model.predict_cells(Y), hidden), deviance(X, np.exp(Z), hidden)
+    print(
+        f"    rank {model.n_components_}, deviance {ours:.4f} (truth {truth:.4f}), {seconds:.1f} s"
+    )
+
+
+def deviance(X: np.ndarray, rate: np.ndarray, hidden: np.ndarray) -> float:
+    from scipy.special import xlogy
+
+    x, rate = X[hidden], rate[hidden]
+    return float(2 * np.mean(xlogy(x, np.where(x > 0, x / rate, 1.0)) - (x - rate)))
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    count_table()
+    wine()
+    recovered()
