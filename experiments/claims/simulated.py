@@ -32,7 +32,8 @@ from bayespca.datasets import low_rank_tensor
 COMPONENTS, SCORES = "components", "scores"
 MEASURED, NOISELESS = "cells, measured", "cells, without noise"
 NEW_MEASURED, NEW_NOISELESS = "new rows, measured", "new rows, without noise"
-PARTS = (COMPONENTS, SCORES, MEASURED, NOISELESS, NEW_MEASURED, NEW_NOISELESS)
+NEW_SCORES = "new rows, scores"
+PARTS = (COMPONENTS, SCORES, NEW_SCORES, MEASURED, NOISELESS, NEW_MEASURED, NEW_NOISELESS)
 # Rows that the fit has not seen, and the share of their cells that is missing.
 NEW_ROWS, NEW_HOLES = 20, 0.5
 
@@ -99,9 +100,10 @@ def of_population(model: Callable[[], Any], population: Population) -> Callable[
     def errors(seed: int) -> Errors:
         sample = population.drawn(seed)
         fit = model().fit(sample.fitted)
-        found = {COMPONENTS: of_components(fit, sample.W), SCORES: _of_scores(fit, sample)}
+        old, new = np.arange(len(sample.X)) < sample.n, np.arange(len(sample.X)) >= sample.n
+        found = {COMPONENTS: of_components(fit, sample.W), SCORES: _of_scores(fit, sample, old)}
         if hasattr(fit, "impute"):
-            old, new = np.arange(len(sample.X)) < sample.n, np.arange(len(sample.X)) >= sample.n
+            found[NEW_SCORES] = _of_scores(fit, sample, new)
             found |= _of_cells(fit, sample, new, NEW_MEASURED, NEW_NOISELESS)
             if population.holes:
                 found |= _of_cells(fit, sample, old, MEASURED, NOISELESS)
@@ -121,9 +123,9 @@ def of_components(fit: Any, W: np.ndarray) -> np.ndarray:
     return np.ravel(errors / fit.components_std_[found])
 
 
-def _of_scores(fit: Any, sample: Sample) -> np.ndarray:
-    scores, std = fit.transform(sample.fitted, return_std=True)
-    truth = (sample.signal[: sample.n] - fit.mean_) @ fit.components_.T
+def _of_scores(fit: Any, sample: Sample, rows: np.ndarray) -> np.ndarray:
+    scores, std = fit.transform(sample.with_holes[rows], return_std=True)
+    truth = (sample.signal[rows] - fit.mean_) @ fit.components_.T
     return np.ravel((scores - truth) / std)
 
 

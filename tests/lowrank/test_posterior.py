@@ -105,8 +105,9 @@ def test_heavy_tails_are_a_mixture_of_normal_rows(fresh):
         # ⟨u⟩ of the row is what its scores are uncertain by.
         u = quad(lambda t, density=density: density(t, power=1), 0, 40 * peak, **exactly)[0] / total
         T, std = fit.transform(x[None], return_std=True)
-        v, w = found.score_variance, found.loading_variance
-        np.testing.assert_allclose(std**2, u * v + w * (T**2 + u * v), rtol=1e-6)
+        d, s2 = found.latent_variance, found.noise_variance
+        new = d / (d + s2) * fit.project(x[None])
+        np.testing.assert_allclose(std**2, u * s2 * d / (d + s2) + (T - new) ** 2, rtol=1e-6)
 
 
 def _distance(x, mean, C):

@@ -39,13 +39,14 @@ def test_scores_of_complete_rows_have_the_errors_of_the_noise_that_was_found():
     X = (low + rng.normal(size=(100, 200))) * np.sqrt(3 / rng.gamma(3.0, size=(100, 1)))
     model = BayesianPCA(noise="per-sample").fit(X[:50])
     posterior = model.fit_.posterior
-    v, w = posterior.score_variance, posterior.loading_variance
+    r = posterior.latent_variance / (posterior.latent_variance + posterior.noise_variance)
 
-    def noise(rows):
+    def noise(rows, new):
         T, std = model.transform(rows, return_std=True)
-        return (std**2 - w * T**2) / (v * (1 + w)) * posterior.noise_variance
+        off = T - r * model.project(rows)
+        return (std**2 - new * off**2) / r
 
     found = np.broadcast_to(model.sample_noise_variance_[:, None], (50, model.n_components_))
-    np.testing.assert_allclose(noise(X[:50]), found, rtol=0.02)
+    np.testing.assert_allclose(noise(X[:50], 0), found, rtol=0.02)
     # A digit less, and a row is new: its distance is that of one that the model knows nothing of.
-    assert (noise(X[:50] * (1 + 1e-12)) < 0.8 * found).all()
+    assert (noise(X[:50] * (1 + 1e-12), 1) < 0.8 * found).all()

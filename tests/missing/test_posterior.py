@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -147,10 +149,51 @@ def test_new_rows_with_any_pattern():
     T, std = model.transform(alone, return_std=True)
     np.testing.assert_allclose(T[1], 0, atol=1e-12)
     assert (std[1] > std[0]).all()
-    filled, spread = model.impute(alone, return_std=True)
+    filled, spread = read.impute(model.posterior_, alone)
     np.testing.assert_allclose(filled[1], model.mean_, rtol=1e-10)
     # The prior of A is that of the rows once the fit has converged.
     np.testing.assert_allclose(spread[1] ** 2, np.diag(model.get_covariance()), rtol=1e-4)
+    # What is not known of directions and noise besides makes intervals a little wider.
+    wider = model.impute(alone[1:], return_std=True)[1] / spread[1]
+    assert ((wider > 1) & (wider < 1.005)).all()
+
+
+@pytest.mark.parametrize("seen", [0.6, 1.0])
+@pytest.mark.parametrize(("k", "p"), [(1, 8), (3, 30)])
+def test_scores_are_as_far_off_as_they_say_where_loadings_are_uncertain(k, p, seen):
+    """Squared errors of new rows, along the loadings that are known, are as large as variances."""
+    rng = np.random.default_rng(10 * k + p)
+    b, size, s2 = rng.normal(size=(p, k)), 0.15, 0.3
+    b_cov = np.zeros((p, k + 1, k + 1))
+    b_cov[:, range(k), range(k)] = size**2
+    columns = Columns(np.column_stack([b, np.zeros(p)]), b_cov, np.full(k, 4.0), s2)
+    posterior = read.from_columns(columns, location=np.zeros(p), scale=np.ones(p), unit=1.0)
+    ratios, W = [], posterior.components
+    for _ in range(60):
+        true = b + size * rng.normal(size=b.shape)
+        # A part of what loadings are off lies along them, which is in the truth of the scores.
+        signal = 2 * rng.normal(size=(200, k)) @ true.T
+        X = signal + np.sqrt(s2) * rng.normal(size=signal.shape)
+        X[rng.random(X.shape) >= seen] = np.nan
+        T, std = read.scores_and_std(replace(posterior, learned_from=np.zeros(1, int)), X)
+        ratios.append(((T - signal @ W.T) ** 2).mean() / (std**2).mean())
+    assert np.mean(ratios) == pytest.approx(1.0, abs=0.06)
+
+
+def test_draws_spread_as_intervals_where_little_is_known():
+    """Few cells tell the noise, loadings are uncertain, and a column is empty."""
+    rng = np.random.default_rng(3)
+    X = 2 * rng.normal(size=(30, 2)) @ rng.normal(size=(2, 10)) + rng.normal(size=(30, 10))
+    X[rng.random(X.shape) < 0.35] = np.nan
+    model = BayesianPCA(noise="isotropic").fit(X)
+    assert model.n_components_ == 2
+    _, std = model.impute(X, return_std=True)
+    draws = model.sample_imputations(X, 1500, random_state=0)
+    holes = np.isnan(X)
+    ratio = draws.var(axis=0)[holes] / std[holes] ** 2
+    assert ratio.mean() == pytest.approx(1.0, abs=0.04)
+    plain = read.impute(model.posterior_, X)[1][holes] ** 2 / std[holes] ** 2
+    assert plain.mean() < 0.98
 
 
 @pytest.mark.parametrize(("k", "p"), [(1, 8), (3, 30)])

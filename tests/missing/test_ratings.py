@@ -10,13 +10,14 @@ import pytest
 
 from bayespca import BayesianPCA, inference
 from bayespca.arrays import parallel
-from bayespca.arrays.packing import unpacked
+from bayespca.arrays.packing import packed, unpacked
 from bayespca.inference.fitting import finished, settle
 from bayespca.lowrank import holes_posterior
 from bayespca.missing.dense import step as vb
 from bayespca.missing.ratings import kernels
 from bayespca.missing.ratings import posterior as read
 from bayespca.missing.ratings import step as sweeps
+from bayespca.missing.ratings.cells import RatingsSide
 from bayespca.missing.ratings.data import sorted_both_ways
 from bayespca.missing.ratings.fit import ratings_model
 from bayespca.missing.ratings.kernels import RowsTask
@@ -323,3 +324,27 @@ def test_artificial_cf_has_rank_five_from_every_start(seed):
     mean, std = read.predict_and_std(found.posterior, i, j)
     x = np.einsum("ch,ch->c", A[i], B[j]) + rng.normal(size=i.size)
     assert np.mean(np.abs(mean - x) < 1.645 * std) == pytest.approx(0.90, abs=0.02)
+
+
+@pytest.mark.parametrize("biases", [False, True])
+def test_new_users_are_as_far_off_as_they_say_where_items_are_uncertain(biases):
+    """Without what is uncertain of the items that are rated, errors are 1.2 times the variances."""
+    rng, p, k, size, s2 = np.random.default_rng(5), 40, 2, 0.12, 0.3
+    K = k + biases
+    mean, prior = rng.normal(size=(p, K)), np.full(K, 4.0)
+    cov = np.tile(packed(size**2 * np.eye(K)), (p, 1))
+    columns = read.RatingsFactor(mean, cov, np.ones(K))
+    empty = read.RatingsFactor(np.zeros((1, K)), packed(np.diag(prior))[None], prior)
+    posterior = read.RatingsPosterior(empty, columns, 0.0, s2, 0.0, 1.0, biases)
+    errors, variances = [], []
+    for _ in range(400):
+        phi, theta = mean + size * rng.normal(size=mean.shape), 2 * rng.normal(size=K)
+        signal = phi[:, :k] @ theta[:k] + (theta[k] + phi[:, k] if biases else 0.0)
+        given, wanted = np.arange(12), np.arange(12, p)
+        values = signal[given] + np.sqrt(s2) * rng.normal(size=12)
+        side = RatingsSide(np.array([0, 12]), given.astype(np.int32), values)
+        new = replace(posterior, rows=read.with_columns_uncertain(posterior, side))
+        found, std = read.predict_and_std(new, np.zeros(p - 12, int), wanted, noise=False)
+        errors.append(((found - signal[wanted]) ** 2).mean())
+        variances.append((std**2).mean())
+    assert np.mean(errors) == pytest.approx(np.mean(variances), rel=0.1)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from bayespca import BayesianPCA, inference
 from bayespca.datasets import noisy
 from bayespca.lowrank.noise_models import NOISES
+from bayespca.noise import advice
 from bayespca.noise.asked import Asked
 from bayespca.noise.complete import Complete
 from bayespca.spectrum.forms import ClosedForm
+from bayespca.spectrum.records import Status
 
 TRUTH = {
     "white": "isotropic",
@@ -106,3 +110,14 @@ def test_what_fills_the_holes_of_a_small_table_does_not_decide():
     X[rng.random(X.shape) < 0.3] = np.nan
     found = {BayesianPCA(scale=True).fit(X[rng.permutation(60)]).noise_ for _ in range(6)}
     assert found == {"per-feature"}
+
+
+@pytest.mark.parametrize(("nats", "said"), [(9.0, False), (11.0, True)])
+def test_a_few_nats_are_not_worth_a_sentence(nats, said):
+    """They are found in 2 % of small tables with equal noise."""
+    X = noisy("columns", 60, 8, 1, random_state=0).X
+    fit = BayesianPCA(noise="isotropic").fit(X).fit_
+    other = BayesianPCA(noise="per-feature").fit(X).fit_
+    fit = replace(fit, status=Status())
+    better = replace(other, noise=replace(other.noise, evidence={"per-feature": nats}))
+    assert (advice.CODE in advice.against(fit, better, "isotropic").status) == said

@@ -12,7 +12,7 @@ from sklearn.utils.validation import _check_feature_names
 
 from bayespca.arrays.types import Input
 from bayespca.lowrank import holes_posterior
-from bayespca.lowrank.holes_posterior import HolesPosterior
+from bayespca.lowrank.holes_posterior import HolesPosterior, Unknown
 from bayespca.sources.partitions import is_dask_table, partitioned
 from bayespca.sources.records import DaskArray, Partitions
 from bayespca.sources.tasks import array_of_rows, stacked
@@ -40,22 +40,26 @@ def imputations(estimator: BaseEstimator, X: Input, n: int, rng: np.random.Gener
     Loadings and means are drawn once for a copy, scores and noise for each block.
     """
     data = _checked(estimator, X)
-    posterior = estimator.general_posterior()
+    known = estimator.uncertain_posterior()
     like = np.empty((0, data.n_features), data.dtype)
     seeds = rng.integers(2**63, size=max(n, 1)).tolist()
     each = [range(len(data.chunks))]
-    copies = [array_of_rows(data, _drawn, seed, posterior, like=like, each=each) for seed in seeds]
+    copies = [array_of_rows(data, _drawn, seed, known, like=like, each=each) for seed in seeds]
     return stacked(copies)[:n]
 
 
-def _drawn(block: np.ndarray, i: int, seed: int, posterior: HolesPosterior) -> np.ndarray:
+def _drawn(
+    block: np.ndarray, i: int, seed: int, known: tuple[HolesPosterior, Unknown]
+) -> np.ndarray:
     if not len(block):
         return block
+    posterior, unknown = known
     return holes_posterior.sample_imputation(
         posterior,
         block,
         np.random.default_rng([seed, 1 + i]),
         of_columns=np.random.default_rng([seed, 0]),
+        unknown=unknown,
     )
 
 

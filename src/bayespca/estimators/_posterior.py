@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from bayespca.arrays.namespaces import array_namespace, to_namespace, to_numpy
 from bayespca.arrays.types import Array, ArrayOrPair, Input, RandomState
 from bayespca.lowrank import holes_posterior
-from bayespca.lowrank.holes_posterior import HolesPosterior
-from bayespca.lowrank.intervals import component_std, covariances_of_columns, variance_left_out
+from bayespca.lowrank.holes_posterior import HolesPosterior, Unknown
+from bayespca.lowrank.intervals import component_std, covariances_of_columns, unknown
 from bayespca.lowrank.records import PCAPosterior
 from bayespca.sources.cluster import computed
 from bayespca.sources.partitions import is_dask
@@ -131,7 +131,12 @@ class PosteriorReader(Transforming, Iterating[F]):
     def _scores_and_std(
         self, read: ModuleType, posterior: PCAPosterior, X: Array
     ) -> tuple[Array, Array]:
-        T, std = read.scores_and_std(posterior, X)
+        fit: Any = self.fit_
+        if isinstance(posterior, HolesPosterior):
+            known = covariances_of_columns(fit, posterior)
+            T, std = holes_posterior.scores_and_std(posterior, X, covariances=known)
+        else:
+            T, std = read.scores_and_std(posterior, X)
         return T / self._unit(), std / self._unit()
 
     def inverse_transform(self, X: Input) -> Array:
@@ -178,22 +183,16 @@ class PosteriorReader(Transforming, Iterating[F]):
         if is_dask(X):
             return _lazy.rows(self, X, "impute", return_std=return_std)
         X = _input.read_new(self, X, "impute")
-        fit: Any = self.fit_
-        posterior, mean = self.general_posterior(), return_std == "mean"
-        filled, std = holes_posterior.impute(
-            posterior,
-            X,
-            noise=not mean,
-            left_out=variance_left_out(fit),
-            covariances=covariances_of_columns(fit, posterior) if mean else None,
-        )
+        posterior, unknown = self.uncertain_posterior()
+        noise = return_std != "mean"
+        filled, std = holes_posterior.impute(posterior, X, noise=noise, unknown=unknown)
         return (filled, std) if return_std else filled
 
     def sample_imputations(self, X: Input, n: int, random_state: RandomState = None) -> Array:
         """n copies of X with their holes filled by draws, for multiple imputation: (n, rows, p).
 
-        Each is drawn with scores, loadings, means and noise of its own. Lazy on Dask collections,
-        whose draws also depend on where their blocks begin.
+        Each is drawn with scores, loadings, means, noise and a noise variance of its own. Lazy on
+        Dask collections, whose draws also depend on where their blocks begin.
         """
         check_is_fitted(self)
         if is_dask(X):
@@ -201,8 +200,10 @@ class PosteriorReader(Transforming, Iterating[F]):
             return _lazy.imputations(self, X, n, _validation.generator(seed))
         X = _input.read_new(self, X, "sample_imputations")
         seed = self.random_state if random_state is None else random_state
-        rng, posterior = _validation.generator(seed), self.general_posterior()
-        draws = [holes_posterior.sample_imputation(posterior, X, rng) for _ in range(n)]
+        rng, (posterior, unknown) = _validation.generator(seed), self.uncertain_posterior()
+        draws = [
+            holes_posterior.sample_imputation(posterior, X, rng, unknown=unknown) for _ in range(n)
+        ]
         xp = array_namespace(X)
         return xp.stack(draws) if draws else xp.empty((0, *X.shape), dtype=X.dtype)
 
@@ -210,6 +211,12 @@ class PosteriorReader(Transforming, Iterating[F]):
         """The posterior in the form that rows with holes need."""
         found = self.posterior_
         return found if isinstance(found, HolesPosterior) else general(found)
+
+    def uncertain_posterior(self) -> tuple[HolesPosterior, Unknown]:
+        """The same, with what intervals add to it."""
+        fit: Any = self.fit_
+        posterior, given = self.general_posterior(), getattr(self, "noise_variance", "auto")
+        return posterior, unknown(fit, posterior, noise_known=not isinstance(given, str))
 
     def _unit(self) -> Array:
         """What scores are divided by: their standard deviations if whitened, else 1."""

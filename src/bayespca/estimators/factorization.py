@@ -330,7 +330,7 @@ class MatrixFactorization(Iterating[FactorizationFit]):
             columns,
             (values - posterior.location) / posterior.unit,
         )
-        new = replace(posterior, rows=read.fold_in(posterior, side))
+        new = replace(posterior, rows=read.with_columns_uncertain(posterior, side))
         wanted = (
             np.arange(self.items_.size)
             if targets is None

@@ -41,13 +41,13 @@ from .density import low_rank_normal
 from .drawing import normal_vectors, times, with_ones
 from .holes import Block, Holes
 from .observing import new_rows
-from .recognising import digests, with_squares_of_sweeps
+from .recognising import chance_to_be_new, digests, with_squares_of_sweeps
 from .rows import Columns, latent, latent_draws, latent_means, suited_blocks
 from .tails import NORMAL, Tails
 from .weighing import bounds, on_host_for_cells, weighed
 
-# A variance that is as good as infinite.
-LARGEST = 1e100
+# A variance that is as good as none.
+SMALLEST = 1e-100
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +106,31 @@ class HolesPosterior:
             )
         if not (np.isfinite(self.basis).all() and (self.latent_variance >= 0).all()):
             raise ValueError("the scores of a HolesPosterior do not follow from its basis")
+
+
+@dataclass(frozen=True, eq=False)
+class Unknown:
+    """What intervals know besides of all that a factorised posterior takes for known; see
+    `intervals`.
+
+    Attributes
+    ----------
+    covariances
+        Those of (B, μ), in place of the posterior's: (p, k + 1, k + 1).
+    left_out
+        Variance that cells without noise have of components that were left out, of scaled data.
+    degrees
+        ν: the noise is known as well as from so many squares.
+    """
+
+    covariances: FloatArray
+    left_out: float = 0.0
+    degrees: float = math.inf
+
+    @property
+    def wider(self) -> float:
+        """ν/(ν − 2), the variance of Student's t; ν is at least 3."""
+        return 1 / (1 - 2 / self.degrees)
 
 
 def from_columns(
@@ -263,20 +288,62 @@ def scores(posterior: HolesPosterior, X: Array) -> Array:
 
 
 @on_host_for_cells
-def scores_and_std(posterior: HolesPosterior, X: Array) -> tuple[Array, Array]:
-    """Scores, and their posterior standard deviations.
+def scores_and_std(
+    posterior: HolesPosterior, X: Array, *, covariances: FloatArray | None = None
+) -> tuple[Array, Array]:
+    """Scores, and their standard deviations: how far a row without noise is from them, along the
+    components that were found; see `posterior.scores_and_std`.
 
-    Var(t) = v + ω(t² + v), v the variance for given directions and ω that of a direction along
-    itself. The former is in units of the row's noise, where rows have their own.
+    With P = (Σⱼbⱼbⱼᵀ + σ²/⟨a²⟩)⁻¹ of the cells of a row, scores are a, those of a new row PΣⱼbⱼxⱼ,
+    and their covariance is σ²P. What a row has outside the subspace of the components is noise to
+    the cells that are there: o = (1 − BB⁺)e, where eⱼ has the variance ãᵀCⱼã, moves scores by
+    PΣⱼbⱼoⱼ. `covariances` are used for Cⱼ in place of the posterior's.
     """
-    a, cov, pattern = _latent(posterior, X)
+    columns, data = posterior.columns, _weighed(posterior, X)
+    a = latent_means(data, columns)
     xp, M = array_namespace(a), at(a, posterior.basis)
-    T = xp.matmul(a, M.T)
-    v = taken(xp.sum(xp.matmul(M, cov) * M, axis=-1), pattern) * _variance_of_rows(posterior, X)
-    along = along_components(posterior)
-    own = at(a, np.einsum("hj,jh->h", on_host(posterior.components) ** 2, along))
-    std = xp.sqrt(v + own * (T * T + v))
-    return _typed(posterior, T), _typed(posterior, std)
+    T = data.in_order(xp.matmul(a, M.T))
+    if not columns.integrated:
+        own = np.einsum("hj,jh->h", on_host(posterior.components) ** 2, along_components(posterior))
+        return _typed(posterior, T), _typed(posterior, xp.abs(T) * at(a, np.sqrt(own)))
+    given = replace(
+        columns,
+        b_cov=np.zeros_like(columns.b_cov),
+        prior_a=np.maximum(posterior.latent_variance, SMALLEST),
+    )
+    m, cov = latent(data, given)
+    v = taken(xp.sum(xp.matmul(M, cov) * M, axis=-1), data.pattern)
+    v = data.in_order(v) * _variance_of_rows(posterior, X)
+    off = data.in_order(xp.matmul(m, M.T)) - T
+    new = chance_to_be_new(X, posterior.learned_from)
+    new = new if isinstance(new, float) else at(a, new)
+    C = columns.b_cov if covariances is None else covariances
+    v = v + new * off**2 + data.in_order(_by_outside(data, posterior, (a, cov), C))
+    return _typed(posterior, T), _typed(posterior, xp.sqrt(v))
+
+
+def _by_outside(
+    data: Holes, posterior: HolesPosterior, rows: tuple[Array, Array], C: FloatArray
+) -> Array:
+    """Σⱼ ãᵀCⱼã·(M P cⱼ)² of each score, cⱼ = bⱼ[j is there] − (Σₛbₛbₛᵀ)(BᵀB)⁻¹bⱼ: (n, k), in the
+    order of the data's rows, which have the means and the covariances σ²P of `rows`.
+    """
+    (a, cov), k = rows, posterior.columns.rank
+    xp, b = array_namespace(a), posterior.columns.b[:, :k]
+    i, j = np.triu_indices(k + 1)
+    spread = at(a, (C[:, i, j] * np.where(i == j, 1.0, 2.0)).T)
+    outer = at(a, packed(b[:, :, None] * b[:, None, :]))
+    inverse = np.linalg.pinv(b) if k else b.T
+    b, back, M = (at(a, each) for each in (b, inverse, posterior.basis))
+    s2, found = posterior.columns.noise_variance, xp.zeros_like(a)
+    for block in suited_blocks(data, k) if k else ():
+        gram = unpacked(xp.matmul(block.mask, outer), k)
+        moved = block.mask[:, None, :] * b.T - xp.matmul(gram, back)
+        gains = xp.matmul(xp.matmul(M, cov[block.which, :, :] / s2), moved) ** 2
+        ones = with_ones(a[block.rows, :])
+        squares = xp.matmul(taken(ones, i, axis=1) * taken(ones, j, axis=1), spread)
+        found[block.rows, :] = times(taken(gains, block.pattern), squares)
+    return found
 
 
 def latent_std(posterior: HolesPosterior) -> Array:
@@ -416,38 +483,33 @@ def _unit_of_rows(posterior: HolesPosterior) -> FloatArray:
 
 @on_host_for_cells
 def impute(
-    posterior: HolesPosterior,
-    X: Array,
-    *,
-    noise: bool = True,
-    left_out: float = 0.0,
-    covariances: FloatArray | None = None,
+    posterior: HolesPosterior, X: Array, *, noise: bool = True, unknown: Unknown | None = None
 ) -> tuple[Array, Array]:
     """X with its holes filled by their posterior mean, and the standard deviation of each cell.
 
-    Var(ãᵀb̃) = ãᵀCⱼã + vᵢⱼ with vᵢⱼ = bⱼᵀΣᵢbⱼ + tr ΣᵢCⱼ; with `noise` that of a measurement, σ² more
-    (Σᵢ and σ² in units of the row's noise, where rows have their own). Cells that are there have 0.
-
-    Without noise, two things are added that count as noise otherwise: the variance that was left
-    out of scaled data, and vᵢⱼ(1 − vᵢⱼ/wⱼ)/σ² times ãᵀCⱼã, wⱼ being vᵢⱼ before the row is seen.
-    This is what Σᵢ does not know: scores are those of given loadings, and the cells that they are
-    found from have loadings as uncertain as the cell that is filled. To first order it adds
-    Λ⁻¹(Σⱼbⱼbⱼᵀ·ãᵀCⱼã)Λ⁻¹ to their covariance, Λ = σ²Σᵢ⁻¹ = Σⱼ⟨bⱼbⱼᵀ⟩ + σ²/cₐ², where the second
-    part, the prior's, adds nothing. `covariances` are used for Cⱼ in place of the posterior's.
+    Var(ãᵀb̃) = ãᵀCⱼã + bⱼᵀSᵢbⱼ + tr SᵢCⱼ; with `noise` that of a measurement, σ² more. Cells that
+    are there have 0. Sᵢ = Σᵢ + Λ⁻¹(Σₛ bₛbₛᵀ·ãᵀCₛã + rₛ²Cₛ)Λ⁻¹, Λ = σ²Σᵢ⁻¹ (Σᵢ and σ² in units of
+    the row's noise, where rows have their own): Σᵢ is that of given loadings, and cells s of the
+    row, of which rₛ is left, have loadings that are uncertain; see `_following`. With `unknown`, Cⱼ
+    are its covariances, components that were left out count where noise, which contains them, does
+    not, and all is Student's t, as σ² is not known; without, measured cells have Sᵢ = Σᵢ, as the
+    posterior says.
     """
     xp, columns, data = array_namespace(X), posterior.columns, _weighed(posterior, X)
-    k = columns.rank
-    i, j = np.triu_indices(k + 1)
-    twice = np.where(i == j, 1.0, 2.0)
-    spread = (columns.b_cov if covariances is None else covariances)[:, i, j] * twice
-    second = (columns.b[:, i] * columns.b[:, j] * twice + spread)[:, j < k]
-    before = second[:, (i == j)[j < k]] @ np.minimum(columns.prior_a, LARGEST)
-    share = 1 / np.where(before > 0, before, LARGEST)
-    loadings, spread, second, share, unit, mean = (
+    follows = 0.0 if noise and unknown is None else 1.0
+    unknown = Unknown(columns.b_cov) if unknown is None else unknown
+    k, (i, j) = columns.rank, np.triu_indices(columns.rank + 1)
+    twice, inside = np.where(i == j, 1.0, 2.0), j < k
+    spread, outer = unknown.covariances[:, i, j], (columns.b[:, i] * columns.b[:, j])[:, inside]
+    inner, second = spread[:, inside], (outer + spread[:, inside]) * twice[inside]
+    spread, outer, inner, second, loadings, unit, mean = (
         at(X, values)
-        for values in (columns.b.T, spread.T, second.T, share, data.unit, data.location)
+        for values in (
+            *((spread * twice).T, outer, inner, second.T),
+            *(columns.b.T, data.unit, data.location),
+        )
     )
-    more = left_out / posterior.unit**2
+    more = unknown.left_out / posterior.unit**2
     if noise:
         more = columns.noise_variance * posterior.cell_tails.spread
     a, cov = latent(data, columns)
@@ -455,20 +517,23 @@ def impute(
     filled, std = xp.empty_like(X), xp.empty_like(X)
     for block in suited_blocks(data, k):
         ones = with_ones(a[block.rows, :])
-        variance = taken(xp.matmul(packed(cov[block.which, :, :]), second), block.pattern)
         squares = taken(ones, i, axis=1) * taken(ones, j, axis=1)
-        of_columns = xp.matmul(squares, spread)
-        if not noise:
-            of_columns *= 1 + variance * (1 - variance * share) / columns.noise_variance
-        variance = variance + more
+        low, of_columns = xp.matmul(ones, loadings), xp.matmul(squares, spread)
+        weights = taken(block.mask, block.pattern)
+        left = (block.values - weights * low) ** 2
+        pulled = xp.matmul(weights**2 * of_columns, outer) + xp.matmul(left, inner)
+        gain = taken(cov[block.which, :, :], block.pattern) / columns.noise_variance
+        following = packed(xp.matmul(xp.matmul(gain, unpacked(pulled, k)), gain))
+        variance = xp.matmul(packed(cov[block.which, :, :]), second)
+        variance = taken(variance, block.pattern) + more
         if posterior.tails.are_heavy:
             variance = variance * taken(own, data.order[block.rows])
-        variance = variance + of_columns
+        variance = variance + of_columns + follows * xp.matmul(following, second)
+        variance = variance * unknown.wider
         size = xp.sqrt(xp.where(variance > 0, variance, 0 * variance)) * unit
-        seen = taken(block.mask, block.pattern) > 0
+        seen = weights > 0
         given = taken(X, data.order[block.rows])
-        low = cast(xp.matmul(ones, loadings) * unit + mean, X.dtype)
-        filled[block.rows, :] = xp.where(seen, given, low)
+        filled[block.rows, :] = xp.where(seen, given, cast(low * unit + mean, X.dtype))
         std[block.rows, :] = cast(xp.where(seen, 0 * size, size), X.dtype)
     return data.in_order(filled), data.in_order(std)
 
@@ -480,10 +545,13 @@ def sample_imputation(
     rng: np.random.Generator,
     *,
     of_columns: np.random.Generator | None = None,
+    unknown: Unknown | None = None,
 ) -> Array:
     """X with its holes filled by one draw of scores, loadings, means and noise.
 
     With `of_columns`, loadings and means are drawn by that, so that other rows can have the same.
+    With `unknown` they have its covariances, scores follow the loadings that were drawn, and the
+    noise variance is drawn as well, so that draws spread as the standard deviations of `impute`.
     """
     xp, columns = array_namespace(X), posterior.columns
     data = _weighed(posterior, X)
@@ -491,10 +559,40 @@ def sample_imputation(
     if posterior.tails.are_heavy:
         own = at(X, posterior.tails.draws_given(*_squares_of_rows(posterior, X), rng))[:, None]
     normals = own * at(X, rng.normal(size=(len(data.order), columns.rank)))
-    a = data.in_order(latent_draws(data, columns, taken(normals, data.order)))
-    b = columns.b + normal_vectors(columns.b_cov, of_columns or rng, np.arange(len(columns.b)))
+    a = latent_draws(data, columns, taken(normals, data.order))
+    shared, size = of_columns or rng, 1.0
+    C = columns.b_cov if unknown is None else unknown.covariances
+    of_b = normal_vectors(C, shared, np.arange(len(C)))
+    if unknown is not None:
+        size = _size_drawn(unknown.degrees, shared)
+        mean, cov = latent(data, columns)
+        a = mean + size * (a - mean + _following(data, columns, (mean, cov), of_b))
     of_cells = posterior.cell_tails.draws(math.prod(X.shape), rng).reshape(tuple(X.shape))
-    noise = rng.normal(size=tuple(X.shape)) * np.sqrt(columns.noise_variance) * of_cells
-    drawn = xp.matmul(with_ones(a), at(X, b.T)) + own * at(X, noise)
+    noise = size * rng.normal(size=tuple(X.shape)) * np.sqrt(columns.noise_variance) * of_cells
+    b = at(X, (columns.b + size * of_b).T)
+    drawn = xp.matmul(with_ones(data.in_order(a)), b) + own * at(X, noise)
     drawn = drawn * at(X, _unit(posterior)) + at(X, posterior.mean)
     return xp.where(xp.isnan(X), cast(drawn, X.dtype), X)
+
+
+def _size_drawn(degrees: float, rng: np.random.Generator) -> float:
+    """σ over its estimate: √(ν/χ²), for ν degrees of freedom."""
+    return float(np.sqrt(degrees / rng.chisquare(degrees))) if np.isfinite(degrees) else 1.0
+
+
+def _following(data: Holes, columns: Columns, rows: tuple[Array, Array], of_b: FloatArray) -> Array:
+    """What scores change by where loadings do, to first order: Λ⁻¹Σⱼ(rⱼδbⱼ − bⱼ(ãᵀδb̃ⱼ)), rⱼ what is
+    left of the cells; (n, k), in the order of the data's rows, with the means and the covariances
+    σ²Λ⁻¹ of `rows`.
+    """
+    (a, cov), k = rows, columns.rank
+    xp, found = array_namespace(a), array_namespace(a).zeros_like(a)
+    b, moved = at(a, columns.b), at(a, of_b)
+    for block in suited_blocks(data, k):
+        ones, weights = with_ones(a[block.rows, :]), taken(block.mask, block.pattern)
+        left = block.values - weights * xp.matmul(ones, b.T)
+        change = weights * xp.matmul(ones, moved.T)
+        pull = xp.matmul(left, moved[:, :k]) - xp.matmul(change, b[:, :k])
+        gain = taken(cov[block.which, :, :], block.pattern) / columns.noise_variance
+        found[block.rows, :] = times(gain, pull)
+    return found

@@ -9,7 +9,12 @@ from bayespca.arrays.types import Array, FloatArray
 from bayespca.spectrum.left_out import strengths
 
 from .axes import Axes, leaning_out, standard_deviations
-from .holes_posterior import HolesPosterior, along_components, latent_variance_of_scores
+from .holes_posterior import (
+    HolesPosterior,
+    Unknown,
+    along_components,
+    latent_variance_of_scores,
+)
 from .posterior import Posterior
 from .records import PCAFit, VariationalFit
 
@@ -18,6 +23,8 @@ from .records import PCAFit, VariationalFit
 # the fewer rows there are, and were found too weak where they are left out; chosen where intervals
 # of simulated data hold. The page of claims has it on other shapes and seeds.
 WIDER, ROWS = 1.4, 12.0
+# Components that were left out are at most this share of the noise, and the noise has a variance.
+MOST_LEFT_OUT, LEAST_DEGREES = 0.9, 3.0
 
 
 def component_std(fit: PCAFit | VariationalFit) -> Array:
@@ -59,12 +66,36 @@ def _counts(posterior: HolesPosterior, n: float) -> FloatArray:
     return np.where(columns.b_cov[:, -1, -1] > 0, found, n)
 
 
+def unknown(
+    fit: PCAFit | VariationalFit, posterior: HolesPosterior, *, noise_known: bool = False
+) -> Unknown:
+    """What intervals of cells add to the posterior."""
+    degrees = np.inf if noise_known else degrees_of_noise(fit)
+    return Unknown(covariances_of_columns(fit, posterior), variance_left_out(fit), degrees)
+
+
+def degrees_of_noise(fit: PCAFit | VariationalFit) -> float:
+    """ν of a noise variance that is found from the cells: its estimate has the variance 2σ⁴/ν.
+
+    Without components that were left out, one for each cell that is not spent on the mean and on k
+    components, f(n − k)(p − k). Those that were left out are noise that the cells of a row have in
+    common: with eigenvalues λ of the covariance of this noise, whose mean is σ², ν is less by
+    1 + f(Σλ²/(pσ⁴) − 1), f being the share of cells that are there.
+    """
+    (p, n), k, (sizes, probabilities) = fit.spectrum.shape, fit.n_components, fit.left_out.T
+    f = _rows(fit) / max(n, 1.0)
+    total, squares = sizes @ probabilities, sizes**2 @ probabilities
+    rest = 1 - min(total / p, MOST_LEFT_OUT)
+    common = max(rest**2 + (2 * rest * total + squares) / p - 1, 0.0)
+    return float(max(f * (n - k) * (p - k) / (1 + f * common), LEAST_DEGREES))
+
+
 def covariances_of_columns(fit: PCAFit | VariationalFit, posterior: HolesPosterior) -> FloatArray:
-    """Covariances of (B, μ) for cells without noise: (p, k + 1, k + 1).
+    """Covariances of (B, μ) for intervals: (p, k + 1, k + 1).
 
     A factorised posterior has loadings for given scores. Here directions are never more certain
     than `axes.leaning_out` says, to which it counts that scores are not known and that components
-    were left out, which is noise to a cell that is measured; the mean of complete data has σ²/n.
+    were left out; the mean of complete data has σ²/n.
     """
     k, covariances = posterior.columns.rank, posterior.columns.b_cov.copy()
     if k:

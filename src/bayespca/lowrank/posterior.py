@@ -21,7 +21,7 @@ from bayespca.spectrum.records import Solution
 from . import filtering
 from .density import distances_of_complete
 from .filtering import filtered, transposed, unfiltered
-from .recognising import digests
+from .recognising import chance_to_be_new, digests
 from .tails import NORMAL, Tails
 
 
@@ -120,27 +120,39 @@ def scores(posterior: Posterior, X: Array) -> Array:
     return project(posterior, X) * posterior.shrinkage
 
 
-def score_std(posterior: Posterior, T: Array) -> Array:
-    """Posterior standard deviation of scores whose posterior mean is T.
-
-    Var(a·b) = ⟨a⟩²σ_b² + ⟨b⟩²σ_a² + σ_a²σ_b², for independent a and b.
-    """
-    v, w = posterior.score_variance, posterior.loading_variance
-    return array_namespace(T).sqrt(v + w * (T * T + v))
-
-
 def scores_and_std(posterior: Posterior, X: Array) -> tuple[Array, Array]:
-    """Scores, and their posterior standard deviations.
+    """Scores, and their standard deviations: how far a row without noise is from them, along the
+    components that were found.
+
+    With the variance d = ⟨t²⟩ that scores have along these, a projection y = t + noise says that t
+    is N(r·y, σ²r), r = d/(d + σ²). The posterior's σ²γ̂/γ is smaller, as it counts what is not known
+    of a direction as precision: for large matrices, r is γ̂/γ·(1 + p/(nℓ)), and σ²r the variance of
+    a row that was fitted, about T = γ̂/γ·y (the limits of both singular vectors: Benaych-Georges and
+    Nadakuditi, "The singular values and vectors of low rank perturbations of large rectangular
+    random matrices", Journal of Multivariate Analysis 111, 2012). Directions do not lean towards
+    the noise of a row that is new: that row is about r·y, and T is off by r·y − T. Rows of which it
+    is not known whether they are new count as half new.
 
     Where rows have variances of their own, a row far from all others has larger ones: variances of
-    scores are in units of the row's noise.
+    scores are in units of the row's noise. Without variance where A is point-estimated, but for
+    that of a direction along itself.
     """
-    T = scores(posterior, X)
+    xp, T = array_namespace(X), scores(posterior, X)
+    if not bool(xp.any(posterior.score_variance > 0)):
+        return T, xp.abs(T) * xp.sqrt(posterior.loading_variance)
+    d, s = posterior.latent_variance, posterior.shrinkage
+    r = d / (d + _off_zero(posterior, posterior.noise_variance))
+    off = T * (r / xp.where(s > 0, s, xp.ones_like(s)) - 1)
+    new = chance_to_be_new(X, posterior.learned_from)
+    new = new if isinstance(new, float) else to_namespace(new, T)
+    return T, xp.sqrt(posterior.noise_variance * r * _variance_of_rows(posterior, X) + new * off**2)
+
+
+def _variance_of_rows(posterior: Posterior, X: Array) -> Array | float:
+    """⟨u⟩ of each row: (n, 1)."""
     if not posterior.tails.are_heavy:
-        return T, score_std(posterior, T)
-    xp = array_namespace(X)
-    u = posterior.tails.spread_given(_squares_of_rows(posterior, X), X.shape[1])[:, None]
-    return T, score_std(posterior, T / xp.sqrt(u)) * xp.sqrt(u)
+        return 1.0
+    return posterior.tails.spread_given(_squares_of_rows(posterior, X), X.shape[1])[:, None]
 
 
 def _squares_of_rows(posterior: Posterior, X: Array) -> Array:

@@ -16,6 +16,8 @@ from bayespca.arrays.types import Array, Counts, FloatArray
 from .holes import Holes
 from .rows import Columns, misfits_of_rows
 
+# The probability that a row is new, where rows that were learned from are not recognised.
+UNKNOWN = 0.5
 # The constants of SplitMix64 (Steele, Lea, Flood 2014).
 STEP = np.uint64(0x9E3779B97F4A7C15)
 MIXING = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
@@ -43,6 +45,13 @@ def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     for shift, factor in MIXING:
         bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
     return bits ^ (bits >> LAST)
+
+
+def chance_to_be_new(X: Array, learned_from: Counts) -> FloatArray | float:
+    """Probability that each row was not learned from: (n, 1), or one number for all of them."""
+    if not learned_from.size:
+        return UNKNOWN
+    return np.where(np.isin(digests(X), learned_from), 0.0, 1.0)[:, None]
 
 
 def with_squares_of_sweeps(

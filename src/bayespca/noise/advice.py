@@ -22,6 +22,8 @@ from .choosing import CHOICES, sides
 from .signs import Signs
 
 CODE, CONSTANT = "other-noise", "constant-neighbour"
+# Nats that are worth a sentence: a few are found in 2 % of small tables with equal noise.
+WORTH_SAYING = 10.0
 # So many outlying rows are named.
 NAMED_ROWS = 5
 
@@ -31,6 +33,8 @@ def against(fit: PCAFit, better: PCAFit, asked: str) -> PCAFit:
     name = better.noise.name
     noise = NOISES[name]
     nats = better.noise.evidence[name] - better.noise.evidence.get(fit.noise.name, 0.0)
+    if nats < WORTH_SAYING:
+        return fit
     count = better.n_components
     text = (
         f"{noise.reason}: noise={name!r} has {nats:,.0f} nats more evidence and finds {count} "
@@ -45,7 +49,7 @@ def at_least(fit: PCAFit, signs: Signs, asked: NoiseModel, why: str | None = Non
     seen = signs.seen - sides(asked)
     noise = richest(seen | sides(asked))
     gain = sum(getattr(signs, side) for side in seen & sides(noise))
-    if noise == asked or not gain:
+    if noise == asked or gain < WORTH_SAYING:
         return fit
     return _but(fit, noise, gain, why or f"noise={asked.name!r} was asked for.")
 

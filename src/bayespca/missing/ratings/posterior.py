@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.checks import check_covariances, check_moments, check_sizes
-from bayespca.arrays.packing import unpacked
+from bayespca.arrays.packing import packed, unpacked
 from bayespca.arrays.types import FloatArray, Matrix, Vector
 
 from .cells import RatingsSide
@@ -141,6 +141,33 @@ def fold_in(posterior: RatingsPosterior, side: RatingsSide) -> RatingsFactor:
     cells = RatingsSide(side.starts, other.astype(np.int32), side.values)
     found = updated(cells, RowsTask(given, prior, posterior.noise_variance, integrated))
     return RatingsFactor(found.mean, found.cov, prior)
+
+
+def with_columns_uncertain(posterior: RatingsPosterior, side: RatingsSide) -> RatingsFactor:
+    """The same as `fold_in`, with what is uncertain of the columns that have ratings."""
+    rows = fold_in(posterior, side)
+    if not (len(rows.cov) and len(posterior.columns.cov)):
+        return rows
+    return replace(rows, cov=rows.cov + _following(posterior, rows, side))
+
+
+def _following(posterior: RatingsPosterior, rows: RatingsFactor, cells: RatingsSide) -> FloatArray:
+    """What the covariances of rows are larger by, as the columns that they are found from are
+    uncertain: Σᵢ(Σₛ zₛzₛᵀ·yᵀCₛy + rₛ²Cₛ)Σᵢ/σ⁴ over the ratings s of a row, of which rₛ is left, to
+    first order; packed.
+    """
+    H, K, s2 = posterior.rank, rows.prior.size, posterior.noise_variance
+    row = np.repeat(np.arange(cells.n_rows), cells.counts)
+    at = cells.other.astype(np.intp)
+    (theta, theta_cov), (b, b_cov) = rows.at(np.arange(cells.n_rows)), posterior.columns.at(at)
+    y, z, of_z = theta[row], b.copy(), b_cov.copy()
+    left = cells.values - posterior.mean - _low(posterior, y, b)
+    if posterior.biases:
+        y[:, H], z[:, H], of_z[:, H], of_z[:, :, H] = 1.0, 1.0, 0.0, 0.0
+    of_cells = np.einsum("ih,ihk,ik->i", y, b_cov, y)[:, None, None] * z[:, :, None] * z[:, None, :]
+    inner = np.zeros((cells.n_rows, K, K))
+    np.add.at(inner, row, of_cells + left[:, None, None] ** 2 * of_z)
+    return np.asarray(packed(theta_cov @ inner @ theta_cov) / s2**2)
 
 
 def _chunks(n: int) -> list[slice]:
