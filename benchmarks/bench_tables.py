@@ -105,10 +105,12 @@ def codes_of(fit: Any, X: np.ndarray) -> np.ndarray:
     return out
 
 
-def recovered() -> None:
+KINDS = ["normal", "bernoulli", "categorical", "ordinal", "poisson", "negative-binomial"]
+TABLES = {kind: [kind] * 60 for kind in KINDS} | {"mixed": KINDS * 10}
+
+
+def recovered(tables: dict[str, list[str]] = TABLES) -> None:
     """Ranks, and hidden cells against the truth, of each kind and of a mixed table."""
-    kinds = ["normal", "bernoulli", "categorical", "ordinal", "poisson", "negative-binomial"]
-    tables = {kind: [kind] * 60 for kind in kinds} | {"mixed": kinds * 10}
     heading("GeneralizedPCA, 500×60 of rank 3: ranks right, log loss over that of the truth")
     for name, columns in tables.items():
         for share in (0.0, 0.3):
@@ -275,8 +277,12 @@ def deviance(X: np.ndarray, rate: np.ndarray, hidden: np.ndarray) -> float:
     return float(2 * np.mean(xlogy(x, np.where(x > 0, x / rate, 1.0)) - (x - rate)))
 
 
-if __name__ == "__main__":
+def main() -> None:
     warnings.simplefilter("ignore")
     count_table()
     wine()
     recovered()
+
+
+if __name__ == "__main__":
+    main()
