@@ -1,7 +1,7 @@
 """Columns of a table from the natural parameters of their cells: means, probabilities, quantiles.
 
-A column of the table is described by a `View`: what it is, z of its cells, and the parameters of
-their likelihood.
+A column of the table is described by a `ColumnView`: what it is, z of its cells, and the parameters
+of their likelihood.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .likelihoods.likelihood import Likelihood
 from .likelihoods.ordinal import rank_probabilities
 
 
-class View(NamedTuple):
+class ColumnView(NamedTuple):
     """Cells of one column of the table, for z ~ N(m, v): arrays are (n, width)."""
 
     column: TableColumn
@@ -32,20 +32,20 @@ class View(NamedTuple):
     def likelihood(self) -> Likelihood:
         return LIKELIHOODS[self.column.of_cells]
 
-    def at(self, rows: np.ndarray) -> View:
+    def at(self, rows: np.ndarray) -> ColumnView:
         return self._replace(m=self.m[rows], v=self.v[rows])
 
 
 def views(
     columns: Sequence[TableColumn], cells: TableCells, m: FloatArray, v: FloatArray
-) -> Iterator[View]:
+) -> Iterator[ColumnView]:
     """Each column of the table; what rows add to z is added to m."""
     for column, (group, inside, matrix) in zip(columns, places(columns), strict=True):
         of = cells.groups[group]
-        yield View(column, m[:, matrix] + of.added, v[:, matrix], of.parameters[inside])
+        yield ColumnView(column, m[:, matrix] + of.added, v[:, matrix], of.parameters[inside])
 
 
-def expected(view: View) -> FloatArray:
+def expected(view: ColumnView) -> FloatArray:
     """What is expected in each cell: means of numbers, rates of counts, the probability of the
     second of two levels, or that of every level: (n, outputs).
     """
@@ -76,7 +76,7 @@ def cell_names(columns: Sequence[TableColumn]) -> list[str]:
     return [name for _, name in sorted(pairs)]
 
 
-def probabilities(view: View) -> FloatArray:
+def probabilities(view: ColumnView) -> FloatArray:
     """Probabilities of the levels of a column that has some: (n, K)."""
     if view.column.likelihood == "ordinal":
         every = rank_probabilities(view.m, view.v, view.parameters)[:, 0]
@@ -98,7 +98,7 @@ class CellGuess(NamedTuple):
     probability: FloatArray
 
 
-def guessed(view: View, interval: float) -> CellGuess:
+def guessed(view: ColumnView, interval: float) -> CellGuess:
     """The mean of numbers, the median of counts, the most probable level."""
     column, tail = view.column, 0.5 * (1 - interval)
     none = np.full(len(view.m), np.nan)
@@ -113,7 +113,7 @@ def guessed(view: View, interval: float) -> CellGuess:
     return CellGuess(best, low, high, every.max(axis=1))
 
 
-def drawn(view: View, rng: np.random.Generator) -> FloatArray:
+def drawn(view: ColumnView, rng: np.random.Generator) -> FloatArray:
     """Codes, numbers or counts drawn for cells whose z is m: (n,)."""
     found = view.likelihood.drawn(view.m, view.parameters, rng)
     if view.column.likelihood == CATEGORICAL:
@@ -121,7 +121,7 @@ def drawn(view: View, rng: np.random.Generator) -> FloatArray:
     return _in_units(found[:, 0], view.column)
 
 
-def _quantile(view: View, level: float) -> FloatArray:
+def _quantile(view: ColumnView, level: float) -> FloatArray:
     found = view.likelihood.quantile(level, view.m, view.v, view.parameters)[:, 0]
     return _in_units(found, view.column)
 
