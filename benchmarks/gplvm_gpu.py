@@ -13,7 +13,7 @@ import torch
 from bayespca.nonlinear import bound, kernels
 from bayespca.nonlinear.data import prepared
 from bayespca.nonlinear.pairs import ArrayPairs
-from bayespca.nonlinear.statistics import Latent
+from bayespca.nonlinear.rowwise import Latent
 
 N, D, Q, M = 20_000, 100, 10, 100
 

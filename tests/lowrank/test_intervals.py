@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayespca import BayesianPCA
-from bayespca.lowrank.holes_posterior import Unknown
+from bayespca.lowrank.imputing import Unknown
 from bayespca.lowrank.intervals import degrees_of_noise
 
 

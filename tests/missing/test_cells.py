@@ -12,7 +12,7 @@ from scipy.stats import t as student_t
 
 from bayespca import BayesianPCA, inference, load
 from bayespca.inference.checkpoint import Checkpoint
-from bayespca.lowrank import holes_posterior
+from bayespca.lowrank import holes_posterior, imputing
 from bayespca.lowrank.cells import best_cells, given_cells
 from bayespca.lowrank.noise_models import BOTH, ISOTROPIC, PER_FEATURE, PER_SAMPLE, STUDENT_CELLS
 from bayespca.lowrank.rows import latent
@@ -325,7 +325,7 @@ def test_a_gross_error_moves_nothing():
     spoiled[0, 5], hole[0, 5] = 1e6, np.nan
     scores = [holes_posterior.scores(posterior, x) for x in (row, spoiled, hole)]
     np.testing.assert_allclose(scores[1], scores[2], atol=1e-3)
-    filled, _ = holes_posterior.impute(posterior, hole)
+    filled, _ = imputing.impute(posterior, hole)
     assert abs(filled[0, 5] - row[0, 5]) < 5
 
 
@@ -333,7 +333,7 @@ def test_held_out_cells_are_covered():
     L, rng = low_rank(400, 20, 3)
     X = L + rng.standard_t(5, L.shape)
     Y = with_holes(X, rng, 0.2)
-    filled, std = holes_posterior.impute(fitted(Y).posterior, Y)
+    filled, std = imputing.impute(fitted(Y).posterior, Y)
     holes = np.isnan(Y)
     assert np.mean(np.abs(filled - X)[holes] < 1.96 * std[holes]) == pytest.approx(0.95, abs=0.02)
     assert np.mean(((filled - X)[holes] / std[holes]) ** 2) == pytest.approx(1.0, abs=0.25)
@@ -381,7 +381,7 @@ def test_rows_of_their_own():
         assert density[i] == pytest.approx(law.logpdf(Y[i, j]), rel=1e-9)
     _, std = holes_posterior.scores_and_std(posterior, Y)
     assert np.corrcoef(np.log(std[:, 0]), np.log(sizes))[0, 1] > 0.8
-    filled, width = holes_posterior.impute(posterior, Y)
+    filled, width = imputing.impute(posterior, Y)
     holes = np.isnan(Y)
     covered = np.abs(filled - X)[holes] < 1.96 * width[holes]
     assert np.mean(covered) == pytest.approx(0.95, abs=0.03)
@@ -417,10 +417,10 @@ def test_reading_arrays_of_torch(noise):
         found, wanted = (getattr(holes_posterior, name)(*of) for of in ((there, X), (here, Y)))
         assert isinstance(found, torch.Tensor)
         agree(found, wanted)
-    for name in ("scores_and_std", "impute"):
-        pairs = (getattr(holes_posterior, name)(*of) for of in ((there, X), (here, Y)))
+    for of in (holes_posterior.scores_and_std, imputing.impute):
+        pairs = (of(*given) for given in ((there, X), (here, Y)))
         for found, wanted in zip(*pairs, strict=True):
             assert isinstance(found, torch.Tensor)
             agree(found, wanted)
-    drawn = holes_posterior.sample_imputation(there, X, np.random.default_rng(0))
+    drawn = imputing.sample_imputation(there, X, np.random.default_rng(0))
     assert not torch.isnan(drawn).any()

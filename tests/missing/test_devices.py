@@ -13,7 +13,7 @@ from bayespca.arrays import to_namespace, to_numpy
 from bayespca.arrays.packing import inverses, packed, packed_beside_last, times, turned, unpacked
 from bayespca.inference import Checkpoint
 from bayespca.lowrank import holes_posterior as read
-from bayespca.lowrank import rows
+from bayespca.lowrank import imputing, rows
 from bayespca.lowrank.noise_models import BOTH, PER_FEATURE, PER_SAMPLE
 from bayespca.lowrank.observing import observed
 from bayespca.missing.dense import step as vb
@@ -186,7 +186,7 @@ def test_of_rows(case, name):
 def test_filled_rows(case, noise):
     Y, here, X, there = case
     for found, wanted in zip(
-        read.impute(there, X, noise=noise), read.impute(here, Y, noise=noise), strict=True
+        imputing.impute(there, X, noise=noise), imputing.impute(here, Y, noise=noise), strict=True
     ):
         agree(found, wanted, X)
     for found, wanted in zip(
@@ -198,8 +198,8 @@ def test_filled_rows(case, noise):
 def test_draws(case):
     """Signs of eigenvectors are arbitrary: what is drawn differs, its law does not."""
     Y, here, X, there = case
-    found = read.sample_imputation(there, X, np.random.default_rng(0))
-    wanted = read.sample_imputation(here, Y, np.random.default_rng(0))
+    found = imputing.sample_imputation(there, X, np.random.default_rng(0))
+    wanted = imputing.sample_imputation(here, Y, np.random.default_rng(0))
     assert same_place(found, X)
     assert found.dtype == X.dtype
     seen = ~np.isnan(Y)
@@ -236,7 +236,7 @@ def test_a_posterior_on_the_host_reads_rows_elsewhere(case):
     Y, here, X, _ = case
     agree(read.scores(here, X), read.scores(here, Y), X)
     agree(read.log_density(here, X), read.log_density(here, Y), X)
-    agree(read.impute(here, X)[0], read.impute(here, Y)[0], X)
+    agree(imputing.impute(here, X)[0], imputing.impute(here, Y)[0], X)
 
 
 def test_a_posterior_of_complete_data(xp):

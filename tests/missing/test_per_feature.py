@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayespca import BayesianPCA, inference
-from bayespca.lowrank import holes_posterior
+from bayespca.lowrank import imputing
 from bayespca.lowrank.noise_models import BOTH, ISOTROPIC, PER_FEATURE, PER_SAMPLE
 from bayespca.missing.dense.fit import fit
 from bayespca.spectrum.forms import ClosedForm
@@ -92,5 +92,5 @@ def test_metabolites(load_data):
     fits = [fit(data["X"], ClosedForm(), looping, noise=noise) for noise in models]
     best = min(fits, key=lambda found: found.free_energy)
     assert best is fits[-1]
-    filled, _ = holes_posterior.impute(best.posterior, data["X"])
+    filled, _ = imputing.impute(best.posterior, data["X"])
     assert np.sqrt(np.mean((filled - data["X_complete"])[holes] ** 2)) < 0.137

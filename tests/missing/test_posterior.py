@@ -14,6 +14,7 @@ from bayespca.datasets import low_rank
 from bayespca.estimators import RankWarning
 from bayespca.estimators._reading import general
 from bayespca.lowrank import holes_posterior as read
+from bayespca.lowrank import imputing
 from bayespca.lowrank import posterior as linear
 from bayespca.lowrank.rows import Columns
 
@@ -149,7 +150,7 @@ def test_new_rows_with_any_pattern():
     T, std = model.transform(alone, return_std=True)
     np.testing.assert_allclose(T[1], 0, atol=1e-12)
     assert (std[1] > std[0]).all()
-    filled, spread = read.impute(model.posterior_, alone)
+    filled, spread = imputing.impute(model.posterior_, alone)
     np.testing.assert_allclose(filled[1], model.mean_, rtol=1e-10)
     # The prior of A is that of the rows once the fit has converged.
     np.testing.assert_allclose(spread[1] ** 2, np.diag(model.get_covariance()), rtol=1e-4)
@@ -192,7 +193,7 @@ def test_draws_spread_as_intervals_where_little_is_known():
     holes = np.isnan(X)
     ratio = draws.var(axis=0)[holes] / std[holes] ** 2
     assert ratio.mean() == pytest.approx(1.0, abs=0.04)
-    plain = read.impute(model.posterior_, X)[1][holes] ** 2 / std[holes] ** 2
+    plain = imputing.impute(model.posterior_, X)[1][holes] ** 2 / std[holes] ** 2
     assert plain.mean() < 0.98
 
 
@@ -212,7 +213,7 @@ def test_cells_are_as_far_off_as_they_say_where_loadings_are_uncertain(k, p):
         signal = 2 * rng.normal(size=(400, k)) @ true.T
         X = signal + np.sqrt(0.3) * rng.normal(size=signal.shape)
         X[rng.random(X.shape) < 0.4] = np.nan
-        filled, std = read.impute(posterior, X, noise=False)
+        filled, std = imputing.impute(posterior, X, noise=False)
         holes = np.isnan(X)
         errors.append(((filled - signal)[holes] ** 2).mean())
         variances.append((std[holes] ** 2).mean())

@@ -12,7 +12,7 @@ from bayespca import BayesianPCA, inference
 from bayespca.arrays import parallel
 from bayespca.arrays.packing import packed, unpacked
 from bayespca.inference.fitting import finished, settle
-from bayespca.lowrank import holes_posterior
+from bayespca.lowrank import imputing
 from bayespca.missing.dense import step as vb
 from bayespca.missing.ratings import kernels
 from bayespca.missing.ratings import posterior as read
@@ -221,7 +221,7 @@ def test_without_biases_it_is_the_model_with_dense_masks(method):
     assert found.noise_variance == pytest.approx(dense.noise_variance, rel=1e-8)
     everywhere = np.nonzero(np.isnan(Y))
     mean, std = read.predict_and_std(found.posterior, *everywhere)
-    filled, spread = holes_posterior.impute(dense.posterior, Y)
+    filled, spread = imputing.impute(dense.posterior, Y)
     # Point estimates are still on their way when the last digit of the free energy has settled.
     tol = 1e-8 if method == "evb" else 1e-6
     np.testing.assert_allclose(mean, filled[everywhere], atol=tol)

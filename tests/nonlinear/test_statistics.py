@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayespca.nonlinear import compiled, kernels, statistics
+from bayespca.nonlinear import compiled, kernels, rowwise, statistics
 from bayespca.nonlinear.pairs import ArrayPairs
-from bayespca.nonlinear.statistics import Latent
+from bayespca.nonlinear.rowwise import Latent
 from oracles import gplvm as oracle
 
 KERNELS = (
@@ -37,9 +37,9 @@ def test_statistics_are_averages(name):
     psi0, psi1, psi2 = (
         of(latent, *rest)
         for of, rest in (
-            (statistics.zeroth, (hyper,)),
-            (statistics.first, (Z, hyper)),
-            (statistics.second, (Z, hyper)),
+            (rowwise.zeroth, (hyper,)),
+            (rowwise.first, (Z, hyper)),
+            (rowwise.second, (Z, hyper)),
         )
     )
     for n in range(len(psi0)):
@@ -58,8 +58,8 @@ def test_sums_are_those_of_rows(name, holes):
     seen = (np.random.default_rng(1).random((300, 3)) < 0.7).astype(float) if holes else None
     found = statistics.statistics(latent, Z, hyper, seen)
     mask = np.ones((300, 1)) if seen is None else seen
-    psi1, psi2 = statistics.first(latent, Z, hyper), statistics.second(latent, Z, hyper)
-    np.testing.assert_allclose(found.psi0, statistics.zeroth(latent, hyper) @ mask, rtol=1e-12)
+    psi1, psi2 = rowwise.first(latent, Z, hyper), rowwise.second(latent, Z, hyper)
+    np.testing.assert_allclose(found.psi0, rowwise.zeroth(latent, hyper) @ mask, rtol=1e-12)
     np.testing.assert_allclose(found.psi2, np.einsum("ng,nij->gij", mask, psi2), rtol=1e-11)
     outer = np.einsum("ng,ni,nj->gij", mask, psi1, psi1)
     np.testing.assert_allclose(found.outer, outer, rtol=1e-11)

@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import quad
 
 from bayespca import BayesianPCA
-from bayespca.lowrank import holes_posterior
+from bayespca.lowrank import imputing
 from bayespca.spectrum import Spectrum, posterior_of_rank
 from bayespca.spectrum.left_out import below_the_limit, left_out, strengths
 from bayespca.spectrum.rank_posterior import MEAN, SCALE
@@ -71,7 +71,7 @@ def test_cells_without_noise_are_held_though_a_component_is_left_out(share):
         filled, std = model.impute(X[new], return_std="mean")
         error = np.abs(filled - signal[new])[holes]
         inside.append(np.mean(error < 1.959964 * std[holes]))
-        narrow = holes_posterior.impute(model.general_posterior(), X[new], noise=False)[1]
+        narrow = imputing.impute(model.general_posterior(), X[new], noise=False)[1]
         without.append(np.mean(error < 1.959964 * narrow[holes]))
     assert 0.92 <= np.mean(inside) <= 0.98
     assert np.mean(without) < 0.85

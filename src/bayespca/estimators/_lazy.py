@@ -11,8 +11,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_feature_names
 
 from bayespca.arrays.types import Input
-from bayespca.lowrank import holes_posterior
-from bayespca.lowrank.holes_posterior import HolesPosterior, Unknown
+from bayespca.lowrank import imputing
+from bayespca.lowrank.holes_posterior import HolesPosterior
+from bayespca.lowrank.imputing import Unknown
 from bayespca.sources.partitions import is_dask_table, partitioned
 from bayespca.sources.records import DaskArray, Partitions
 from bayespca.sources.tasks import array_of_rows, stacked
@@ -54,7 +55,7 @@ def _drawn(
     if not len(block):
         return block
     posterior, unknown = known
-    return holes_posterior.sample_imputation(
+    return imputing.sample_imputation(
         posterior,
         block,
         np.random.default_rng([seed, 1 + i]),

@@ -7,7 +7,7 @@ import numpy as np
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.signs import fixed_signs
 from bayespca.arrays.types import Array, FloatArray
-from bayespca.lowrank import holes_posterior
+from bayespca.lowrank import imputing
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.noise_models import ISOTROPIC as EQUAL
 from bayespca.lowrank.records import PCAPosterior
@@ -70,4 +70,4 @@ def scores(posterior: PCAPosterior, X: Array, core: FloatArray, right: FloatArra
 def imputed(posterior: PCAPosterior, X: Array) -> tuple[Array, Array]:
     """Holes filled, and the standard deviation of what is in them."""
     found = posterior if isinstance(posterior, HolesPosterior) else general(posterior)
-    return holes_posterior.impute(found, X)
+    return imputing.impute(found, X)

@@ -11,8 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayespca.arrays.namespaces import array_namespace, to_namespace, to_numpy
 from bayespca.arrays.types import Array, ArrayOrPair, Input, RandomState
-from bayespca.lowrank import holes_posterior
-from bayespca.lowrank.holes_posterior import HolesPosterior, Unknown
+from bayespca.lowrank import holes_posterior, imputing
+from bayespca.lowrank.holes_posterior import HolesPosterior
+from bayespca.lowrank.imputing import Unknown
 from bayespca.lowrank.intervals import component_std, covariances_of_columns, unknown
 from bayespca.lowrank.records import PCAPosterior
 from bayespca.sources.cluster import computed
@@ -185,7 +186,7 @@ class PosteriorReader(Transforming, Iterating[F]):
         X = _input.read_new(self, X, "impute")
         posterior, unknown = self.uncertain_posterior()
         noise = return_std != "mean"
-        filled, std = holes_posterior.impute(posterior, X, noise=noise, unknown=unknown)
+        filled, std = imputing.impute(posterior, X, noise=noise, unknown=unknown)
         return (filled, std) if return_std else filled
 
     def sample_imputations(self, X: Input, n: int, random_state: RandomState = None) -> Array:
@@ -201,9 +202,7 @@ class PosteriorReader(Transforming, Iterating[F]):
         X = _input.read_new(self, X, "sample_imputations")
         seed = self.random_state if random_state is None else random_state
         rng, (posterior, unknown) = _validation.generator(seed), self.uncertain_posterior()
-        draws = [
-            holes_posterior.sample_imputation(posterior, X, rng, unknown=unknown) for _ in range(n)
-        ]
+        draws = [imputing.sample_imputation(posterior, X, rng, unknown=unknown) for _ in range(n)]
         xp = array_namespace(X)
         return xp.stack(draws) if draws else xp.empty((0, *X.shape), dtype=X.dtype)
 

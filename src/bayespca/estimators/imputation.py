@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
 from bayespca.arrays.types import Array, ArrayOrPair, Input, Numbers, RandomState
-from bayespca.lowrank import holes_posterior
+from bayespca.lowrank import imputing
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.records import OfComponents
 from bayespca.sources.data import Features
@@ -85,7 +85,7 @@ class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, Estimator[Imput
     def transform(self, X: Input) -> Array:
         """X with its holes filled; other cells stay as they are."""
         check_is_fitted(self)
-        return holes_posterior.impute(self.posterior_, self._read(X, reset=False)[0])[0]
+        return imputing.impute(self.posterior_, self._read(X, reset=False)[0])[0]
 
     def _read(self, X: Input, *, reset: bool) -> tuple[Array, Features]:
         return _input.checked(

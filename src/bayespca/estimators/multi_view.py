@@ -19,6 +19,7 @@ from bayespca.arrays.types import ArrayOrPair, FloatArray, Input, Names, Numbers
 from bayespca.inference.looping import Looping
 from bayespca.inference.result import extended
 from bayespca.lowrank import holes_posterior as read
+from bayespca.lowrank import imputing
 from bayespca.spectrum.records import Status
 from bayespca.views.data import ViewsTable, views_table
 from bayespca.views.fit import ViewsFit, ViewsModel
@@ -274,7 +275,7 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         return (filled[:, js], std[:, js]) if return_std else filled[:, js]
 
     def _filled(self, given: Views, *, noise: bool) -> tuple[Numbers, Numbers]:
-        filled, std = read.impute(self.posterior_, _wide(given), noise=noise)
+        filled, std = imputing.impute(self.posterior_, _wide(given), noise=noise)
         return self._typed(filled, given), self._typed(std, given)
 
     def sample_imputations(self, X: Input, n: int, random_state: RandomState = None) -> list[Any]:
@@ -282,7 +283,7 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         given = self._read(X)
         seed = self.random_state if random_state is None else random_state
         rng = _validation.generator(seed)
-        draws = (read.sample_imputation(self.posterior_, _wide(given), rng) for _ in range(n))
+        draws = (imputing.sample_imputation(self.posterior_, _wide(given), rng) for _ in range(n))
         return [_views.given_back(self._typed(draw, given), given) for draw in draws]
 
     # --- densities -----------------------------------------------------------------------------

@@ -7,7 +7,6 @@ belongs to rows is then computed there, and stays there.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -38,11 +37,11 @@ from bayespca.arrays.types import (
 from bayespca.spectrum.tolerances import LEAST_RIDGE, LOG_2PI, UNDETERMINED
 
 from .density import low_rank_normal
-from .drawing import normal_vectors, times, with_ones
+from .drawing import times, with_ones
 from .holes import Block, Holes
 from .observing import new_rows
 from .recognising import chance_to_be_new, digests, with_squares_of_sweeps
-from .rows import Columns, latent, latent_draws, latent_means, suited_blocks
+from .rows import Columns, latent, latent_means, suited_blocks
 from .tails import NORMAL, Tails
 from .weighing import bounds, on_host_for_cells, weighed
 
@@ -106,31 +105,6 @@ class HolesPosterior:
             )
         if not (np.isfinite(self.basis).all() and (self.latent_variance >= 0).all()):
             raise ValueError("the scores of a HolesPosterior do not follow from its basis")
-
-
-@dataclass(frozen=True, eq=False)
-class Unknown:
-    """What intervals know besides of all that a factorised posterior takes for known; see
-    `intervals`.
-
-    Attributes
-    ----------
-    covariances
-        Those of (B, μ), in place of the posterior's: (p, k + 1, k + 1).
-    left_out
-        Variance that cells without noise have of components that were left out, of scaled data.
-    degrees
-        ν: the noise is known as well as from so many squares.
-    """
-
-    covariances: FloatArray
-    left_out: float = 0.0
-    degrees: float = math.inf
-
-    @property
-    def wider(self) -> float:
-        """ν/(ν − 2), the variance of Student's t; ν is at least 3."""
-        return 1 / (1 - 2 / self.degrees)
 
 
 def from_columns(
@@ -209,17 +183,17 @@ def _placed(posterior: HolesPosterior, values: FloatArray) -> Array:
     return to_namespace(values, posterior.components)
 
 
-def _unit(posterior: HolesPosterior) -> FloatArray:
+def unit_of_columns(posterior: HolesPosterior) -> FloatArray:
     """What columns are divided by."""
     return posterior.unit * on_host(posterior.scale)
 
 
 def _rows(posterior: HolesPosterior, X: Array) -> Holes:
     """New rows in the units of the posterior."""
-    return new_rows(X, location=on_host(posterior.mean), unit=_unit(posterior))
+    return new_rows(X, location=on_host(posterior.mean), unit=unit_of_columns(posterior))
 
 
-def _weighed(posterior: HolesPosterior, X: Array) -> Holes:
+def weighed_rows(posterior: HolesPosterior, X: Array) -> Holes:
     """The same with cells that count as much as they should."""
     data = _rows(posterior, X)
     if not posterior.cell_tails.are_heavy:
@@ -229,7 +203,7 @@ def _weighed(posterior: HolesPosterior, X: Array) -> Holes:
 
 def _latent(posterior: HolesPosterior, X: Array) -> tuple[Array, Array, NDArray[np.intp]]:
     """Posterior mean of a for each row, its covariance for each pattern, and the patterns."""
-    data = _weighed(posterior, X)
+    data = weighed_rows(posterior, X)
     a, cov = latent(data, posterior.columns)
     return data.in_order(a), cov, data.in_order(data.pattern)
 
@@ -256,14 +230,14 @@ def _distances(posterior: HolesPosterior, X: Array) -> _Distances:
     return _Distances(distance[order], logs[order], data.row_counts[order])
 
 
-def _variance_of_rows(posterior: HolesPosterior, X: Array) -> Array | float:
+def variance_of_rows(posterior: HolesPosterior, X: Array) -> Array | float:
     """⟨u⟩ of each row: (n, 1), where the rows are."""
     if not posterior.tails.are_heavy:
         return 1.0
-    return at(X, posterior.tails.spread_given(*_squares_of_rows(posterior, X)))[:, None]
+    return at(X, posterior.tails.spread_given(*squares_of_rows(posterior, X)))[:, None]
 
 
-def _squares_of_rows(posterior: HolesPosterior, X: Array) -> tuple[FloatArray, FloatArray]:
+def squares_of_rows(posterior: HolesPosterior, X: Array) -> tuple[FloatArray, FloatArray]:
     """Squares that tell the noise of each row, and how many cells they are of; (n,) both."""
     distance, _, counts = _distances(posterior, X)
     old, data = np.isin(digests(X), posterior.learned_from), _rows(posterior, X)
@@ -282,7 +256,7 @@ def _by_block(data: Holes, rank: int, work: Callable[[Block], Array]) -> Array:
 @on_host_for_cells
 def scores(posterior: HolesPosterior, X: Array) -> Array:
     """Posterior mean of the scores, from the cells that are there."""
-    data = _weighed(posterior, X)
+    data = weighed_rows(posterior, X)
     a = data.in_order(latent_means(data, posterior.columns))
     return _typed(posterior, array_namespace(a).matmul(a, at(a, posterior.basis.T)))
 
@@ -299,7 +273,7 @@ def scores_and_std(
     the cells that are there: o = (1 − BB⁺)e, where eⱼ has the variance ãᵀCⱼã, moves scores by
     PΣⱼbⱼoⱼ. `covariances` are used for Cⱼ in place of the posterior's.
     """
-    columns, data = posterior.columns, _weighed(posterior, X)
+    columns, data = posterior.columns, weighed_rows(posterior, X)
     a = latent_means(data, columns)
     xp, M = array_namespace(a), at(a, posterior.basis)
     T = data.in_order(xp.matmul(a, M.T))
@@ -313,7 +287,7 @@ def scores_and_std(
     )
     m, cov = latent(data, given)
     v = taken(xp.sum(xp.matmul(M, cov) * M, axis=-1), data.pattern)
-    v = data.in_order(v) * _variance_of_rows(posterior, X)
+    v = data.in_order(v) * variance_of_rows(posterior, X)
     off = data.in_order(xp.matmul(m, M.T)) - T
     new = chance_to_be_new(X, posterior.learned_from)
     new = new if isinstance(new, float) else at(a, new)
@@ -430,7 +404,7 @@ def log_density(posterior: HolesPosterior, X: Array) -> Array:
     scores and weights of cells that are found for each row.
     """
     if posterior.cell_tails.are_heavy:
-        data = _weighed(posterior, X)
+        data = weighed_rows(posterior, X)
         found = bounds(data, posterior.columns, posterior.cell_tails)
         return _typed(posterior, data.in_order(found))
     if posterior.tails.are_heavy:
@@ -457,7 +431,7 @@ def sample(posterior: HolesPosterior, n: int, rng: np.random.Generator) -> Array
     of_cells = posterior.cell_tails.draws(draws[:, k:].size, rng).reshape(n, -1)
     inner = draws[:, :k] @ B.T + draws[:, k:] * np.sqrt(psi) * of_cells
     inner *= posterior.tails.draws(n, rng)[:, None]
-    return _placed(posterior, inner * _unit(posterior) + on_host(posterior.mean))
+    return _placed(posterior, inner * unit_of_columns(posterior) + on_host(posterior.mean))
 
 
 def _weights(posterior: HolesPosterior) -> FloatArray:
@@ -475,124 +449,4 @@ def _noise_at_unit_scale(posterior: HolesPosterior) -> FloatArray:
 
 def _unit_of_rows(posterior: HolesPosterior) -> FloatArray:
     """What columns of a new row are divided by, which may have noise of its own."""
-    return _unit(posterior) * np.sqrt(posterior.tails.spread)
-
-
-# --- filling holes -----------------------------------------------------------------------------
-
-
-@on_host_for_cells
-def impute(
-    posterior: HolesPosterior, X: Array, *, noise: bool = True, unknown: Unknown | None = None
-) -> tuple[Array, Array]:
-    """X with its holes filled by their posterior mean, and the standard deviation of each cell.
-
-    Var(ãᵀb̃) = ãᵀCⱼã + bⱼᵀSᵢbⱼ + tr SᵢCⱼ; with `noise` that of a measurement, σ² more. Cells that
-    are there have 0. Sᵢ = Σᵢ + Λ⁻¹(Σₛ bₛbₛᵀ·ãᵀCₛã + rₛ²Cₛ)Λ⁻¹, Λ = σ²Σᵢ⁻¹ (Σᵢ and σ² in units of
-    the row's noise, where rows have their own): Σᵢ is that of given loadings, and cells s of the
-    row, of which rₛ is left, have loadings that are uncertain; see `_following`. With `unknown`, Cⱼ
-    are its covariances, components that were left out count where noise, which contains them, does
-    not, and all is Student's t, as σ² is not known; without, measured cells have Sᵢ = Σᵢ, as the
-    posterior says.
-    """
-    xp, columns, data = array_namespace(X), posterior.columns, _weighed(posterior, X)
-    follows = 0.0 if noise and unknown is None else 1.0
-    unknown = Unknown(columns.b_cov) if unknown is None else unknown
-    k, (i, j) = columns.rank, np.triu_indices(columns.rank + 1)
-    twice, inside = np.where(i == j, 1.0, 2.0), j < k
-    spread, outer = unknown.covariances[:, i, j], (columns.b[:, i] * columns.b[:, j])[:, inside]
-    inner, second = spread[:, inside], (outer + spread[:, inside]) * twice[inside]
-    spread, outer, inner, second, loadings, unit, mean = (
-        at(X, values)
-        for values in (
-            *((spread * twice).T, outer, inner, second.T),
-            *(columns.b.T, data.unit, data.location),
-        )
-    )
-    more = unknown.left_out / posterior.unit**2
-    if noise:
-        more = columns.noise_variance * posterior.cell_tails.spread
-    a, cov = latent(data, columns)
-    own = _variance_of_rows(posterior, X)
-    filled, std = xp.empty_like(X), xp.empty_like(X)
-    for block in suited_blocks(data, k):
-        ones = with_ones(a[block.rows, :])
-        squares = taken(ones, i, axis=1) * taken(ones, j, axis=1)
-        low, of_columns = xp.matmul(ones, loadings), xp.matmul(squares, spread)
-        weights = taken(block.mask, block.pattern)
-        left = (block.values - weights * low) ** 2
-        pulled = xp.matmul(weights**2 * of_columns, outer) + xp.matmul(left, inner)
-        gain = taken(cov[block.which, :, :], block.pattern) / columns.noise_variance
-        following = packed(xp.matmul(xp.matmul(gain, unpacked(pulled, k)), gain))
-        variance = xp.matmul(packed(cov[block.which, :, :]), second)
-        variance = taken(variance, block.pattern) + more
-        if posterior.tails.are_heavy:
-            variance = variance * taken(own, data.order[block.rows])
-        variance = variance + of_columns + follows * xp.matmul(following, second)
-        variance = variance * unknown.wider
-        size = xp.sqrt(xp.where(variance > 0, variance, 0 * variance)) * unit
-        seen = weights > 0
-        given = taken(X, data.order[block.rows])
-        filled[block.rows, :] = xp.where(seen, given, cast(low * unit + mean, X.dtype))
-        std[block.rows, :] = cast(xp.where(seen, 0 * size, size), X.dtype)
-    return data.in_order(filled), data.in_order(std)
-
-
-@on_host_for_cells
-def sample_imputation(
-    posterior: HolesPosterior,
-    X: Array,
-    rng: np.random.Generator,
-    *,
-    of_columns: np.random.Generator | None = None,
-    unknown: Unknown | None = None,
-) -> Array:
-    """X with its holes filled by one draw of scores, loadings, means and noise.
-
-    With `of_columns`, loadings and means are drawn by that, so that other rows can have the same.
-    With `unknown` they have its covariances, scores follow the loadings that were drawn, and the
-    noise variance is drawn as well, so that draws spread as the standard deviations of `impute`.
-    """
-    xp, columns = array_namespace(X), posterior.columns
-    data = _weighed(posterior, X)
-    own: Array | float = 1.0
-    if posterior.tails.are_heavy:
-        own = at(X, posterior.tails.draws_given(*_squares_of_rows(posterior, X), rng))[:, None]
-    normals = own * at(X, rng.normal(size=(len(data.order), columns.rank)))
-    a = latent_draws(data, columns, taken(normals, data.order))
-    shared, size = of_columns or rng, 1.0
-    C = columns.b_cov if unknown is None else unknown.covariances
-    of_b = normal_vectors(C, shared, np.arange(len(C)))
-    if unknown is not None:
-        size = _size_drawn(unknown.degrees, shared)
-        mean, cov = latent(data, columns)
-        a = mean + size * (a - mean + _following(data, columns, (mean, cov), of_b))
-    of_cells = posterior.cell_tails.draws(math.prod(X.shape), rng).reshape(tuple(X.shape))
-    noise = size * rng.normal(size=tuple(X.shape)) * np.sqrt(columns.noise_variance) * of_cells
-    b = at(X, (columns.b + size * of_b).T)
-    drawn = xp.matmul(with_ones(data.in_order(a)), b) + own * at(X, noise)
-    drawn = drawn * at(X, _unit(posterior)) + at(X, posterior.mean)
-    return xp.where(xp.isnan(X), cast(drawn, X.dtype), X)
-
-
-def _size_drawn(degrees: float, rng: np.random.Generator) -> float:
-    """σ over its estimate: √(ν/χ²), for ν degrees of freedom."""
-    return float(np.sqrt(degrees / rng.chisquare(degrees))) if np.isfinite(degrees) else 1.0
-
-
-def _following(data: Holes, columns: Columns, rows: tuple[Array, Array], of_b: FloatArray) -> Array:
-    """What scores change by where loadings do, to first order: Λ⁻¹Σⱼ(rⱼδbⱼ − bⱼ(ãᵀδb̃ⱼ)), rⱼ what is
-    left of the cells; (n, k), in the order of the data's rows, with the means and the covariances
-    σ²Λ⁻¹ of `rows`.
-    """
-    (a, cov), k = rows, columns.rank
-    xp, found = array_namespace(a), array_namespace(a).zeros_like(a)
-    b, moved = at(a, columns.b), at(a, of_b)
-    for block in suited_blocks(data, k):
-        ones, weights = with_ones(a[block.rows, :]), taken(block.mask, block.pattern)
-        left = block.values - weights * xp.matmul(ones, b.T)
-        change = weights * xp.matmul(ones, moved.T)
-        pull = xp.matmul(left, moved[:, :k]) - xp.matmul(change, b[:, :k])
-        gain = taken(cov[block.which, :, :], block.pattern) / columns.noise_variance
-        found[block.rows, :] = times(gain, pull)
-    return found
+    return unit_of_columns(posterior) * np.sqrt(posterior.tails.spread)

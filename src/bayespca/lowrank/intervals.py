@@ -11,10 +11,10 @@ from bayespca.spectrum.left_out import strengths
 from .axes import Axes, leaning_out, standard_deviations
 from .holes_posterior import (
     HolesPosterior,
-    Unknown,
     along_components,
     latent_variance_of_scores,
 )
+from .imputing import Unknown
 from .posterior import Posterior
 from .records import PCAFit, VariationalFit
 

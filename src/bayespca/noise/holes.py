@@ -16,7 +16,8 @@ from dataclasses import replace
 import numpy as np
 
 from bayespca.arrays.types import Array
-from bayespca.lowrank.holes_posterior import HolesPosterior, sample_imputation
+from bayespca.lowrank.holes_posterior import HolesPosterior
+from bayespca.lowrank.imputing import sample_imputation
 from bayespca.lowrank.noise_models import ISOTROPIC, NOISES, STUDENT_CELLS
 from bayespca.lowrank.records import PCAFit
 from bayespca.sources.rounding import rounding_variances

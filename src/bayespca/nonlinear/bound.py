@@ -27,7 +27,8 @@ from bayespca.arrays.types import FloatArray, Index, Vector
 from . import statistics
 from .data import GPData
 from .kernels import KernelHyper, covariance, covariance_gradients
-from .statistics import Gradients, Latent, Statistics
+from .rowwise import Latent
+from .statistics import Gradients, Statistics
 
 # Added to the diagonal of K, in units of its mean; it grows where K has no Cholesky factor.
 JITTER, MOST_JITTER = 1e-6, 1e-2

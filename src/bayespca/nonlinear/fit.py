@@ -21,6 +21,7 @@ from .bound import JITTER, solve
 from .data import GPData
 from .kernels import Kernel, KernelHyper, covariance, first_hyper
 from .posterior import GPPosterior
+from .rowwise import Latent, first
 from .start import (
     FIRST_RELEVANCE,
     HELD,
@@ -31,7 +32,6 @@ from .start import (
     unrolled,
 )
 from .state import GPState, LatentPoint
-from .statistics import Latent, first
 from .step import ITERATIONS, begin, begin_again, freed, point_of, step, without_least
 
 # In units of the data's variance.

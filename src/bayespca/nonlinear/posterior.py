@@ -17,7 +17,8 @@ from bayespca.arrays.types import FloatArray, Index, Matrices, Matrix, Vector
 from bayespca.inference.descending_rows import rows_descended
 
 from .kernels import KernelHyper, between, variance
-from .statistics import Latent, first, gradients_of_rows, second, zeroth
+from .rowwise import Latent, first, second, zeroth
+from .statistics import gradients_of_rows
 
 # Steps of a new row at most, and the fall of its free energy that ends them.
 MOST, SETTLED = 200, 1e-6

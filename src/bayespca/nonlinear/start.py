@@ -28,8 +28,8 @@ from bayespca.spectrum.solving import solve
 
 from .data import GPData
 from .kernels import Kernel, first_hyper
+from .rowwise import Latent
 from .state import LatentPoint, corners
-from .statistics import Latent
 
 # Variance of each point, and relevance of the first dimension.
 FIRST_VARIANCE, FIRST_RELEVANCE = 0.5, 0.3

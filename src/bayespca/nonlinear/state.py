@@ -10,7 +10,8 @@ from bayespca.arrays.types import FloatArray, Index, Vector
 from bayespca.inference.descending import Descent
 
 from .kernels import KernelHyper
-from .statistics import Gradients, Latent
+from .rowwise import Latent
+from .statistics import Gradients
 
 # Logarithms of variances stay in this range, and those of parameters of kernels.
 LEAST_LOG, MOST_LOG = -30.0, 12.0

@@ -14,42 +14,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import ModuleType
 from typing import TypeAlias
 
 import numpy as np
 
 from bayespca.arrays.packing import packed, unpacked
 from bayespca.arrays.parallel import in_turn
-from bayespca.arrays.types import FloatArray, Matrix
+from bayespca.arrays.types import FloatArray
 
 from .kernels import KernelHyper, distance_gradient, distance_gradient_of_scales, squared_distances
-from .pairs import ArrayPairs, Four, first_exponential, first_gradients
+from .pairs import ArrayPairs, Four, first_gradients
+from .rowwise import (
+    Latent,
+    contiguous,
+    exponential_of_rows,
+    first,
+    loops,
+    second,
+    tilted_means,
+    zeroth,
+)
 
 # Numbers of packed triangles that are worked on at a time, and rows for each thread.
 BLOCK = 1 << 18
 ROWS = 256
-
-
-@dataclass(frozen=True, eq=False)
-class Latent:
-    """Normal latent points: means and variances, (N, Q) each."""
-
-    mean: Matrix
-    variance: Matrix
-
-    def rows(self, which: slice) -> Latent:
-        return Latent(self.mean[which], self.variance[which])
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.mean.shape[0], self.mean.shape[1]
-
-    @property
-    def divergence(self) -> float:
-        """KL of all points from N(0, I)."""
-        squares = self.mean**2 + self.variance
-        return 0.5 * float((squares - 1 - np.log(self.variance)).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,69 +148,6 @@ def gradients_of_rows(
     return found.mean, found.variance
 
 
-# --- one row at a time -------------------------------------------------------------------------
-
-
-def zeroth(latent: Latent, hyper: KernelHyper) -> FloatArray:
-    """ψ₀ of each row: (N,)."""
-    found = np.full(latent.shape[0], 1.0 if hyper.w.size else 0.0)
-    if hyper.v.size:
-        found += (latent.mean**2 + latent.variance) @ hyper.v
-    return found + hyper.b.sum() + hyper.e.sum()
-
-
-def first(latent: Latent, Z: FloatArray, hyper: KernelHyper) -> FloatArray:
-    """ψ₁ of each row: (N, M)."""
-    found = np.zeros((latent.shape[0], len(Z)))
-    if hyper.w.size:
-        found += _first_exponential(latent, Z, hyper.w)
-    if hyper.v.size:
-        found += (latent.mean * hyper.v) @ Z.T
-    return found + (hyper.b[0] if hyper.b.size else 0.0)
-
-
-def second(latent: Latent, Z: FloatArray, hyper: KernelHyper) -> FloatArray:
-    """ψ₂ of each row: (N, M, M)."""
-    N, M = latent.shape[0], len(Z)
-    found = np.zeros((N, M, M))
-    if hyper.w.size:
-        triangles = np.empty((N, M * (M + 1) // 2))
-        _compiled().pairs_of_rows(*_contiguous(latent, Z), hyper.w, triangles)
-        found += unpacked(triangles, M) * np.exp(-0.25 * squared_distances(Z, hyper.w))
-    if hyper.v.size:
-        T = Z * hyper.v
-        line = latent.mean @ T.T
-        found += line[:, :, None] * line[:, None, :]
-        found += (T * latent.variance[:, None, :]) @ T.T
-        if hyper.w.size:
-            tilted = _first_exponential(latent, Z, hyper.w)[:, :, None] * _tilted(latent, Z, hyper)
-            cross = tilted @ T.T
-            found += cross + cross.transpose(0, 2, 1)
-    if hyper.b.size:
-        b = hyper.b[0]
-        t = first(latent, Z, hyper) - b
-        found += b * (t[:, :, None] + t[:, None, :] + b)
-    return found
-
-
-def _first_exponential(latent: Latent, Z: FloatArray, w: FloatArray) -> FloatArray:
-    """ψ₁ of the squared exponential: (N, M)."""
-    return np.asarray(first_exponential(latent.mean, latent.variance, Z, w))
-
-
-def _tilted(latent: Latent, Z: FloatArray, hyper: KernelHyper) -> FloatArray:
-    """Means of x under N(x; μ, S) times the squared exponential at z: (N, M, Q)."""
-    wS = hyper.w * latent.variance
-    return (latent.mean[:, None, :] + wS[:, None, :] * Z) / (1 + wS)[:, None, :]
-
-
-def _compiled() -> ModuleType:
-    """Loops that are compiled; numba is imported when they are needed."""
-    from . import compiled
-
-    return compiled
-
-
 # --- sums over rows ----------------------------------------------------------------------------
 
 
@@ -248,7 +173,7 @@ def _sum_of_all(
 
     def of_rows(rows: slice) -> FloatArray:
         total = np.zeros((M, M))
-        _compiled().add_pairs(*_contiguous(latent.rows(rows), Z), hyper.w, total)
+        loops().add_pairs(*contiguous(latent.rows(rows), Z), hyper.w, total)
         return total
 
     shares = [slice(i, min(i + ROWS, N)) for i in range(0, N, ROWS)]
@@ -290,7 +215,7 @@ def _shares(latent: Latent, w: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def _total_tilted(latent: Latent, Z: FloatArray, hyper: KernelHyper) -> FloatArray:
     """Σ ψ₁·(tilted mean) over rows, ψ₁ that of the squared exponential: (M, Q)."""
-    p, (own, pull) = _first_exponential(latent, Z, hyper.w), _shares(latent, hyper.w)
+    p, (own, pull) = exponential_of_rows(latent, Z, hyper.w), _shares(latent, hyper.w)
     return np.asarray(p.T @ own + Z * (p.T @ pull))
 
 
@@ -304,14 +229,6 @@ def _sums_by_group(
         sums[0] += seen[rows].T @ packed(second(latent.rows(rows), Z, hyper))
         sums[1] += seen[rows].T @ packed(one[:, :, None] * one[:, None, :])
     return unpacked(sums[0], M), unpacked(sums[1], M)
-
-
-def _contiguous(latent: Latent, Z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    return (
-        np.ascontiguousarray(latent.mean),
-        np.ascontiguousarray(latent.variance),
-        np.ascontiguousarray(Z),
-    )
 
 
 def _weights(G: FloatArray) -> FloatArray:
@@ -375,7 +292,7 @@ class _Sums:
     def add_exponential(self, latent: Latent, rows: slice, weights: FloatArray) -> None:
         """ψ₂ of the squared exponential, with packed derivatives of each row, or of all."""
         Z, w = self.points, self.parameters.w
-        mu, S, points = _contiguous(latent, Z)
+        mu, S, points = contiguous(latent, Z)
         factor = packed(np.exp(-0.25 * squared_distances(Z, w)))
         gmu, gS, shared = np.zeros(mu.shape), np.zeros(mu.shape), len(weights) == 1
         scaled = weights * factor
@@ -384,7 +301,7 @@ class _Sums:
             gZ, gw = np.zeros_like(Z), np.zeros_like(w)
             given = scaled if shared else scaled[part]
             at = gmu[part], gS[part], gZ, gw
-            _compiled().add_gradients(mu[part], S[part], points, w, given, *at)
+            loops().add_gradients(mu[part], S[part], points, w, given, *at)
             return gZ, gw
 
         shares = [slice(i, min(i + ROWS, len(mu))) for i in range(0, len(mu), ROWS)]
@@ -436,7 +353,7 @@ class _Sums:
 
     def _add_total_cross(self, latent: Latent, G: FloatArray) -> None:
         Z, w, v = self.points, self.parameters.w, self.parameters.v
-        p, (own, pull) = _first_exponential(latent, Z, w), _shares(latent, w)
+        p, (own, pull) = exponential_of_rows(latent, Z, w), _shares(latent, w)
         GT = G @ (Z * v)
         self._add_slopes(2 * G @ _total_tilted(latent, Z, self.parameters))
         of_p = 2 * (own @ GT.T + pull @ (Z * GT).T)
@@ -479,8 +396,8 @@ class _Sums:
         """p_m x̂_m·T_j, both ways round, with x̂ the tilted means and p the ψ₁ of the exponential."""
         Z, w, v = self.points, self.parameters.w, self.parameters.v
         T, S = Z * v, latent.variance
-        p = _first_exponential(latent, Z, w)
-        x = _tilted(latent, Z, self.parameters)
+        p = exponential_of_rows(latent, Z, w)
+        x = tilted_means(latent, Z, self.parameters)
         GT = G @ T
         self._add_slopes(2 * np.einsum("nmj,nmq->jq", G, p[:, :, None] * x))
         self._add_first_exponential(latent, rows, 2 * (x * GT).sum(axis=2))

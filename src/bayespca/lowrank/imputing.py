@@ -1,0 +1,170 @@
+"""Holes filled from the posterior of a PCA: means with standard deviations, and draws.
+
+Names and places are as in `holes_posterior`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayespca.arrays.namespaces import array_namespace, cast
+from bayespca.arrays.packing import packed, unpacked
+from bayespca.arrays.places import at, taken
+from bayespca.arrays.types import Array, FloatArray
+
+from .drawing import normal_vectors, times, with_ones
+from .holes import Holes
+from .holes_posterior import (
+    HolesPosterior,
+    squares_of_rows,
+    unit_of_columns,
+    variance_of_rows,
+    weighed_rows,
+)
+from .rows import Columns, latent, latent_draws, suited_blocks
+from .weighing import on_host_for_cells
+
+
+@dataclass(frozen=True, eq=False)
+class Unknown:
+    """What intervals know besides of all that a factorised posterior takes for known; see
+    `intervals`.
+
+    Attributes
+    ----------
+    covariances
+        Those of (B, μ), in place of the posterior's: (p, k + 1, k + 1).
+    left_out
+        Variance that cells without noise have of components that were left out, of scaled data.
+    degrees
+        ν: the noise is known as well as from so many squares.
+    """
+
+    covariances: FloatArray
+    left_out: float = 0.0
+    degrees: float = math.inf
+
+    @property
+    def wider(self) -> float:
+        """ν/(ν − 2), the variance of Student's t; ν is at least 3."""
+        return 1 / (1 - 2 / self.degrees)
+
+
+@on_host_for_cells
+def impute(
+    posterior: HolesPosterior, X: Array, *, noise: bool = True, unknown: Unknown | None = None
+) -> tuple[Array, Array]:
+    """X with its holes filled by their posterior mean, and the standard deviation of each cell.
+
+    Var(ãᵀb̃) = ãᵀCⱼã + bⱼᵀSᵢbⱼ + tr SᵢCⱼ; with `noise` that of a measurement, σ² more. Cells that
+    are there have 0. Sᵢ = Σᵢ + Λ⁻¹(Σₛ bₛbₛᵀ·ãᵀCₛã + rₛ²Cₛ)Λ⁻¹, Λ = σ²Σᵢ⁻¹ (Σᵢ and σ² in units of
+    the row's noise, where rows have their own): Σᵢ is that of given loadings, and cells s of the
+    row, of which rₛ is left, have loadings that are uncertain; see `_following`. With `unknown`, Cⱼ
+    are its covariances, components that were left out count where noise, which contains them, does
+    not, and all is Student's t, as σ² is not known; without, measured cells have Sᵢ = Σᵢ, as the
+    posterior says.
+    """
+    xp, columns, data = array_namespace(X), posterior.columns, weighed_rows(posterior, X)
+    follows = 0.0 if noise and unknown is None else 1.0
+    unknown = Unknown(columns.b_cov) if unknown is None else unknown
+    k, (i, j) = columns.rank, np.triu_indices(columns.rank + 1)
+    twice, inside = np.where(i == j, 1.0, 2.0), j < k
+    spread, outer = unknown.covariances[:, i, j], (columns.b[:, i] * columns.b[:, j])[:, inside]
+    inner, second = spread[:, inside], (outer + spread[:, inside]) * twice[inside]
+    spread, outer, inner, second, loadings, unit, mean = (
+        at(X, values)
+        for values in (
+            *((spread * twice).T, outer, inner, second.T),
+            *(columns.b.T, data.unit, data.location),
+        )
+    )
+    more = unknown.left_out / posterior.unit**2
+    if noise:
+        more = columns.noise_variance * posterior.cell_tails.spread
+    a, cov = latent(data, columns)
+    own = variance_of_rows(posterior, X)
+    filled, std = xp.empty_like(X), xp.empty_like(X)
+    for block in suited_blocks(data, k):
+        ones = with_ones(a[block.rows, :])
+        squares = taken(ones, i, axis=1) * taken(ones, j, axis=1)
+        low, of_columns = xp.matmul(ones, loadings), xp.matmul(squares, spread)
+        weights = taken(block.mask, block.pattern)
+        left = (block.values - weights * low) ** 2
+        pulled = xp.matmul(weights**2 * of_columns, outer) + xp.matmul(left, inner)
+        gain = taken(cov[block.which, :, :], block.pattern) / columns.noise_variance
+        following = packed(xp.matmul(xp.matmul(gain, unpacked(pulled, k)), gain))
+        variance = xp.matmul(packed(cov[block.which, :, :]), second)
+        variance = taken(variance, block.pattern) + more
+        if posterior.tails.are_heavy:
+            variance = variance * taken(own, data.order[block.rows])
+        variance = variance + of_columns + follows * xp.matmul(following, second)
+        variance = variance * unknown.wider
+        size = xp.sqrt(xp.where(variance > 0, variance, 0 * variance)) * unit
+        seen = weights > 0
+        given = taken(X, data.order[block.rows])
+        filled[block.rows, :] = xp.where(seen, given, cast(low * unit + mean, X.dtype))
+        std[block.rows, :] = cast(xp.where(seen, 0 * size, size), X.dtype)
+    return data.in_order(filled), data.in_order(std)
+
+
+@on_host_for_cells
+def sample_imputation(
+    posterior: HolesPosterior,
+    X: Array,
+    rng: np.random.Generator,
+    *,
+    of_columns: np.random.Generator | None = None,
+    unknown: Unknown | None = None,
+) -> Array:
+    """X with its holes filled by one draw of scores, loadings, means and noise.
+
+    With `of_columns`, loadings and means are drawn by that, so that other rows can have the same.
+    With `unknown` they have its covariances, scores follow the loadings that were drawn, and the
+    noise variance is drawn as well, so that draws spread as the standard deviations of `impute`.
+    """
+    xp, columns = array_namespace(X), posterior.columns
+    data = weighed_rows(posterior, X)
+    own: Array | float = 1.0
+    if posterior.tails.are_heavy:
+        own = at(X, posterior.tails.draws_given(*squares_of_rows(posterior, X), rng))[:, None]
+    normals = own * at(X, rng.normal(size=(len(data.order), columns.rank)))
+    a = latent_draws(data, columns, taken(normals, data.order))
+    shared, size = of_columns or rng, 1.0
+    C = columns.b_cov if unknown is None else unknown.covariances
+    of_b = normal_vectors(C, shared, np.arange(len(C)))
+    if unknown is not None:
+        size = _size_drawn(unknown.degrees, shared)
+        mean, cov = latent(data, columns)
+        a = mean + size * (a - mean + _following(data, columns, (mean, cov), of_b))
+    of_cells = posterior.cell_tails.draws(math.prod(X.shape), rng).reshape(tuple(X.shape))
+    noise = size * rng.normal(size=tuple(X.shape)) * np.sqrt(columns.noise_variance) * of_cells
+    b = at(X, (columns.b + size * of_b).T)
+    drawn = xp.matmul(with_ones(data.in_order(a)), b) + own * at(X, noise)
+    drawn = drawn * at(X, unit_of_columns(posterior)) + at(X, posterior.mean)
+    return xp.where(xp.isnan(X), cast(drawn, X.dtype), X)
+
+
+def _size_drawn(degrees: float, rng: np.random.Generator) -> float:
+    """σ over its estimate: √(ν/χ²), for ν degrees of freedom."""
+    return float(np.sqrt(degrees / rng.chisquare(degrees))) if np.isfinite(degrees) else 1.0
+
+
+def _following(data: Holes, columns: Columns, rows: tuple[Array, Array], of_b: FloatArray) -> Array:
+    """What scores change by where loadings do, to first order: Λ⁻¹Σⱼ(rⱼδbⱼ − bⱼ(ãᵀδb̃ⱼ)), rⱼ what is
+    left of the cells; (n, k), in the order of the data's rows, with the means and the covariances
+    σ²Λ⁻¹ of `rows`.
+    """
+    (a, cov), k = rows, columns.rank
+    xp, found = array_namespace(a), array_namespace(a).zeros_like(a)
+    b, moved = at(a, columns.b), at(a, of_b)
+    for block in suited_blocks(data, k):
+        ones, weights = with_ones(a[block.rows, :]), taken(block.mask, block.pattern)
+        left = block.values - weights * xp.matmul(ones, b.T)
+        change = weights * xp.matmul(ones, moved.T)
+        pull = xp.matmul(left, moved[:, :k]) - xp.matmul(change, b[:, :k])
+        gain = taken(cov[block.which, :, :], block.pattern) / columns.noise_variance
+        found[block.rows, :] = times(gain, pull)
+    return found
