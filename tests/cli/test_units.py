@@ -59,7 +59,7 @@ def test_columns_are_named_with_the_option_that_reads_them(tmp_path):
     frame = pd.DataFrame(WRITTEN, columns=["sales", "price", "share"])
     frame.to_csv(tmp_path / "x.csv", index=False)
     said = run("fit", "x.csv", cwd=tmp_path, rc=1)
-    assert "'sales', 'price', 'share': read them with --units" in said
+    assert "in 'sales', 'price', 'share', were not read. Read them with --units" in said
     run("fit", "x.csv", "--units", "--scores", "s.csv", cwd=tmp_path)
     np.savetxt(tmp_path / "plain.csv", X, delimiter=",", header="sales,price,share", comments="")
     for way in ("--in-memory", "--stream"):
@@ -73,7 +73,7 @@ def test_columns_beside_numbers_are_named(tmp_path):
     frame.to_csv(tmp_path / "x.csv", index=False)
     layout = open_file(tmp_path / "x.csv").layout
     assert layout.feature_names == ["a", "b"]
-    assert "read them with --units" in layout.notes[-1]
+    assert "Read them with --units" in layout.notes[-1]
     assert not open_file(tmp_path / "x.csv", How(units=True)).layout.notes
 
 

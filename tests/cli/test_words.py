@@ -52,7 +52,7 @@ def test_examples_are_commands(name):
             "--method ml needs the number of components: give --n-components, as a whole number or "
             "as a share of the variance such as 0.95.",
         ),
-        (["--n-components", "mle"], "how many of those found hold 95 % of the signal"),
+        (["--n-components", "mle"], "says how many components hold 95 % of the signal"),
         (["--clusters", "90"], "--clusters 90 clusters need at least as many rows, and there are"),
         (["--clusters", "90"], "lower --clusters."),
         (["--clusters", "2", "--n-components", "0.3"], "--n-components must be 'auto', a whole"),

@@ -151,6 +151,7 @@ def test_map_keeps_the_number_that_was_asked_for():
 # --- holes and new rows ------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::bayespca.estimators.RankWarning")
 def test_holes_are_filled_better_than_by_planes():
     """In the median of nine tables: in some of them a row with two cells left has two places."""
     shares = []

@@ -9,6 +9,7 @@ import pytest
 
 from bayespca import BayesianPCA, inference
 from bayespca.inference.checkpoint import Checkpoint
+from bayespca.lowrank import imputing
 from bayespca.lowrank.noise_models import BOTH, ISOTROPIC, PER_FEATURE, PER_SAMPLE
 from bayespca.lowrank.rows import latent
 from bayespca.missing.dense.fit import fit
@@ -262,8 +263,8 @@ def variances_of_cells(model, Y):
 def test_predictions_have_the_noise_that_was_found_for_their_row():
     Y, _ = elliptical(50, 200, 12)
     model = BayesianPCA(noise="both").fit(Y)
-    _, std = model.impute(Y, return_std=True)
     posterior = model.general_posterior()
+    _, std = imputing.impute(posterior, Y)
     s2, unit = posterior.columns.noise_variance, posterior.unit * posterior.scale
     of_scores, of_columns = variances_of_cells(model, Y)
     # Scores are in units of their row's noise, loadings are not.

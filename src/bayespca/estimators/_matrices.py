@@ -39,6 +39,7 @@ def of_matrix(model: BayesianPCA, X: Array, rank: int | None) -> TuckerFit:
         mean=to_numpy(model.mean_).astype(np.float64),
         noise_variance=float(model.noise_variance_),
         noise=_noise(model),
+        unknown=model.uncertain_posterior()[1],
     )
 
 
@@ -67,7 +68,9 @@ def scores(posterior: PCAPosterior, X: Array, core: FloatArray, right: FloatArra
     return out
 
 
-def imputed(posterior: PCAPosterior, X: Array) -> tuple[Array, Array]:
+def imputed(
+    posterior: PCAPosterior, X: Array, unknown: imputing.Unknown | None
+) -> tuple[Array, Array]:
     """Holes filled, and the standard deviation of what is in them."""
     found = posterior if isinstance(posterior, HolesPosterior) else general(posterior)
-    return imputing.impute(found, X)
+    return imputing.impute(found, X, unknown=unknown)

@@ -333,7 +333,7 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
     def _imputed(self, T: Array, *, spread: bool, fitted: bool) -> tuple[Array, Array]:
         xp, small = array_namespace(T), self._squeezed(T)
         if not isinstance(self.posterior_, TuckerPosterior):
-            pair = _matrices.imputed(self.posterior_, small)
+            pair = _matrices.imputed(self.posterior_, small, self.fit_.unknown)
             filled, std = (xp.reshape(a, T.shape) for a in pair)
             return filled, std
         holes = xp.isnan(small)

@@ -26,7 +26,7 @@ ONCE = {"noise": ISOTROPIC.name}
 # Fields of `fit_` that came with version 3.
 LATER = ("noise", "free_energy_by_rank")
 # Fields that files of version 3 may lack, because they came when it was there already.
-ADDED = {"MixtureFit": ("evidence",)}
+ADDED = {"MixtureFit": ("evidence",), "TuckerFit": ("unknown",)}
 
 
 def upgraded(

@@ -17,6 +17,7 @@ from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
 from bayespca.lowrank.factors import FactorPrior
 from bayespca.lowrank.holes_posterior import HolesPosterior
+from bayespca.lowrank.imputing import Unknown
 from bayespca.lowrank.posterior import Posterior
 from bayespca.spectrum.families import MAP, PB_B, VB, Family
 from bayespca.spectrum.methods import EVB, Method
@@ -76,8 +77,8 @@ class TuckerFit(Fit[Any]):
     """A finished fit; `core` and `factors` have as many components as were asked for.
 
     `mean` is that of the slices along the first mode, `noise_variance` the mean over all cells. The
-    posterior of a tensor of two modes is that of a matrix; modes of size 1 after the first are not
-    in it.
+    posterior of a tensor of two modes is that of a matrix, with what intervals know besides in
+    `unknown`; modes of size 1 after the first are not in it.
     """
 
     posterior: TuckerPosterior | Posterior | HolesPosterior
@@ -86,6 +87,7 @@ class TuckerFit(Fit[Any]):
     mean: ArrayTensor = field(default_factory=lambda: np.empty(0))
     noise_variance: float = float("nan")
     noise: TuckerNoise = field(default_factory=TuckerNoise)
+    unknown: Unknown | None = None
 
     @property
     def ranks(self) -> tuple[int, ...]:
