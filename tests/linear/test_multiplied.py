@@ -8,10 +8,12 @@ import pytest
 from bayespca.datasets import noisy
 from bayespca.linear.scaled import cells
 from bayespca.linear.scaled.reading import noisy_table
+from bayespca.linear.scaled.solving import one_row_less
 from bayespca.linear.scaled.step import state_of
 from bayespca.linear.scaled.whitening import Whitening
 from bayespca.lowrank.scales import given
 from bayespca.spectrum.forms import ClosedForm
+from bayespca.spectrum.records import Spectrum
 
 CENTRED = pytest.mark.parametrize("center", [True, False])
 
@@ -60,3 +62,12 @@ def test_a_spectrum_that_cannot_be_cut_off(monkeypatch):
     copied, found = both_ways(monkeypatch, table_of(X), whitening(X.shape))
     assert found.found.engine == copied.found.engine == "gram"
     assert found.energy == copied.energy
+
+
+def test_a_value_that_leaves_room_only_with_the_row_that_follows_from_the_others():
+    """The last value of a search on the way: the seven below it fit in, six would not."""
+    squares = np.array([9.0, 1.44, 0.98])
+    whole = Spectrum(np.sqrt(squares), (20, 10), squares.sum() + 7 * 0.98)
+    less = one_row_less(whole)
+    assert less.singular_values.tolist() == pytest.approx([3.0, 1.2])
+    assert less.sum_of_squares == pytest.approx(whole.sum_of_squares)

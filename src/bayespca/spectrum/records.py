@@ -204,6 +204,16 @@ def _sum_of_squares(values: FloatArray) -> float:
     return total
 
 
+def n_with_room(
+    squares: FloatArray, total: float, n_values: int, slack: float = 0.5 * SLACK_OF_SPECTRUM
+) -> int:
+    """How many leading values, of `squares`, leave room for the rest of the sum below them."""
+    rest = total - np.cumsum(squares)
+    room = (n_values - 1 - np.arange(squares.size)) * squares
+    holds = rest <= room + slack * total
+    return int(holds.size if holds.all() else np.argmin(holds))
+
+
 def _checked_residual(total: float, known: float, values: FloatArray, n_unknown: int) -> float:
     """The part of ‖V‖² that the known singular values leave over."""
     if not (np.isfinite(total) and total >= known * (1 - SLACK_OF_SPECTRUM)):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bayespca.arrays.namespaces import eps, on_accelerator
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.engines.records import Decomposition, Operator, Plan
-from bayespca.spectrum.records import Solution, Spectrum
+from bayespca.spectrum.records import Solution, Spectrum, n_with_room
 from bayespca.spectrum.tolerances import SLACK_OF_SPECTRUM
 
 from .chance import Chance
@@ -109,10 +109,8 @@ class RandomizedProblem:
 
     def n_feasible(self, values: FloatArray) -> int:
         """How many of the Ritz values leave room for the energy that remains below them."""
-        squares = values**2
-        rest = self.energy - np.cumsum(squares)
-        room = (self.full_rank - 1 - np.arange(values.size)) * squares
-        return leading(rest <= room + min(20 * self.eps, 0.5 * SLACK_OF_SPECTRUM) * self.energy)
+        slack = min(20 * self.eps, 0.5 * SLACK_OF_SPECTRUM)
+        return n_with_room(values**2, self.energy, self.full_rank, slack)
 
     def chance(self, values: FloatArray, solution: Solution, n_settled: int) -> Chance:
         """The chance that a value was missed, with the settled vectors taken out."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from bayespca.spectrum.records import Solution, Spectrum
+from bayespca.spectrum.records import Solution, Spectrum, n_with_room
 
 from .data import Solve
 
@@ -38,11 +38,17 @@ class InRounds:
 
 
 def one_row_less(spectrum: Spectrum) -> Spectrum:
-    """The spectrum of rows of which one follows from the others."""
+    """The spectrum of rows of which one follows from the others.
+
+    The last values of a search that is not over are too small, and may leave room for what is below
+    them with a row more, but not without it: these are not given.
+    """
     L, M = spectrum.shape
     if M <= 1:
         return spectrum
-    values = spectrum.singular_values[: int(min(L, M - 1))]
+    n_values = int(min(L, M - 1))
+    values = spectrum.singular_values[:n_values]
+    values = values[: n_with_room(values**2, spectrum.sum_of_squares, n_values)]
     return Spectrum(
         values, (L, M - 1), spectrum.sum_of_squares, spectrum.scale, spectrum.resolution
     )
