@@ -108,3 +108,36 @@ def test_a_rank_that_is_asked_for_is_kept():
     for rank in (1, 2, 3):
         found = run(em.step, begun(7, exactly=rank), max_iter=200, tol=1e-8, slack=np.inf)
         assert found.state.rank == rank
+
+
+def test_places_of_pairs_that_are_not_kept_are_found_again(monkeypatch):
+    data = data_with_holes(n=60, p=12, share=0.6)
+    state = begun(12)
+    kept, info = CovarianceEM(data, 6).step(state)
+    monkeypatch.setattr(covariance, "FEW_PAIRS", 0)
+    em = CovarianceEM(data, 6)
+    assert all(group.places is None for group in em.groups)
+    found, again = em.step(state)
+    assert again == info
+    assert (found.logs == kept.logs).all()
+
+
+def test_patterns_that_differ_by_few_holes_are_worked_on_together():
+    data = data_with_holes(n=200, p=12, share=0.5)
+    holes = data.shape[1] - np.asarray(data.patterns).sum(axis=1)
+    groups = covariance.grouped(data)
+    assert len(groups) < np.unique(holes).size
+    real = [(group.holes < 12).sum(axis=1) for group in groups]
+    assert sorted(np.concatenate(real)) == sorted(holes)
+
+
+def test_the_weakest_component_goes():
+    em = CovarianceEM(data_with_holes(n=200), 6)
+    state = run(em.step, begun(7), max_iter=50, tol=1e-6).state
+    less = state.with_one_less()
+    variances, before = (np.linalg.eigvalsh(covariance_of(found))[::-1] for found in (less, state))
+    k = state.rank - 1
+    assert less.exactly == k
+    assert variances[:k] == pytest.approx(before[:k])
+    assert variances[k:] == pytest.approx(state.noise_variance)
+    assert row_normal(np.zeros(7), np.zeros((7, 0)), 1.0).with_one_less() is None

@@ -112,6 +112,30 @@ def test_trials_begin_where_another_rank_is_lowest(monkeypatch):
     assert step(dropped)[1].free_energy > after + 1
 
 
+def test_components_that_had_better_go_are_gone_at_the_start():
+    """A round keeps what the one before has filled the holes with."""
+    model, table = asked(with_holes(n=200, p=30, rank=20, share=0.4, noise=0.5)[1])
+    filled = module.fill(table.rows, most=model.most)
+    way = by_covariance(table.rows, model, rank=17, noise_variance=filled.noise_variance)
+    settled = settle(model, table, inference.Looping(max_iter=2000, tol=1e-8)).run.state
+    kept = replace(way, problem=replace(model, exactly=True)).start(filled)
+    assert kept.rank >= settled.rank + 2 >= way.start(filled).rank
+
+
+def test_one_more_begins_with_the_strongest_of_what_is_left():
+    """Not with a direction without strength, which rounds would lose again."""
+    model, table = asked(with_holes(n=300, p=24, rank=16, share=0.3, noise=0.7)[1])
+    settled = settle(model, table, inference.Looping(max_iter=2000, tol=1e-8)).run
+    move, step = model.moves(table)[0], partial(model.step, data=table)
+    less = move.less(settled.state)
+    for _ in range(3):
+        less, _ = step(less)
+    assert less.rank == settled.state.rank - 1
+    more = move.more(less)
+    assert more.rank == settled.state.rank
+    assert step(more)[1].free_energy < settled.free_energy + 0.1
+
+
 def test_hardly_any_noise_is_left_to_sweeps():
     model, table = asked(with_holes(**{**NEARLY_FULL, "noise": 1e-4})[1])
     rows = table.rows

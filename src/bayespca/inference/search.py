@@ -9,6 +9,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespca.spectrum.tolerances import SLACK_OF_FREE_ENERGY
+
 from .accelerating import Chart
 from .loop import Callback, Info, Run, Step
 from .loop import run as run_on
@@ -38,6 +40,7 @@ def searched(
     max_iter: int,
     tol: float,
     chart: Chart[S] | None = None,
+    slack: float = SLACK_OF_FREE_ENERGY,
 ) -> tuple[Run[S], dict[int, float]]:
     """The run with one component less, else with one more, as long as that leads lower.
 
@@ -48,7 +51,9 @@ def searched(
     _note(run, energies)
 
     def ran(state: S, watched: Callback | None = None) -> Run[S]:
-        found = run_on(step, state, max_iter=max_iter, tol=tol, callback=watched, chart=chart)
+        found = run_on(
+            step, state, max_iter=max_iter, tol=tol, slack=slack, callback=watched, chart=chart
+        )
         _note(found, energies)
         return found
 

@@ -34,6 +34,13 @@ from .aligning import LARGEST
 from .holes import BLOCK, Holes
 from .kernels import Starts, by_numpy, given_gram, kernel_for
 
+# Features that do not exist: patterns whose holes differ by no more are worked on together.
+PADDING = 3
+# Pairs of holes whose places are kept however small the data are.
+FEW_PAIRS = 1 << 21
+# Rounds that are made at least, all in all, where any are.
+USUAL_ROUNDS = 20
+
 
 @dataclass(frozen=True, eq=False)
 class RowNormal:
@@ -52,11 +59,28 @@ class RowNormal:
     def rank(self) -> int:
         return int(self.directions.shape[1])
 
+    def with_one_less(self) -> RowNormal | None:
+        """Without its weakest component; None where there is none."""
+        k, s2 = self.rank - 1, self.noise_variance
+        if k < 0:
+            return None
+        V = self.directions[:, :k]
+        spread = np.exp(np.einsum("pk,pq,qk->k", V, self.logs, V, optimize=True)) - s2
+        return row_normal(self.mean, V * np.sqrt(np.maximum(spread, 0.0)), s2, k)
+
     @cached_property
     def precision(self) -> FloatArray:
         """P = C⁻¹"""
         values, V = np.linalg.eigh(self.logs)
         return np.asarray((V * np.exp(np.clip(-values, -LARGEST, LARGEST))) @ V.T)
+
+    @cached_property
+    def padded_precision(self) -> FloatArray:
+        """P, with features that do not exist, of variance 1 and independent, after the others."""
+        p = self.mean.size
+        P = np.eye(p + PADDING)
+        P[:p, :p] = self.precision
+        return P
 
 
 def row_normal(
@@ -73,28 +97,54 @@ def row_normal(
 
 
 class HoleGroup(NamedTuple):
-    """Patterns with the same number of holes: their holes (m, h), their rows, and where the rows
-    of each begin among these.
+    """Patterns with about as many holes: these (m, h), their rows, where the rows of each begin
+    among these, and where entries of P for pairs of holes are, if that is kept.
     """
 
     holes: NDArray[np.intp]
     rows: NDArray[np.intp]
     starts: Starts
+    places: NDArray[np.intp] | None
 
 
 def grouped(data: Holes) -> list[HoleGroup]:
-    """Patterns by their number of holes, a block of them at a time."""
+    """Patterns by their number of holes, a block of them at a time.
+
+    Groups are few because patterns with fewer holes than others of their group have some of the
+    `PADDING` features that do not exist in their place.
+    """
     missing = ~np.asarray(data.patterns, dtype=np.bool_)
     counts, found = missing.sum(axis=1), []
-    for h in np.unique(counts):
-        patterns = np.flatnonzero(counts == h)
+    sizes = -(-counts // (PADDING + 1)) * (PADDING + 1)
+    n_pairs = int((sizes * (sizes + 1) // 2).sum())
+    keeps = n_pairs <= max(data.values.size, FEW_PAIRS)
+    for h in np.unique(sizes):
+        patterns = np.flatnonzero(sizes == h)
         for some in np.array_split(patterns, -(-patterns.size // BLOCK)):
-            holes = np.nonzero(missing[some])[1].reshape(some.size, h)
-            sizes = data.starts[some + 1] - data.starts[some]
-            starts = np.concatenate([[0], np.cumsum(sizes)])
-            rows = np.arange(starts[-1]) + np.repeat(data.starts[some] - starts[:-1], sizes)
-            found.append(HoleGroup(holes, rows, starts))
+            found.append(_group(data, some, _padded(missing[some], int(h)), keeps=keeps))
     return found
+
+
+def _padded(missing: NDArray[np.bool_], h: int) -> NDArray[np.intp]:
+    """Holes of each pattern, and features that do not exist up to h of them."""
+    lacking = h - missing.sum(axis=1)
+    padding = np.arange(PADDING) < lacking[:, None]
+    return np.nonzero(np.hstack([missing, padding]))[1].reshape(len(missing), h)
+
+
+def _group(
+    data: Holes, patterns: NDArray[np.intp], holes: NDArray[np.intp], *, keeps: bool
+) -> HoleGroup:
+    sizes = data.starts[patterns + 1] - data.starts[patterns]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    rows = np.arange(starts[-1]) + np.repeat(data.starts[patterns] - starts[:-1], sizes)
+    return HoleGroup(holes, rows, starts, _places(holes, data.shape[1]) if keeps else None)
+
+
+def _places(holes: NDArray[np.intp], p: int) -> NDArray[np.intp]:
+    """Where the padded P, row by row, has what belongs to pairs of holes (h(h + 1)/2, m)."""
+    k, l = np.triu_indices(holes.shape[1])
+    return np.asarray(holes[:, k].T * (p + PADDING) + holes[:, l].T)
 
 
 class _Sums(NamedTuple):
@@ -106,21 +156,23 @@ class _Sums(NamedTuple):
 
 
 def _expected(group: HoleGroup, values: FloatArray, normal: RowNormal, solved: Solver) -> _Sums:
-    h = group.holes.shape[1]
-    p, P = normal.mean.size, normal.precision
-    d = values[group.rows] - normal.mean
+    h, (_, p) = group.holes.shape[1], values.shape
+    all_p, P = p + PADDING, normal.padded_precision
+    d = np.zeros((group.rows.size, all_p))
+    np.subtract(values[group.rows], normal.mean, out=d[:, :p])
     if not h:
-        return _Sums(d.T @ d, d.sum(axis=0), 0.0)
+        return _Sums(d[:, :p].T @ d[:, :p], d[:, :p].sum(axis=0), 0.0)
     sizes = np.diff(group.starts)
     of_rows = group.holes if sizes.max() == 1 else np.repeat(group.holes, sizes, axis=0)
     np.put_along_axis(d, of_rows, 0.0, axis=1)
     pull = -np.take_along_axis(d @ P, of_rows, axis=1)
-    k, l = np.triu_indices(h)
-    places = group.holes[:, k].T * p + group.holes[:, l].T
+    places = _places(group.holes, p) if group.places is None else group.places
     a, cov, log_dets = solved(P.ravel()[places], pull, group.starts)
     np.put_along_axis(d, of_rows, a, axis=1)
-    total = np.bincount(places.ravel(), (cov * sizes).ravel(), p * p).reshape(p, p)
+    total = np.bincount(places.ravel(), (cov * sizes).ravel(), all_p * all_p)
+    total = total.reshape(all_p, all_p)[:p, :p]
     total = total + total.T - np.diag(np.diag(total))
+    d = d[:, :p]
     return _Sums(d.T @ d + total, d.sum(axis=0), float(sizes @ log_dets))
 
 
@@ -169,7 +221,8 @@ class CovarianceEM:
         sizes = np.array([len(group.holes) for group in self.groups])
         # As for matrices of one size that take as much work in all.
         usual = round(float((sizes @ holes**3.0 / m) ** (1 / 3)))
-        return _by_library if kernel_for(n, m, usual) is by_numpy else _by_kernel
+        many = USUAL_ROUNDS * n, USUAL_ROUNDS * m
+        return _by_library if kernel_for(*many, usual) is by_numpy else _by_kernel
 
     def step(self, state: RowNormal) -> tuple[RowNormal, Info]:
         """Expect the holes, then solve for everything else."""

@@ -8,12 +8,14 @@ time of a few sweeps, and end where few are left to be made.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from bayespca.arrays.namespaces import is_numpy_array, to_numpy
 from bayespca.arrays.types import Counts
-from bayespca.inference.loop import Info, run
+from bayespca.inference.loop import Info, Run, run
+from bayespca.inference.search import searched
 from bayespca.lowrank.covariance import CovarianceChart, CovarianceEM, RowNormal, row_normal
 from bayespca.lowrank.filling import Filled
 from bayespca.lowrank.holes import Holes, IncompleteRows
@@ -21,8 +23,10 @@ from bayespca.lowrank.holes import Holes, IncompleteRows
 from .state import DenseProblem, DenseState
 
 # Rounds at most, and the relative fall of the free energy that is left when they end.
-ROUNDS = 200
+ROUNDS = 500
 CALM = 1e-8
+# The same where ranks are still compared.
+ROUGHLY_CALM = 1e-5
 # Rounds that shall cost no more than a sweep: about as many are made for each that is saved.
 FOR_A_SWEEP = 1.5
 # Multiplications in the time of the calls of a round, and of a sweep, however small the data are.
@@ -96,40 +100,63 @@ class ByCovariance:
     problem: DenseProblem
     noise: float | None = None
 
-    @property
+    @cached_property
     def _em(self) -> CovarianceEM:
         noise = "auto" if self.noise is None else self.noise
         return CovarianceEM(self.data, self.problem.most, noise, self.problem.least_noise or 0.0)
 
     def start(self, filled: Filled) -> DenseState | None:
-        """From a filled matrix; None if hardly any noise is found in it."""
+        """From a filled matrix, with the best rank that rounds find with fewer components than they
+        end with; None if hardly any noise is found in it.
+
+        A round keeps what the one before has filled holes with: components that had better go do
+        not go by themselves.
+        """
         L = (filled.right * np.sqrt(filled.spread)[:, None]).T
-        return self._ended(row_normal(np.zeros(len(L)), L, filled.noise_variance))
+        begun = row_normal(np.zeros(len(L)), L, filled.noise_variance)
+        if self.problem.exactly:
+            return self._state(self._run(begun))
+        rough = self._run(begun, tol=ROUGHLY_CALM)
+        best, _ = searched(
+            rough,
+            self._em.step,
+            less=RowNormal.with_one_less,
+            more=lambda _: None,
+            max_iter=ROUNDS,
+            tol=CALM,
+            chart=CovarianceChart(),
+            slack=np.inf,
+        )
+        return self._state(self._run(best.state) if best is rough else best)
 
     def with_rank(self, state: DenseState, rank: int) -> DenseState | None:
         """From where sweeps have come to, with another rank; None where none with it is found."""
         b = to_numpy(state.b)
         L = b[:, : state.rank] * np.sqrt(state.prior_a)
         begun = row_normal(b[:, -1].copy(), L[:, :rank], state.noise_variance, rank)
-        found = self._ended(begun)
+        found = self._state(self._run(begun))
         return None if found is None or found.rank != rank else found
 
-    def _ended(self, begun: RowNormal) -> DenseState | None:
-        """Where rounds end; None if hardly any noise is left there."""
-        found = run(
+    def _run(self, begun: RowNormal, *, tol: float = CALM) -> Run[RowNormal]:
+        """Rounds until they have settled, or hardly any noise is left."""
+        return run(
             self._em.step,
             begun,
             max_iter=ROUNDS,
-            tol=CALM,
+            tol=tol,
             # With a rank that is imposed a round may lead up; it is a start all the same.
             slack=np.inf,
             callback=_has_hardly_noise,
             chart=CovarianceChart(),
         )
-        return None if found.reason == "stopped" else self._state(found.state)
 
-    def _state(self, normal: RowNormal) -> DenseState:
-        """With loadings as uncertain as the cells of their column that are there leave them."""
+    def _state(self, found: Run[RowNormal]) -> DenseState | None:
+        """Where rounds have ended, with loadings as uncertain as the cells of their column that are
+        there leave them; None if hardly any noise is left.
+        """
+        normal = found.state
+        if normal.noise_variance <= LEAST_NOISE:
+            return None
         assert normal.moments is not None
         data, H, s2 = self.data, normal.rank, normal.noise_variance
         p, n = normal.mean.size, data.shape[0]

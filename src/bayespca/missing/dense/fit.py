@@ -260,10 +260,10 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
     def _more(self, state: DenseState, data: HolesTable) -> DenseState | None:
         if state.rank >= self.most:
             return None
-        found = self._with_rank(state, state.rank + 1, data)
+        new, lenient = with_one_more(state, data.rows), replace(self, exactly=True)
+        found = self._with_rank(new, new.rank, data)
         if found is not None:
             return found
-        new, lenient = with_one_more(state, data.rows), replace(self, exactly=True)
         for _ in range(BEFORE_JUDGED):
             new, _ = lenient.step(new, data)
         return new
