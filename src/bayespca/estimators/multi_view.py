@@ -184,8 +184,10 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
     def _noise_of_features(
         self, values: FloatArray, given: Views
     ) -> tuple[FloatArray | None, Status]:
-        """Standard deviations of the noise of each feature, up to a factor for each view."""
-        std, status = np.ones(values.shape[1]), Status()
+        """Standard deviations of the noise of each feature, by a PCA of its view alone; NaN where
+        there is none.
+        """
+        std, status = np.full(values.shape[1], np.nan), Status()
         if self.noise == "isotropic":
             return None, status
         for name in given.names:
@@ -193,10 +195,7 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
             found = _pca(values[:, js], self.noise)
             if found is None:
                 continue
-            variance = getattr(found, "feature_noise_variance_", None)
-            if found.noise_ != "isotropic" and variance is not None:
-                usual = variance[variance > 0].mean() if (variance > 0).any() else 1.0
-                std[js] = np.sqrt(np.where(variance > 0, variance, usual) / usual)
+            std[js] = _noise_std(found, js.size)
             if found.noise_ in OF_SAMPLES:
                 status = status.but(
                     "noise-of-samples",
@@ -331,6 +330,16 @@ def _pca(values: FloatArray, noise: Noise) -> BayesianPCA | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return BayesianPCA(noise=noise, random_state=0).fit(values)
+
+
+def _noise_std(found: BayesianPCA, p: int) -> FloatArray:
+    """Standard deviations of the noise of p features; NaN where all of them are without noise."""
+    variance = np.full(p, found.noise_variance_)
+    if found.noise_ != "isotropic" and hasattr(found, "feature_noise_variance_"):
+        variance = np.asarray(found.feature_noise_variance_)
+    some = variance > 0
+    usual = variance[some].mean() if some.any() else np.nan
+    return np.sqrt(np.where(some, variance, usual))
 
 
 def _varies(values: FloatArray) -> NDArray[np.bool_]:

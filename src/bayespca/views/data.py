@@ -39,6 +39,8 @@ class ViewsTable:
         How many views there are.
     status
         Advice on rows and columns of which little or nothing is known.
+    noise
+        The noise variance of each view by a PCA of its own, NaN where there was none: (V,).
     """
 
     rows: Holes
@@ -49,6 +51,7 @@ class ViewsTable:
     kept: Mask
     n_views: int
     status: Status
+    noise: FloatArray
 
     @cached_property
     def columns(self) -> list[NDArray[np.intp]]:
@@ -92,26 +95,30 @@ def views_table(
 ) -> ViewsTable:
     """Sort out tables that stand side by side, with NaN for holes.
 
-    Columns are divided by `feature_std` where these are given, up to a size of each view. Columns
-    that do not vary are set aside: counted as features without noise, they would say that their
-    view has none.
+    Columns are divided by `feature_std`, standard deviations of their noise, where these are given
+    and not NaN. Columns that do not vary are set aside: counted as features without noise, they
+    would say that their view has none.
     """
     known = seen(X)
     location, unit = np.zeros(X.shape[1]), np.ones(X.shape[1])
     varies = np.zeros(X.shape[1], dtype=np.bool_)
-    relative = np.ones(X.shape[1]) if feature_std is None else feature_std
+    std = np.full(X.shape[1], np.nan) if feature_std is None else feature_std
+    divisor, noise = np.where(np.isnan(std), 1.0, std), np.full(n_views, np.nan)
     for v in range(n_views):
         mine = (view == v) & known.columns
         if not mine.any():
             continue
         part = _part(X, known.rows, mine)
         if feature_std is not None:
-            part = part / relative[mine]
+            part = part / divisor[mine]
         found = observed(part, center=True, scale=False)
-        location[mine], unit[mine] = found.location * relative[mine], found.unit * relative[mine]
+        location[mine], unit[mine] = found.location * divisor[mine], found.unit * divisor[mine]
         varies[mine] = found.squares > 0
+        if not np.isnan(std[mine]).any():
+            # It is 1 in the columns that were divided by its root.
+            noise[v] = float(np.mean(found.unit**-2.0))
     live = known.columns & varies
     constants = np.where(known.columns & ~varies, location, np.nan)
     kept = known.rows if live.all() else seen(_part(X, slice(None), live)).rows
     rows = new_rows(_part(X, kept, live), location=location[live], unit=unit[live])
-    return ViewsTable(rows, view[live], view, live, constants, kept, n_views, known.status)
+    return ViewsTable(rows, view[live], view, live, constants, kept, n_views, known.status, noise)

@@ -83,10 +83,12 @@ def _gamma(found: Decomposition) -> FloatArray:
 
 
 def _noise(table: ViewsTable, v: int) -> float:
-    """The noise variance of a view by its own closed form."""
+    """The noise variance of a view by its own closed form, unless it is known from a PCA of it."""
     rows, js = table.rows, table.columns[v]
     if not js.size:
         return 1.0
+    if np.isfinite(table.noise[v]):
+        return max(float(table.noise[v]), LEAST_NOISE_WITH_HOLES)
     part = _some_columns(rows, js)
     if bool(np.asarray(part.patterns).all()):
         found = decompose(part.values, plan=solve, center=True)

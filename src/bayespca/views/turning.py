@@ -13,6 +13,7 @@ what makes the pattern sparse. A factor k may be mixed into h only where h is in
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,10 +58,26 @@ class Turning:
         turned = R.T @ self.Saa @ R
         value = 0.5 * float(np.trace(turned)) + self.freedom * float(log_det)
         gradient = (self.freedom * np.eye(len(T)) - turned) @ R.T
-        for v, p in enumerate(self.sizes):
-            of_view, slope = _of_view(T, self.Sbb[v], np.flatnonzero(self.active[v]))
-            value, gradient = value + p * of_view, gradient + p * slope
-        return value, gradient
+        of_views, slopes = self._of_views(T)
+        return value + float(self.sizes @ of_views), gradient + np.tensordot(self.sizes, slopes, 1)
+
+    @cached_property
+    def _blocks(self) -> Mask:
+        """Which entries belong to the factors of a view: (V, H, H)."""
+        return np.asarray(self.active[:, :, None] & self.active[:, None, :])
+
+    def _of_views(self, T: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """½Σₕ log(T⟨B_vᵀB_v⟩Tᵀ)ₕₕ − log|T_v| over the factors of each view, and its gradient.
+
+        Factors that a view does not have stay as they are there: they change no determinant.
+        """
+        inside = np.where(self._blocks, T, np.eye(len(T)))
+        part = inside @ np.where(self._blocks, self.Sbb, 0.0)
+        squares = np.where(self.active, np.maximum((part * inside).sum(axis=2), TINY), 1.0)
+        inverse = np.linalg.inv(inside).swapaxes(1, 2)
+        slopes = np.where(self._blocks, part / squares[:, :, None] - inverse, 0.0)
+        values = 0.5 * np.log(squares).sum(axis=1) - np.linalg.slogdet(inside)[1]
+        return values, slopes
 
     def best(self, iterations: int = ITERATIONS) -> FloatArray:
         """The turn to which descent leads, with mean squares of 1 for the columns of A."""
@@ -92,16 +109,3 @@ def _filled(entries: FloatArray, free: Mask) -> FloatArray:
     T = np.zeros(free.shape)
     T[free] = entries
     return T
-
-
-def _of_view(T: FloatArray, Sbb: FloatArray, which: NDArray[np.intp]) -> tuple[float, FloatArray]:
-    """½Σₕ log(T⟨BᵀB⟩Tᵀ)ₕₕ − log|T| over the factors of a view, and its gradient."""
-    slope = np.zeros_like(T)
-    if not which.size:
-        return 0.0, slope
-    block = np.ix_(which, which)
-    part = T[block] @ Sbb[block]
-    squares = np.maximum(np.einsum("hk,hk->h", part, T[block]), TINY)
-    slope[block] = part / squares[:, None] - np.linalg.inv(T[block]).T
-    value = 0.5 * float(np.log(squares).sum()) - float(np.linalg.slogdet(T[block])[1])
-    return value, slope
