@@ -100,11 +100,12 @@ def _sorted(
     # Which rows are alike is found out on the host: what is observed is brought there once.
     order, starts, first = arranged(to_numpy(seen))
     some_alike = first.size < order.size
+    moves = bool((order[1:] < order[:-1]).any())
     less, over = at(X, location), at(X, unit)
     values = xp.empty(X.shape, dtype=xp.float64, device=device(X))
     for rows in row_blocks(X):
         cells, known = X[rows, :], seen[rows, :]
-        if some_alike:
+        if moves:
             cells, known = taken(X, order[rows]), taken(seen, order[rows])
         values[rows, :] = _without_holes((cast(cells, xp.float64) - less) / over, known)
     patterns = taken(seen, first) if some_alike else seen

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.arrays.namespaces import array_namespace, to_numpy
+from bayespca.arrays.namespaces import array_namespace, row_blocks, to_numpy
 from bayespca.arrays.places import taken
 from bayespca.arrays.types import Array, Numbers
 from bayespca.spectrum.records import Status
@@ -112,9 +112,13 @@ def check_any_value(count: float, cells: int) -> None:
 
 def seen(X: Array) -> Seen:
     """Count the values of a matrix."""
-    xp = array_namespace(X)
-    there = xp.astype(~xp.isnan(X), xp.int64)
-    return Seen(to_numpy(xp.sum(there, axis=1)), to_numpy(xp.sum(there, axis=0)))
+    xp, (n, p) = array_namespace(X), X.shape
+    of_rows, of_columns = np.zeros(n, np.int64), np.zeros(p, np.int64)
+    for rows in row_blocks(X):
+        there = xp.astype(~xp.isnan(X[rows, :]), xp.int64)
+        of_rows[rows] = to_numpy(xp.sum(there, axis=1))
+        of_columns += to_numpy(xp.sum(there, axis=0))
+    return Seen(of_rows, of_columns)
 
 
 def seen_in(mask: NDArray[np.bool_] | None, shape: tuple[int, int]) -> Seen:

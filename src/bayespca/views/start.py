@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.namespaces import row_blocks, to_numpy
 from bayespca.arrays.signs import fixed_signs
 from bayespca.arrays.types import Counts, FloatArray
 from bayespca.engines.decomposing import decompose
 from bayespca.engines.records import Decomposition
+from bayespca.lowrank.drawing import with_ones
 from bayespca.lowrank.filling import fill
 from bayespca.lowrank.holes import Holes
 from bayespca.lowrank.observing import sorted_by_pattern
@@ -107,8 +108,7 @@ def _some_columns(rows: Holes, js: Counts) -> Holes:
 
 
 def _scaled(table: ViewsTable, state: ViewsState) -> Holes:
-    root = state.roots(table)
-    return table.rows.multiplied(np.ones(table.rows.shape[0]), 1 / root)
+    return replace(table.rows, values=table.rows.values / state.roots(table))
 
 
 def _closed(data: Holes, most: int) -> tuple[FloatArray, FloatArray]:
@@ -145,6 +145,10 @@ def _mean_squares(b: FloatArray, table: ViewsTable, noise: FloatArray) -> FloatA
 def _rest(state: ViewsState, table: ViewsTable) -> FloatArray:
     """What is left of the cells, divided by their noise; 0 in holes."""
     data, columns = _scaled(table, state), state.columns(table)
-    a = latent_means(data, columns)
-    low = a @ columns.b[:, :-1].T + columns.b[:, -1]
-    return np.where(data.mask, data.values - low, 0.0)
+    a, rest = with_ones(latent_means(data, columns)), np.asarray(data.values)
+    known = np.asarray(data.mask) if table.has_holes else None
+    for rows in row_blocks(rest):
+        rest[rows] -= a[rows] @ columns.b.T
+        if known is not None:
+            np.putmask(rest[rows], ~known[rows], 0.0)
+    return rest
