@@ -37,6 +37,15 @@ def frames(tables, *, seed=0):
 # --- what is found -----------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("kind", ["dict", "one table", "matrix"])
+def test_tables_are_left_as_they_are(kind):
+    tables, _ = views()
+    some = {"dict": tables, "one table": [tables["genes"]], "matrix": tables["genes"]}[kind]
+    before = {name: X.copy() for name, X in tables.items()}
+    MultiViewPCA().fit(some)
+    assert all((tables[name] == X).all() for name, X in before.items())
+
+
 def test_factors_and_their_views(fitted):
     model, tables = fitted
     assert model.n_components_ == 6

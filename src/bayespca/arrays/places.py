@@ -46,3 +46,10 @@ def taken(values: Array, index: np.ndarray, axis: int = 0) -> Array:
         return np.take(values, index, axis=axis)
     xp = array_namespace(values)
     return xp.take(values, xp.asarray(index, device=device(values)), axis=axis)
+
+
+def columns_of(values: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """values[:, index]; without a copy where these columns are neighbours."""
+    if index.size and (np.diff(index) == 1).all():
+        return values[:, index[0] : index[-1] + 1]
+    return values[:, index]

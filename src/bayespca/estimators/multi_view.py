@@ -15,6 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
+from bayespca.arrays.places import columns_of
 from bayespca.arrays.types import ArrayOrPair, FloatArray, Input, Names, Numbers, RandomState
 from bayespca.inference.looping import Looping
 from bayespca.inference.result import extended
@@ -156,7 +157,9 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         given = _views.read(self, X, views)
         values = np.asarray(given.values, np.float64)
         std, noise_advice = self._noise_of_features(values, given)
-        data = views_table(values, given.view, given.names.size, std)
+        # Several tables were joined: what they were joined in is of no use to anyone else.
+        joined = given.kind != "matrix"
+        data = views_table(values, given.view, given.names.size, std, overwrite=joined)
         fitted = inference.fit(ViewsModel(self._most(values.shape)), data, self._looping(callback))
         kept = extended(
             fitted,
@@ -192,7 +195,7 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
             return None, status
         for name in given.names:
             js = given.columns(name)
-            found = _pca(values[:, js], self.noise)
+            found = _pca(columns_of(values, js), self.noise)
             if found is None:
                 continue
             std[js] = _noise_std(found, js.size)
@@ -323,8 +326,8 @@ def _wide(given: Views) -> FloatArray:
 
 def _pca(values: FloatArray, noise: Noise) -> BayesianPCA | None:
     """The PCA of a view alone, from which the noise of its features is taken."""
-    seen = ~np.isnan(values)
-    values = values[seen.any(axis=1)]
+    some = ~np.isnan(values).all(axis=1)
+    values = values if some.all() else values[some]
     if len(values) < 2 or not _varies(values).any():
         return None
     with warnings.catch_warnings():

@@ -55,9 +55,14 @@ def units(squares: FloatArray, counts: FloatArray, *, center: bool, scale: bool)
     return np.where(std > 0, std, unit)
 
 
-def new_rows(X: Array, *, location: Array, unit: Array, centred: bool = True) -> Holes:
-    """Rows with NaN, in units that are given."""
-    return _sorted(X, _seen(X), to_numpy(location), to_numpy(unit), centred=centred)
+def new_rows(
+    X: Array, *, location: Array, unit: Array, centred: bool = True, overwrite: bool = False
+) -> Holes:
+    """Rows with NaN, in units that are given; in the memory of X if that may be overwritten and its
+    rows stay where they are.
+    """
+    into = X if overwrite and X.dtype == np.float64 else None
+    return _sorted(X, _seen(X), to_numpy(location), to_numpy(unit), centred=centred, into=into)
 
 
 def sorted_by_pattern(
@@ -93,7 +98,13 @@ def counts_and_totals(X: Array) -> tuple[FloatArray, FloatArray]:
 
 
 def _sorted(
-    X: Array, seen: Array, location: FloatArray, unit: FloatArray, *, centred: bool
+    X: Array,
+    seen: Array,
+    location: FloatArray,
+    unit: FloatArray,
+    *,
+    centred: bool,
+    into: Array | None = None,
 ) -> Holes:
     """(X − location)/unit, written where its rows belong: there is no second copy of it."""
     xp = array_namespace(X)
@@ -102,7 +113,9 @@ def _sorted(
     some_alike = first.size < order.size
     moves = bool((order[1:] < order[:-1]).any())
     less, over = at(X, location), at(X, unit)
-    values = xp.empty(X.shape, dtype=xp.float64, device=device(X))
+    if moves or into is None:
+        into = xp.empty(X.shape, dtype=xp.float64, device=device(X))
+    values = into
     for rows in row_blocks(X):
         cells, known = X[rows, :], seen[rows, :]
         if moves:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespca.arrays.places import columns_of
 from bayespca.arrays.types import Counts, FloatArray
 from bayespca.lowrank.holes import Holes
 from bayespca.lowrank.observing import new_rows, observed
@@ -15,6 +17,9 @@ from bayespca.sources.seen import seen
 from bayespca.spectrum.records import Status
 
 Mask = NDArray[np.bool_]
+
+# Columns that are looked at together, in copies.
+AT_ONCE = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,13 +96,18 @@ def _part(X: FloatArray, rows: Mask | slice, columns: Mask) -> FloatArray:
 
 
 def views_table(
-    X: FloatArray, view: Counts, n_views: int, feature_std: FloatArray | None = None
+    X: FloatArray,
+    view: Counts,
+    n_views: int,
+    feature_std: FloatArray | None = None,
+    *,
+    overwrite: bool = False,
 ) -> ViewsTable:
     """Sort out tables that stand side by side, with NaN for holes.
 
     Columns are divided by `feature_std`, standard deviations of their noise, where these are given
     and not NaN. Columns that do not vary are set aside: counted as features without noise, they
-    would say that their view has none.
+    would say that their view has none. X may be used for the table if it may be overwritten.
     """
     known = seen(X)
     location, unit = np.zeros(X.shape[1]), np.ones(X.shape[1])
@@ -105,20 +115,44 @@ def views_table(
     std = np.full(X.shape[1], np.nan) if feature_std is None else feature_std
     divisor, noise = np.where(np.isnan(std), 1.0, std), np.full(n_views, np.nan)
     for v in range(n_views):
-        mine = (view == v) & known.columns
-        if not mine.any():
+        mine = np.flatnonzero((view == v) & known.columns)
+        if not mine.size:
             continue
-        part = _part(X, known.rows, mine)
-        if feature_std is not None:
-            part = part / divisor[mine]
-        found = observed(part, center=True, scale=False)
-        location[mine], unit[mine] = found.location * divisor[mine], found.unit * divisor[mine]
-        varies[mine] = found.squares > 0
+        found = _measured(X, mine, divisor[mine])
+        location[mine], unit[mine] = found.location, found.unit * divisor[mine]
+        varies[mine] = found.varies
         if not np.isnan(std[mine]).any():
             # It is 1 in the columns that were divided by its root.
-            noise[v] = float(np.mean(found.unit**-2.0))
+            noise[v] = found.unit**-2.0
     live = known.columns & varies
     constants = np.where(known.columns & ~varies, location, np.nan)
     kept = known.rows if live.all() else seen(_part(X, slice(None), live)).rows
-    rows = new_rows(_part(X, kept, live), location=location[live], unit=unit[live])
+    rows = new_rows(
+        _part(X, kept, live), location=location[live], unit=unit[live], overwrite=overwrite
+    )
     return ViewsTable(rows, view[live], view, live, constants, kept, n_views, known.status, noise)
+
+
+class _Measured(NamedTuple):
+    """Where columns lie, which of them vary, and the unit that they have in common."""
+
+    location: FloatArray
+    varies: Mask
+    unit: float
+
+
+def _measured(X: FloatArray, columns: Counts, divisor: FloatArray) -> _Measured:
+    """Columns of a view divided by something of their own, some of them at a time."""
+    location, varies, sizes, cells = [], [], [], []
+    for start in range(0, columns.size, AT_ONCE):
+        js, over = columns[start : start + AT_ONCE], divisor[start : start + AT_ONCE]
+        found = observed(columns_of(X, js) / over, center=True, scale=False)
+        location.append(found.location * over)
+        varies.append(found.squares > 0)
+        sizes.append(float(found.unit[0]) if varies[-1].any() else 0.0)
+        cells.append(float(found.column_counts.sum()))
+    # Squares of what is divided by the largest neither overflow nor vanish.
+    largest = max(sizes) or 1.0
+    squares = np.average((np.array(sizes) / largest) ** 2, weights=cells)
+    unit = largest * float(np.sqrt(squares)) or 1.0
+    return _Measured(np.concatenate(location), np.concatenate(varies), unit)

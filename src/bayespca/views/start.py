@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from bayespca.arrays.namespaces import row_blocks, to_numpy
+from bayespca.arrays.places import columns_of
 from bayespca.arrays.signs import fixed_signs
 from bayespca.arrays.types import Counts, FloatArray
 from bayespca.engines.decomposing import decompose
@@ -45,7 +46,7 @@ def with_what_is_left(state: ViewsState, table: ViewsTable, most: int) -> ViewsS
     for v in (*places, None):
         if v is None and state.rank > rank:
             break
-        part = rest if v is None else rest[:, table.columns[v]]
+        part = rest if v is None else columns_of(rest, table.columns[v])
         found = decompose(part, plan=solve, center=True)
         count = min(solve(found.spectrum).rank, most - state.rank)
         if count:
