@@ -104,7 +104,7 @@ def test_heavy_tails_are_a_mixture_of_normal_rows(fresh):
         assert fit.score_samples(x[None])[0] == pytest.approx(np.log(total), rel=1e-6)
         # ⟨u⟩ of the row is what its scores are uncertain by.
         u = quad(lambda t, density=density: density(t, power=1), 0, 40 * peak, **exactly)[0] / total
-        T, std = fit.transform(x[None], return_std=True)
+        T, std = reading.scores_and_std(found, x[None])
         d, s2 = found.latent_variance, found.noise_variance
         new = d / (d + s2) * fit.project(x[None])
         np.testing.assert_allclose(std**2, u * s2 * d / (d + s2) + (T - new) ** 2, rtol=1e-6)

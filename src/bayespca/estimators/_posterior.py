@@ -6,15 +6,22 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca.arrays.namespaces import array_namespace, to_namespace, to_numpy
 from bayespca.arrays.types import Array, ArrayOrPair, Input, RandomState
-from bayespca.lowrank import holes_posterior, imputing
+from bayespca.lowrank import imputing
 from bayespca.lowrank.holes_posterior import HolesPosterior
-from bayespca.lowrank.imputing import Unknown
-from bayespca.lowrank.intervals import component_std, covariances_of_columns, unknown
+from bayespca.lowrank.imputing import Unknown, wider
+from bayespca.lowrank.intervals import (
+    component_std,
+    covariances_of_columns,
+    degrees_of_noise,
+    of_new_rows,
+    unknown,
+)
 from bayespca.lowrank.records import PCAPosterior
 from bayespca.sources.cluster import computed
 from bayespca.sources.partitions import is_dask
@@ -133,12 +140,11 @@ class PosteriorReader(Transforming, Iterating[F]):
         self, read: ModuleType, posterior: PCAPosterior, X: Array
     ) -> tuple[Array, Array]:
         fit: Any = self.fit_
+        known: dict[str, Any] = {"new_rows": of_new_rows(fit)}
         if isinstance(posterior, HolesPosterior):
-            known = covariances_of_columns(fit, posterior)
-            T, std = holes_posterior.scores_and_std(posterior, X, covariances=known)
-        else:
-            T, std = read.scores_and_std(posterior, X)
-        return T / self._unit(), std / self._unit()
+            known["covariances"] = covariances_of_columns(fit, posterior)
+        T, std = read.scores_and_std(posterior, X, **known)
+        return T / self._unit(), std * wider(self._degrees()) ** 0.5 / self._unit()
 
     def inverse_transform(self, X: Input) -> Array:
         """Rows of data from scores: what `transform` returned goes to the denoised data."""
@@ -214,8 +220,14 @@ class PosteriorReader(Transforming, Iterating[F]):
     def uncertain_posterior(self) -> tuple[HolesPosterior, Unknown]:
         """The same, with what intervals add to it."""
         fit: Any = self.fit_
-        posterior, given = self.general_posterior(), getattr(self, "noise_variance", "auto")
-        return posterior, unknown(fit, posterior, noise_known=not isinstance(given, str))
+        posterior = self.general_posterior()
+        return posterior, unknown(fit, posterior, self._degrees())
+
+    def _degrees(self) -> float:
+        """How well the noise variance is known."""
+        fit: Any = self.fit_
+        given = getattr(self, "noise_variance", "auto")
+        return degrees_of_noise(fit) if isinstance(given, str) else np.inf
 
     def _unit(self) -> Array:
         """What scores are divided by: their standard deviations if whitened, else 1."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import ModuleType
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,7 +15,11 @@ from bayespca.lowrank import posterior as complete
 from bayespca.lowrank.filtering import unfiltered
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.posterior import Posterior
-from bayespca.lowrank.records import PCAPosterior
+from bayespca.lowrank.recognising import digests_of_few
+from bayespca.lowrank.records import PCAFit, PCAPosterior, VariationalFit
+from bayespca.sources.data import Data, Where
+
+P = TypeVar("P", PCAFit, VariationalFit)
 
 
 def functions(posterior: PCAPosterior, X: Array = None) -> tuple[ModuleType, PCAPosterior]:
@@ -53,7 +58,15 @@ def general(posterior: Posterior) -> HolesPosterior:
         noise_variance=posterior.noise_variance * stationary,
         integrated=bool((score_variance > 0).any()) or not score_variance.size,
     )
-    return replace(found, tails=posterior.tails)
+    return replace(found, tails=posterior.tails, learned_from=posterior.learned_from)
+
+
+def knowing_rows(data: Data, fit: P) -> P:
+    """A fit that recognises the rows that it has learned from, if they are few and in memory."""
+    if fit.posterior.learned_from.size or data.where is not Where.DENSE:
+        return fit
+    known = replace(fit.posterior, learned_from=digests_of_few(data.values))
+    return replace(fit, posterior=known)
 
 
 def has_nan(X: Array) -> bool:

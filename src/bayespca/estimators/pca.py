@@ -33,6 +33,7 @@ from ._constraints import AUTO, NONE, SHARE, whole, word
 from ._noise import ChoosesNoise
 from ._options import Engine, Option, current, table
 from ._posterior import PosteriorReader, line, placed
+from ._reading import knowing_rows
 from ._warnings import warn
 from .wording import CONDITION
 
@@ -272,6 +273,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         data = _input.read(self, X, in_memory=in_memory, dask=True, twice=self.scale)
         errors = _errors.known_errors(error_std, sample_weight, data)
         fitted = checked(data, self._fitted(data, form, looping, errors))
+        fitted = knowing_rows(data, fitted)
         _validation.check_rank_given(self, fitted.n_samples, data.features.count)
         self._keep(fitted, data.features)
         self._report(fitted, time.perf_counter() - start)

@@ -18,6 +18,7 @@ from . import _input, _validation
 from ._base import Fitted
 from ._options import COLUMNS, Auto, Engine, Option, current, table
 from ._posterior import PosteriorReader, line, placed
+from ._reading import knowing_rows
 from ._warnings import warn
 from .pca import WARNED, RankWarning
 
@@ -89,7 +90,7 @@ class VariationalPCA(PosteriorReader[VariationalFit]):
         data = _input.in_numpy(_input.read(self, X, in_memory=in_memory))
         q = _checked_columns(asked.n_components, data.shape)
         looping = _validation.looping(self, callback)
-        fitted = self._fitted(data, self._hyper(), q, looping)
+        fitted = knowing_rows(data, self._fitted(data, self._hyper(), q, looping))
         self._keep(fitted, data.features)
         self._report(fitted, time.perf_counter() - start)
         return self

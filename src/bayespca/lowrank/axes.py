@@ -129,6 +129,29 @@ def leaning_out(axes: Axes) -> FloatArray:
     return np.asarray(of_noise + (turns(v[:, 0], strengths, axes) @ probabilities)[:, None] / p)
 
 
+def variances_along(axes: Axes) -> FloatArray:
+    """Variance that new rows have along the axes that were found, without the noise and in units
+    of it, at Gauss's points for what is not known of it: (k, 9), to be weighed by `WEIGHTS`.
+
+    An axis that was found leans towards stronger ones, along which new rows vary more: by
+    Σₗ(ℓₗ − ℓₕ)⟨sin²θₕₗ⟩. The rows that it was found from vary as much less along it than along the
+    population's (Lawley, "Tests of significance for the latent roots of covariance and correlation
+    matrices", Biometrika 43, 1956), so that this counts twice.
+    """
+    v = _bounded(axes.strengths)
+    turned = turns(v, v, axes)
+    np.fill_diagonal(turned, 0.0)
+    gain = turned @ v - v * turned.sum(axis=1)
+    spread = np.minimum(np.log1p(np.sqrt(errors_of_strengths(axes))), FAR)
+    usual = np.maximum(v + 2 * gain, WEAKEST)
+    return np.asarray(usual[:, None] * np.exp(spread[:, None] * NODES))
+
+
+def errors_of_strengths(axes: Axes) -> FloatArray:
+    """Variance of an estimate of ℓ over ℓ²: 2/(nR²), (k,)."""
+    return np.asarray(2 / max(axes.n, 1.0) / _known(_bounded(axes.strengths), axes) ** 2)
+
+
 def _bounded(strengths: FloatArray) -> FloatArray:
     return np.clip(strengths, WEAKEST, STRONGEST)
 

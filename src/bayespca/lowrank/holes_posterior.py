@@ -39,14 +39,12 @@ from bayespca.spectrum.tolerances import LEAST_RIDGE, LOG_2PI, UNDETERMINED
 from .density import low_rank_normal
 from .drawing import times, with_ones
 from .holes import Block, Holes
+from .new_rows import SMALLEST, NewRows, more_variance
 from .observing import new_rows
 from .recognising import chance_to_be_new, digests, with_squares_of_sweeps
 from .rows import Columns, latent, latent_means, suited_blocks
 from .tails import NORMAL, Tails
 from .weighing import bounds, on_host_for_cells, weighed
-
-# A variance that is as good as none.
-SMALLEST = 1e-100
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,14 +261,18 @@ def scores(posterior: HolesPosterior, X: Array) -> Array:
 
 @on_host_for_cells
 def scores_and_std(
-    posterior: HolesPosterior, X: Array, *, covariances: FloatArray | None = None
+    posterior: HolesPosterior,
+    X: Array,
+    *,
+    covariances: FloatArray | None = None,
+    new_rows: NewRows | None = None,
 ) -> tuple[Array, Array]:
     """Scores, and their standard deviations: how far a row without noise is from them, along the
     components that were found; see `posterior.scores_and_std`.
 
     With P = (Σⱼbⱼbⱼᵀ + σ²/⟨a²⟩)⁻¹ of the cells of a row, scores are a, those of a new row PΣⱼbⱼxⱼ,
     and their covariance is σ²P. What a row has outside the subspace of the components is noise to
-    the cells that are there: o = (1 − BB⁺)e, where eⱼ has the variance ãᵀCⱼã, moves scores by
+    the cells that are there: o = (1 − BB⁺)e, where eⱼ has the variance ⟨ãᵀCⱼã⟩, moves scores by
     PΣⱼbⱼoⱼ. `covariances` are used for Cⱼ in place of the posterior's.
     """
     columns, data = posterior.columns, weighed_rows(posterior, X)
@@ -287,25 +289,58 @@ def scores_and_std(
     )
     m, cov = latent(data, given)
     v = taken(xp.sum(xp.matmul(M, cov) * M, axis=-1), data.pattern)
-    v = data.in_order(v) * variance_of_rows(posterior, X)
-    off = data.in_order(xp.matmul(m, M.T)) - T
+    noise = variance_of_rows(posterior, X)
+    v = data.in_order(v) * noise
     new = chance_to_be_new(X, posterior.learned_from)
     new = new if isinstance(new, float) else at(a, new)
+    off = xp.matmul(m - a, M.T)
+    more = off**2
+    if new_rows is not None:
+        noise = noise if isinstance(noise, float) else taken(noise, data.order)
+        more = _of_new_rows(data, posterior, Rows(m, cov, off, noise), new_rows)
     C = columns.b_cov if covariances is None else covariances
-    v = v + new * off**2 + data.in_order(_by_outside(data, posterior, (a, cov), C))
-    return _typed(posterior, T), _typed(posterior, xp.sqrt(v))
+    v = v + new * data.in_order(more) + data.in_order(_by_outside(data, posterior, (m, cov), C))
+    return _typed(posterior, T), _typed(posterior, xp.sqrt(xp.where(v > 0, v, 0 * v)))
+
+
+class Rows(NamedTuple):
+    """Rows in the data's order: means of a, their covariance for each pattern, how far scores are
+    off, and the variance of each row's noise.
+    """
+
+    mean: Array
+    cov: Array
+    off: Array
+    noise: Array | float
+
+
+def _of_new_rows(data: Holes, posterior: HolesPosterior, rows: Rows, known: NewRows) -> Array:
+    """`more_variance` of rows: (n, k)."""
+    xp, found = array_namespace(rows.off), array_namespace(rows.off).zeros_like(rows.off)
+    M, noise = at(rows.mean, posterior.basis), rows.noise
+    for block in suited_blocks(data, posterior.columns.rank) if found.shape[1] else ():
+        of_scores = xp.matmul(xp.matmul(M, rows.cov[block.which, :, :]), M.T)
+        found[block.rows, :] = more_variance(
+            taken(of_scores, block.pattern),
+            xp.matmul(rows.mean[block.rows, :], M.T),
+            rows.off[block.rows, :],
+            known,
+            noise if isinstance(noise, float) else noise[block.rows, :],
+        )
+    return found
 
 
 def _by_outside(
     data: Holes, posterior: HolesPosterior, rows: tuple[Array, Array], C: FloatArray
 ) -> Array:
-    """Σⱼ ãᵀCⱼã·(M P cⱼ)² of each score, cⱼ = bⱼ[j is there] − (Σₛbₛbₛᵀ)(BᵀB)⁻¹bⱼ: (n, k), in the
+    """Σⱼ ⟨ãᵀCⱼã⟩·(M P cⱼ)² of each score, cⱼ = bⱼ[j is there] − (Σₛbₛbₛᵀ)(BᵀB)⁻¹bⱼ: (n, k), in the
     order of the data's rows, which have the means and the covariances σ²P of `rows`.
     """
     (a, cov), k = rows, posterior.columns.rank
     xp, b = array_namespace(a), posterior.columns.b[:, :k]
     i, j = np.triu_indices(k + 1)
-    spread = at(a, (C[:, i, j] * np.where(i == j, 1.0, 2.0)).T)
+    spread = C[:, i, j] * np.where(i == j, 1.0, 2.0)
+    spread, inner = at(a, spread.T), at(a, spread[:, j < k].T)
     outer = at(a, packed(b[:, :, None] * b[:, None, :]))
     inverse = np.linalg.pinv(b) if k else b.T
     b, back, M = (at(a, each) for each in (b, inverse, posterior.basis))
@@ -313,9 +348,11 @@ def _by_outside(
     for block in suited_blocks(data, k) if k else ():
         gram = unpacked(xp.matmul(block.mask, outer), k)
         moved = block.mask[:, None, :] * b.T - xp.matmul(gram, back)
-        gains = xp.matmul(xp.matmul(M, cov[block.which, :, :] / s2), moved) ** 2
+        of_pattern = cov[block.which, :, :]
+        gains = xp.matmul(xp.matmul(M, of_pattern / s2), moved) ** 2
         ones = with_ones(a[block.rows, :])
         squares = xp.matmul(taken(ones, i, axis=1) * taken(ones, j, axis=1), spread)
+        squares = squares + taken(xp.matmul(packed(of_pattern), inner), block.pattern)
         found[block.rows, :] = times(taken(gains, block.pattern), squares)
     return found
 

@@ -49,8 +49,13 @@ class Unknown:
 
     @property
     def wider(self) -> float:
-        """ν/(ν − 2), the variance of Student's t; ν is at least 3."""
-        return 1 / (1 - 2 / self.degrees)
+        """How much larger variances are than with a noise variance that is known."""
+        return wider(self.degrees)
+
+
+def wider(degrees: float) -> float:
+    """ν/(ν − 2), the variance of Student's t; ν is at least 3."""
+    return 1 / (1 - 2 / degrees)
 
 
 @on_host_for_cells

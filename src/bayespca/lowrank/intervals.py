@@ -8,13 +8,21 @@ from bayespca.arrays.namespaces import on_host, to_namespace
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.spectrum.left_out import strengths
 
-from .axes import Axes, leaning_out, standard_deviations
+from .axes import (
+    WEAKEST,
+    Axes,
+    errors_of_strengths,
+    leaning_out,
+    standard_deviations,
+    variances_along,
+)
 from .holes_posterior import (
     HolesPosterior,
     along_components,
     latent_variance_of_scores,
 )
 from .imputing import Unknown
+from .new_rows import NewRows
 from .posterior import Posterior
 from .records import PCAFit, VariationalFit
 
@@ -66,11 +74,26 @@ def _counts(posterior: HolesPosterior, n: float) -> FloatArray:
     return np.where(columns.b_cov[:, -1, -1] > 0, found, n)
 
 
-def unknown(
-    fit: PCAFit | VariationalFit, posterior: HolesPosterior, *, noise_known: bool = False
-) -> Unknown:
-    """What intervals of cells add to the posterior."""
-    degrees = np.inf if noise_known else degrees_of_noise(fit)
+def of_new_rows(fit: PCAFit | VariationalFit) -> NewRows:
+    """What is known of the scores that new rows have; see `axes.variances_along`.
+
+    Relative to the variances that the posterior has. The covariance of two scores, found from as
+    many rows, has half of the variance that theirs have: ½√(VₕVₗ).
+    """
+    posterior, found = fit.posterior, _axes(fit)
+    if isinstance(posterior, HolesPosterior):
+        d = latent_variance_of_scores(posterior)
+    else:
+        d = np.asarray(on_host(posterior.latent_variance), dtype=np.float64)
+    ratio = variances_along(found) / np.maximum(found.strengths, WEAKEST)[:, None]
+    size = np.sqrt(np.minimum(errors_of_strengths(found), 1.0))
+    between = 0.5 * np.outer(size, size)
+    np.fill_diagonal(between, 0.0)
+    return NewRows(d, ratio, between)
+
+
+def unknown(fit: PCAFit | VariationalFit, posterior: HolesPosterior, degrees: float) -> Unknown:
+    """What intervals of cells add to the posterior; `degrees` are those of the noise."""
     return Unknown(covariances_of_columns(fit, posterior), variance_left_out(fit), degrees)
 
 

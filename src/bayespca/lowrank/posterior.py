@@ -21,6 +21,7 @@ from bayespca.spectrum.records import Solution
 from . import filtering
 from .density import distances_of_complete
 from .filtering import filtered, transposed, unfiltered
+from .new_rows import NewRows, more_variance
 from .recognising import chance_to_be_new, digests
 from .tails import NORMAL, Tails
 
@@ -120,7 +121,9 @@ def scores(posterior: Posterior, X: Array) -> Array:
     return project(posterior, X) * posterior.shrinkage
 
 
-def scores_and_std(posterior: Posterior, X: Array) -> tuple[Array, Array]:
+def scores_and_std(
+    posterior: Posterior, X: Array, *, new_rows: NewRows | None = None
+) -> tuple[Array, Array]:
     """Scores, and their standard deviations: how far a row without noise is from them, along the
     components that were found.
 
@@ -130,8 +133,9 @@ def scores_and_std(posterior: Posterior, X: Array) -> tuple[Array, Array]:
     a row that was fitted, about T = γ̂/γ·y (the limits of both singular vectors: Benaych-Georges and
     Nadakuditi, "The singular values and vectors of low rank perturbations of large rectangular
     random matrices", Journal of Multivariate Analysis 111, 2012). Directions do not lean towards
-    the noise of a row that is new: that row is about r·y, and T is off by r·y − T. Rows of which it
-    is not known whether they are new count as half new.
+    the noise of a row that is new: that row is about r·y, and T is off by r·y − T. With `new_rows`,
+    r is averaged over what is not known of d. Rows of which it is not known whether they are new
+    count as half new.
 
     Where rows have variances of their own, a row far from all others has larger ones: variances of
     scores are in units of the row's noise. Without variance where A is point-estimated, but for
@@ -142,10 +146,12 @@ def scores_and_std(posterior: Posterior, X: Array) -> tuple[Array, Array]:
         return T, xp.abs(T) * xp.sqrt(posterior.loading_variance)
     d, s = posterior.latent_variance, posterior.shrinkage
     r = d / (d + _off_zero(posterior, posterior.noise_variance))
-    off = T * (r / xp.where(s > 0, s, xp.ones_like(s)) - 1)
+    mean = T * (r / xp.where(s > 0, s, xp.ones_like(s)))
+    own, off, noise = posterior.noise_variance * r, mean - T, _variance_of_rows(posterior, X)
+    more = off**2 if new_rows is None else more_variance(own, mean, off, new_rows, noise)
     new = chance_to_be_new(X, posterior.learned_from)
     new = new if isinstance(new, float) else to_namespace(new, T)
-    return T, xp.sqrt(posterior.noise_variance * r * _variance_of_rows(posterior, X) + new * off**2)
+    return T, xp.sqrt(own * noise + new * more)
 
 
 def _variance_of_rows(posterior: Posterior, X: Array) -> Array | float:
