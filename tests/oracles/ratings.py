@@ -56,3 +56,25 @@ def _energy(mean, cov, prior):
         log_det = np.linalg.slogdet(cov[i])[1]
         total += 0.5 * (np.sum(second / prior + np.log(prior)) - prior.size - log_det)
     return total
+
+
+def covariances_integrated(X, rows, columns, prior, s2, *, biases):
+    """Σᵢ = (Σⱼ zⱼzⱼᵀ/(σ² + Var yᵀφⱼ) + 1/c²)⁻¹ of each row, cell by cell: (n, K, K).
+
+    `rows` and `columns` are pairs of means (n, K) and covariances (n, K, K) of θ and φ; Var is over
+    both yᵢ = (aᵢ, 1) and φⱼ = (bⱼ, vⱼ), less what is known with φⱼ given. NaN in X are holes.
+    """
+    (theta, of_theta), (phi, of_phi) = rows, columns
+    found = []
+    for i, x in enumerate(X):
+        y, of_y, information = theta[i].copy(), of_theta[i].copy(), np.diag(1 / prior)
+        if biases:
+            y[-1], of_y[-1], of_y[:, -1] = 1.0, 0.0, 0.0
+        for j in np.flatnonzero(~np.isnan(x)):
+            z = phi[j].copy()
+            if biases:
+                z[-1] = 1.0
+            variance = y @ of_phi[j] @ y + np.trace(of_y @ of_phi[j])
+            information = information + np.outer(z, z) / (s2 + variance)
+        found.append(np.linalg.inv(information))
+    return np.array(found)

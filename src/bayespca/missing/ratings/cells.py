@@ -61,6 +61,13 @@ class RatingsSide:
             total += float(np.einsum("ck,ck->", a[rows], b[self.other[cells]]))
         return total
 
+    def products(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """aᵢᵀbⱼ of each cell, for vectors a of rows and b of columns."""
+        out = np.empty(self.other.size)
+        for cells, rows in self._chunks():
+            out[cells] = np.einsum("ck,ck->c", a[rows], b[self.other[cells]])
+        return out
+
     def left_over(
         self, rows: FloatArray, columns: FloatArray, location: float, *, biases: bool
     ) -> FloatArray:

@@ -16,6 +16,7 @@ from bayespca.arrays.types import FloatArray, Numbers
 
 from .cells import Indices, RatingsSide, sorted_side
 from .kernels import RatingsRegressors, RatingsRows, RowsTask, quadratic, regressors, updated
+from .spread import Known, covariances_of_rows, information_of_columns
 
 
 class SweepTask(NamedTuple):
@@ -48,6 +49,30 @@ class SweepTask(NamedTuple):
     def along_prior(self, w: FloatArray) -> tuple[FloatArray, float]:
         """wᵀ⟨zzᵀ⟩w/σ² of each column and Σw²/c²: what wᵀΣᵢ⁻¹w of a row is made of."""
         return quadratic(self.given.second, w) / self.s2, float(w @ (w / self.prior_a))
+
+
+class SpreadTask(NamedTuple):
+    """What covariances with the other side integrated out begin with: a sweep's task, and columns
+    with covariances that hold what is not known of rows.
+    """
+
+    task: SweepTask
+    columns: Known
+
+    def covariances(self, side: RatingsSide) -> FloatArray:
+        """Those of rows, packed."""
+        return self._rows(side).cov
+
+    def information(self, side: RatingsSide) -> FloatArray:
+        """What columns learn of these rows."""
+        s2, biases = self.task.s2, self.task.biases
+        return information_of_columns(side, self._rows(side), self.columns, s2, biases=biases)
+
+    def _rows(self, side: RatingsSide) -> Known:
+        s2, biases, found = self.task.s2, self.task.biases, self.task.rows(side)
+        rows = Known(found.mean, found.cov, self.task.prior_a)
+        cov = covariances_of_rows(side, rows, self.columns, s2, biases=biases)
+        return rows._replace(cov=cov)
 
 
 class SweptRows(Protocol):
@@ -124,6 +149,12 @@ class RatingsCells(Protocol):
     def rows(self, task: SweepTask, dtype: Any) -> tuple[Numbers, Numbers]:
         """Means and packed covariances of all rows, here."""
 
+    def spread(self, task: SpreadTask) -> FloatArray:
+        """Σ yᵢyᵢᵀ/(σ² + ⟨zⱼᵀCᵢzⱼ⟩) over the cells of each column, packed; see `spread`."""
+
+    def spread_of_rows(self, task: SpreadTask, dtype: Any) -> Numbers:
+        """Covariances of all rows with columns integrated out, packed, here."""
+
     def without_biases(self, v: FloatArray, shrinkage: float | None) -> tuple[float, LeftOver]:
         """Σu² of rows' biases beside those of columns, and what both leave; None for no biases."""
 
@@ -182,6 +213,12 @@ class Ratings:
     def rows(self, task: SweepTask, dtype: Any) -> tuple[Numbers, Numbers]:
         found = task.rows(self.by_rows)
         return found.mean.astype(dtype), found.cov.astype(dtype)
+
+    def spread(self, task: SpreadTask) -> FloatArray:
+        return task.information(self.by_rows)
+
+    def spread_of_rows(self, task: SpreadTask, dtype: Any) -> Numbers:
+        return np.asarray(task.covariances(self.by_rows).astype(dtype))
 
     def without_biases(self, v: FloatArray, shrinkage: float | None) -> tuple[float, LeftOver]:
         side = self.by_columns

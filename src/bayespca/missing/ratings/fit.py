@@ -9,18 +9,21 @@ from typing import Self
 
 import numpy as np
 
+from bayespca.arrays.types import Numbers
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
 from bayespca.lowrank.factors import FactorPrior, Factors
+from bayespca.spectrum.closed_form import evb_threshold, learned_strength
 from bayespca.spectrum.methods import EVB, Method
 from bayespca.spectrum.records import Status
 from bayespca.spectrum.solving import borrowed_noise
 from bayespca.spectrum.tolerances import GONE
 
 from .chart import RatingsChart
-from .data import RatingsCells
+from .data import RatingsCells, SpreadTask
 from .posterior import RatingsFactor, RatingsPosterior
+from .spread import ROUNDS, Known, inverted
 from .start import random_start, start, with_one_more
 from .step import RatingsProblem, RatingsState, step, task_of
 
@@ -28,6 +31,8 @@ from .step import RatingsProblem, RatingsState, step, task_of
 FIRST = 16
 # Loadings up to which steps are accelerated: the last ten of them have to be kept.
 REMEMBERED = 2_000_000
+# Variance of a component that was not found, over that of the noise, that intervals may not ignore.
+MUCH = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,15 +106,28 @@ class RatingsModel(RatingsProblem, Model[RatingsCells, RatingsState, RatingsFit]
 
     def posterior(self, state: RatingsState, data: RatingsCells) -> RatingsPosterior:
         b, b_cov = state.b.astype(self.dtype), state.b_cov.astype(self.dtype)
+        rows = RatingsFactor(*data.rows(task_of(state, self), self.dtype), state.prior_a)
+        columns = RatingsFactor(b, b_cov, state.prior_b)
+        if len(rows.cov) and len(columns.cov):
+            of_rows, of_columns = self._spread(state, data)
+            rows, columns = replace(rows, spread=of_rows), replace(columns, spread=of_columns)
         return RatingsPosterior(
-            rows=RatingsFactor(*data.rows(task_of(state, self), self.dtype), state.prior_a),
-            columns=RatingsFactor(b, b_cov, state.prior_b),
+            rows=rows,
+            columns=columns,
             mean=state.location,
             noise_variance=state.noise_variance,
             location=data.location,
             unit=data.unit,
             biases=self.biases,
         )
+
+    def _spread(self, state: RatingsState, data: RatingsCells) -> tuple[Numbers, Numbers]:
+        """Covariances of both sides with the other integrated out; see `spread`."""
+        task = SpreadTask(task_of(state, self), Known(state.b, state.b_cov, state.prior_b))
+        for _ in range(ROUNDS):
+            cov = inverted(data.spread(task), state.prior_b)
+            task = task._replace(columns=task.columns._replace(cov=cov))
+        return data.spread_of_rows(task, self.dtype), task.columns.cov.astype(self.dtype)
 
     def unit(self, data: RatingsCells) -> float:
         return data.unit
@@ -131,6 +149,14 @@ class RatingsModel(RatingsProblem, Model[RatingsCells, RatingsState, RatingsFit]
                 "All ratings are the same, so nothing shows how much other ratings could differ: "
                 "predictions have no spread.",
             )
+        elif self.prunes and (unseen := _unseen(data)) > MUCH:
+            status = status.but(
+                "few-ratings",
+                f"{data.n_cells} ratings are few: a component with up to {unseen:.0%} of the "
+                "variance of the noise would not be found. Standard deviations of factors, and of "
+                'predictions without noise (return_std="mean"), do not contain it, and are too '
+                "small if it is there; those of ratings do.",
+            )
         return status.but(*borrowed_noise(self.method.name)) if self.borrows_noise else status
 
     def described(
@@ -139,6 +165,15 @@ class RatingsModel(RatingsProblem, Model[RatingsCells, RatingsState, RatingsFit]
         return extended(
             found, RatingsFit, noise_variance=float(run.state.noise_variance * data.unit**2)
         )
+
+
+def _unseen(data: RatingsCells) -> float:
+    """Variance that a component can have in a cell, over that of the noise, if EVB does not keep
+    it: of n×m data with N cells, the strength at its threshold over N.
+    """
+    n, m = (float(size) for size in data.shape)
+    least = learned_strength(np.array([evb_threshold(n, m)]), n, m, n, m)
+    return float(least[0]) / max(data.n_cells, 1)
 
 
 def ratings_model(

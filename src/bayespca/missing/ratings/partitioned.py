@@ -24,7 +24,7 @@ from bayespca.sources.sums import total_over
 from bayespca.sources.tasks import mapped_parts
 
 from .cells import RatingsSide
-from .data import LeftOver, Sweep, SweepTask, log_precisions
+from .data import LeftOver, SpreadTask, Sweep, SweepTask, log_precisions
 from .kernels import given_sums, quadratic
 
 
@@ -80,6 +80,13 @@ class DistantRatings:
         found = computed(*mapped_parts(_posterior, self.blocks, broadcast=(task, dtype)))
         mean, cov = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return mean, cov
+
+    def spread(self, task: SpreadTask) -> FloatArray:
+        return np.asarray(total_over(self.blocks, _spread, task))
+
+    def spread_of_rows(self, task: SpreadTask, dtype: Any) -> Numbers:
+        found = computed(*mapped_parts(_spread_of_rows, self.blocks, broadcast=(task, dtype)))
+        return np.concatenate(found)
 
     def without_biases(self, v: FloatArray, shrinkage: float | None) -> tuple[float, LeftOver]:
         squares = 0.0
@@ -170,6 +177,17 @@ class RowsElsewhere:
 
 def _log_precisions(cells: UserCells, of_items: FloatArray, of_prior: float) -> float:
     return log_precisions(cells.side, of_items, of_prior)
+
+
+# --- intervals ---------------------------------------------------------------------------------
+
+
+def _spread(cells: UserCells, task: SpreadTask) -> FloatArray:
+    return task.information(cells.side)
+
+
+def _spread_of_rows(cells: UserCells, task: SpreadTask, dtype: Any) -> Numbers:
+    return np.asarray(task.covariances(cells.side).astype(dtype))
 
 
 # --- starts ------------------------------------------------------------------------------------

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespca.arrays.checks import check_covariances, check_moments, check_sizes
-from bayespca.arrays.packing import packed, unpacked
+from bayespca.arrays.packing import unpacked
 from bayespca.arrays.types import FloatArray, Matrix, Vector
 
 from .cells import RatingsSide
 from .kernels import RowsTask, regressors, updated
+from .spread import Known, covariances_of_rows
 
 Places = NDArray[np.intp]
 
@@ -23,12 +24,19 @@ CHUNK = 1 << 15
 @dataclass(frozen=True, eq=False)
 class RatingsFactor:
     """One side: means of its rows (factors, then the bias) (n, K), their covariances, packed, and
-    the prior variances (K,). Where the rows are point-estimated, covariances have no rows.
+    the prior variances (K,). Where the rows are point-estimated, covariances have no rows. `spread`
+    are covariances with the other side integrated out, for intervals; without rows, they are `cov`.
     """
 
     mean: Matrix
     cov: Matrix
     prior: Vector
+    spread: Matrix = field(default_factory=lambda: np.empty((0, 0)))
+
+    @property
+    def wide(self) -> FloatArray:
+        """The covariances that intervals are made of."""
+        return self.spread if len(self.spread) else self.cov
 
     def at(self, places: Places) -> tuple[FloatArray, FloatArray]:
         """Means and covariances (k, K, K) of some rows; −1 stands for one that was never seen."""
@@ -37,33 +45,36 @@ class RatingsFactor:
         mean = self.mean[places].astype(np.float64)
         mean[new] = 0.0
         cov = np.zeros((places.size, K, K))
-        if len(self.cov):
-            cov = unpacked(self.cov[places].astype(np.float64), K)
+        if len(self.wide):
+            cov = unpacked(self.wide[places].astype(np.float64), K)
         cov[new] = np.diag(self.prior)
         return mean, cov
 
     def taken(self, places: Places) -> RatingsFactor:
         """Some of the rows, in another order."""
-        cov = self.cov[places] if len(self.cov) else self.cov
-        return RatingsFactor(self.mean[places], cov, self.prior)
+        cov, spread = (some[places] if len(some) else some for some in (self.cov, self.spread))
+        return RatingsFactor(self.mean[places], cov, self.prior, spread)
 
     def std(self) -> FloatArray:
         """Posterior standard deviation of each entry of `mean`."""
-        return np.sqrt(self.variances) if len(self.cov) else np.zeros_like(self.mean)
+        return np.sqrt(self.variances) if len(self.wide) else np.zeros_like(self.mean)
 
     @property
     def variances(self) -> FloatArray:
-        """The diagonals of the covariances."""
+        """The diagonals of the covariances that intervals are made of."""
         i, j = np.triu_indices(self.prior.size)
-        return np.asarray(self.cov[:, i == j])
+        return np.asarray(self.wide[:, i == j])
 
     def check(self) -> None:
         """Raise ValueError unless the parts belong together, and predictions can be made."""
         n, K = self.mean.shape
         sizes = ((n, K * (K + 1) // 2), (0, K * (K + 1) // 2))
-        check_sizes("a RatingsFactor", self.prior.shape == (K,) and self.cov.shape in sizes)
+        agree = self.cov.shape in sizes and (not len(self.spread) or self.spread.shape == sizes[0])
+        check_sizes("a RatingsFactor", self.prior.shape == (K,) and agree)
         positive = bool((self.prior > 0).all())
-        check_moments("a RatingsFactor", self.mean, self.cov, self.prior, positive=positive)
+        check_moments(
+            "a RatingsFactor", self.mean, self.cov, self.spread, self.prior, positive=positive
+        )
         check_covariances("a RatingsFactor", bool((self.variances >= 0).all()))
 
 
@@ -145,29 +156,19 @@ def fold_in(posterior: RatingsPosterior, side: RatingsSide) -> RatingsFactor:
 
 def with_columns_uncertain(posterior: RatingsPosterior, side: RatingsSide) -> RatingsFactor:
     """The same as `fold_in`, with what is uncertain of the columns that have ratings."""
-    rows = fold_in(posterior, side)
-    if not (len(rows.cov) and len(posterior.columns.cov)):
+    rows, columns = fold_in(posterior, side), posterior.columns
+    if not (len(rows.cov) and len(columns.cov)):
         return rows
-    return replace(rows, cov=rows.cov + _following(posterior, rows, side))
-
-
-def _following(posterior: RatingsPosterior, rows: RatingsFactor, cells: RatingsSide) -> FloatArray:
-    """What the covariances of rows are larger by, as the columns that they are found from are
-    uncertain: Σᵢ(Σₛ zₛzₛᵀ·yᵀCₛy + rₛ²Cₛ)Σᵢ/σ⁴ over the ratings s of a row, of which rₛ is left, to
-    first order; packed.
-    """
-    H, K, s2 = posterior.rank, rows.prior.size, posterior.noise_variance
-    row = np.repeat(np.arange(cells.n_rows), cells.counts)
-    at = cells.other.astype(np.intp)
-    (theta, theta_cov), (b, b_cov) = rows.at(np.arange(cells.n_rows)), posterior.columns.at(at)
-    y, z, of_z = theta[row], b.copy(), b_cov.copy()
-    left = cells.values - posterior.mean - _low(posterior, y, b)
-    if posterior.biases:
-        y[:, H], z[:, H], of_z[:, H], of_z[:, :, H] = 1.0, 1.0, 0.0, 0.0
-    of_cells = np.einsum("ih,ihk,ik->i", y, b_cov, y)[:, None, None] * z[:, :, None] * z[:, None, :]
-    inner = np.zeros((cells.n_rows, K, K))
-    np.add.at(inner, row, of_cells + left[:, None, None] ** 2 * of_z)
-    return np.asarray(packed(theta_cov @ inner @ theta_cov) / s2**2)
+    used, other = np.unique(side.other, return_inverse=True)
+    mean, cov = (part[used].astype(np.float64) for part in (columns.mean, columns.wide))
+    spread = covariances_of_rows(
+        RatingsSide(side.starts, other.astype(np.int32), side.values),
+        Known(rows.mean, rows.cov, rows.prior),
+        Known(mean, cov, columns.prior),
+        posterior.noise_variance,
+        biases=posterior.biases,
+    )
+    return replace(rows, spread=spread)
 
 
 def _chunks(n: int) -> list[slice]:
