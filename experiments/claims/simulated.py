@@ -261,7 +261,7 @@ def of_clusters(n: int, p: int) -> Callable[[int], Errors]:
 
 SHAPES = ((60, 30), (25, 12), (200, 15), (40, 90))
 # How many times as many data sets, so that shares are certain to about one per cent.
-TIMES = {(25, 12): 5.0, (60, 30): 2.0, (200, 15): 2.5, (40, 90): 2.0}
+TIMES = {(25, 12): 3.0, (60, 30): 1.5, (40, 90): 1.5}
 STRENGTHS = {"apart": (40.0, 16.0, 6.0), "close": (20.0, 15.0, 10.0), "weak": (8.0, 4.0, 2.0)}
 HOLES = (0.0, 0.1, 0.5)
 RATED = ((60, 40, 0.5), (60, 40, 0.8), (100, 60, 0.5), (100, 60, 0.8), (300, 100, 0.8))

@@ -123,12 +123,26 @@ def test_rank_report_with_holes():
     X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
     report = rank_report(X)
     assert report.minka is None
-    assert np.isnan(report.evb_probability)
+    plain = BayesianPCA(noise="isotropic").fit(X)
+    assert report.evb == plain.n_components_
+    assert report.evb_probability == plain.rank_posterior_[report.evb]
+    assert report.probable == plain.rank_posterior_.argmax()
     assert report.noise_models[report.noise] == 2
-    assert report.evb == BayesianPCA(noise="isotropic").fit(X).n_components_
-    assert set(report.ranks()) == {"EVB", "EVB, per-feature", "EVB, both"}
+    noises = {f"EVB, {name}" for name in ("per-feature", "per-sample", "both")}
+    assert set(report.ranks()) == {"EVB", "most probable", "sign flips"} | noises
+    rules = ("Minka", "Marchenko", "Gavish", "ScreeNOT", "parallel", "cross-validation", "half")
+    assert all(rule in report.not_asked for rule in rules)
+    assert report.not_asked in str(report)
+    assert not rank_report(np.nan_to_num(X)).not_asked
     with pytest.raises(ValueError, match="no value at all"):
         rank_report(np.full((4, 3), np.nan))
+
+
+@pytest.mark.parametrize("scale", [False, True])
+def test_sign_flips_of_data_with_holes(scale):
+    X = low_rank(60, 40, 3, mean=5.0, random_state=0).X
+    X[np.random.default_rng(0).random(X.shape) < 0.3] = np.nan
+    assert rank_report(X, scale=scale).sign_flips == 3
 
 
 def test_rank_report_of_what_does_not_vary():

@@ -88,6 +88,7 @@ def rank(data: Path, how: How, options: dict[str, Any], *, as_json: bool = False
                 "evb_probability": None if math.isnan(known) else known,
                 "noise": ranks.noise,
                 "why": on_the_command_line(ranks.why),
+                "not_asked": on_the_command_line(ranks.not_asked),
                 "noise_variance": ranks.noise_variance,
                 "threshold": ranks.threshold,
                 "stability": None if ranks.stability is None else ranks.stability.as_dict(),

@@ -244,9 +244,8 @@ def print_ranks(ranks: RankReport, title: str) -> None:
     if not math.isnan(ranks.evb_probability):
         found = f"EVB's rank has probability {percent(ranks.evb_probability)}; {found}"
     out.print(f"  If all noise is equal: {found}")
-    if ranks.why:
-        why = on_the_command_line(ranks.why)
-        out.print(Padding(Text(why, overflow="fold"), (0, 2)))
+    for why in filter(None, (ranks.why, ranks.not_asked)):
+        out.print(Padding(Text(on_the_command_line(why), overflow="fold"), (0, 2)))
     if ranks.stability is not None:
         _print_stability(out, ranks.stability)
 

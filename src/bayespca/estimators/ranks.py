@@ -15,9 +15,10 @@ class RankReport:
     """The rank by each rule; prints as a table.
 
     None are rules that do not apply: most of them to data with holes, those that look at the matrix
-    again to large data and to data that are not in memory. `probable` is the most probable number,
-    `evb_probability` the probability of EVB's, both with equal noise. `noise_models` has EVB's rank
-    under each noise model that was tried, and `noise` is the one with the most evidence.
+    again to large data and to data that are not in memory; `not_asked` says which, and why.
+    `probable` is the most probable number, `evb_probability` the probability of EVB's, both with
+    equal noise. `noise_models` has EVB's rank under each noise model that was tried, and `noise` is
+    the one with the most evidence.
     `stability` is what comes back in half samples, with that noise. `note` is what keeps data from
     having an answer.
     """
@@ -37,6 +38,7 @@ class RankReport:
     noise_models: dict[str, int] = field(default_factory=dict)
     noise: str = ISOTROPIC.name
     note: str = ""
+    not_asked: str = ""
     # Its arrays have no equality.
     stability: RankStability | None = field(default=None, compare=False)
 
@@ -83,5 +85,5 @@ class RankReport:
         if not math.isnan(self.evb_probability):
             lines[0] += f"   probability {self.evb_probability:.3f}, if all noise is equal"
         halves = [] if self.stability is None else ["", str(self.stability)]
-        why = filter(None, [self.why])
+        why = filter(None, [self.why, self.not_asked])
         return "\n".join(["rule                          rank", *lines, *why, *halves])

@@ -40,7 +40,19 @@ from .ranks import RankReport
 MANY_CELLS = 1_000_000
 # Noise models that take no sweeps on complete data, and those that data with holes are tried with.
 COMPLETE = ("isotropic", "per-feature", "per-sample", "both", "autoregressive")
-WITH_HOLES = ("isotropic", "per-feature", "both")
+WITH_HOLES = ("isotropic", "per-feature", "per-sample", "both")
+HOLES = (
+    "Because of the holes there are no answers of Minka's evidence, the Marchenko–Pastur edge, "
+    "Gavish–Donoho, ScreeNOT and parallel analysis, which need the singular values of complete "
+    "data, of bi-cross-validation, which needs complete blocks, of noise that neighbours have in "
+    "common, which needs complete rows, and of half samples, each of which would take as many "
+    "sweeps as the data. BayesianPCAImputer fills holes."
+)
+LARGE = (
+    f"Sign flips, bi-cross-validation and other noise models were not tried: they go over the data "
+    f"again and again, and are asked of up to {MANY_CELLS:,} cells of dense data in memory. Give "
+    "some of the rows to have their answers."
+)
 
 
 def rank_report(
@@ -53,8 +65,10 @@ def rank_report(
 ) -> RankReport:
     """How many components: EVB under each noise model beside the rules of others.
 
-    Data with holes have EVB's answers only: the other rules need complete data. `random_state`
-    seeds the simulated noise, signs and blocks of the rules that draw some.
+    Data with holes have EVB's answers, the most probable number, and sign flips of the matrix whose
+    holes are filled with the means of their columns; `not_asked` of the answer says why the others
+    have none. `random_state` seeds the simulated noise, signs and blocks of the rules that draw
+    some.
 
     `n_halves` is the number of half samples that show what comes back (`rank_stability`); 0 for
     none. ``"auto"`` takes 100 of complete data in memory with up to 200,000 cells: of more
@@ -74,7 +88,7 @@ def rank_report(
     if n_halves:
         check_halves(data, n_halves)
     if data.holes:
-        return _noted(_of_holes(data, center=center, scale=scale), data)
+        return _noted(_of_holes(data, rng, center=center, scale=scale), data)
     values = data.values
     if scale:
         values = sources.rescaled_columns(values, sources.column_scales(values, center=center))
@@ -87,6 +101,8 @@ def rank_report(
         Z = np.asarray(to_numpy(values), dtype=np.float64)
         report = _with_noise_models(report, complete)
         report = _with_another_look(report, Z - Z.mean(axis=0) if center else Z, rng)
+    else:
+        report = replace(report, not_asked=LARGE)
     return _with_halves(report, complete, n_halves, rng) if n_halves else _noted(report, data)
 
 
@@ -144,7 +160,7 @@ def _with_noise_models(report: RankReport, complete: Complete) -> RankReport:
     return replace(report, noise_models=ranks | {name: chosen.n_components}, noise=name)
 
 
-def _of_holes(data: Data, *, center: bool, scale: bool) -> RankReport:
+def _of_holes(data: Data, rng: np.random.Generator, *, center: bool, scale: bool) -> RankReport:
     """What can be said of data with holes."""
     _input.check_any_value(data)
 
@@ -157,10 +173,33 @@ def _of_holes(data: Data, *, center: bool, scale: bool) -> RankReport:
     for name in WITH_HOLES:
         if name not in ranks:
             ranks[name] = fitted(name).n_components
+    few = data.where is Where.DENSE and math.prod(data.values.shape) <= MANY_CELLS
     return RankReport(
         evb=plain.n_components,
+        probable=int(np.argmax(plain.rank_posterior)),
+        sign_flips=_flips_of_filled(data, rng, center=center, scale=scale) if few else None,
+        evb_probability=float(plain.rank_posterior[plain.n_components]),
         noise_variance=plain.noise_variance,
         threshold=float(plain.threshold),
         noise_models=ranks,
         noise=chosen.noise.name,
+        not_asked=HOLES,
     )
+
+
+def _flips_of_filled(
+    data: Data, rng: np.random.Generator, *, center: bool, scale: bool
+) -> int | None:
+    """Sign flips with 0 in place of what is missing: a share of the signal is left, of the same
+    rank, and noise whose variance differs between cells, which signs keep.
+    """
+    Z = np.asarray(to_numpy(data.values), dtype=np.float64)
+    there = ~np.isnan(Z)
+    counts = np.maximum(there.sum(axis=0), 1)
+    if center:
+        Z = Z - np.where(there, Z, 0.0).sum(axis=0) / counts
+    Z = np.where(there, Z, 0.0)
+    if scale:
+        size = np.sqrt((Z**2).sum(axis=0) / counts)
+        Z = Z / np.where(size > 0, size, 1.0)
+    return sign_flips(Z, rng) if Z.any() and min(Z.shape) > 1 else None

@@ -75,7 +75,7 @@ def content(model: FittedPCA, samples: Samples, beside: Beside) -> Content:
             "points_sentence": _points_sentence(points, samples.get("scores"), summary),
             "stability": halves.of_numbers(stability, summary) if stability else None,
             "rules": _rules(ranks, summary),
-            "agreement": sentences.agreement(ranks) if ranks else "",
+            "agreement": f"{sentences.agreement(ranks)} {ranks.why}".strip() if ranks else "",
         },
     )
 
