@@ -82,17 +82,26 @@ def test_the_screen(folder, expected):
 
 def test_predictions(folder, expected):
     pd.DataFrame({"user": [100, 101, "nobody"], "item": [3, 4, 5]}).to_csv("p.csv", index=False)
-    mean, std = expected.predict([100, 101, "nobody"], [3, 4, 5], return_std=True)
-    printed = pd.read_csv(io.StringIO(run("u.data", "--predict", "p.csv")))
+    mean, std = expected.predict([100, 101, 999], [3, 4, 5], return_std=True)
+    note = "1 user is not among those of the fit (nobody): predictions are what is expected"
+    said, table = run("u.data", "--predict", "p.csv").split("\n", 1)
+    assert said.startswith(f"note: {note}")
+    printed = pd.read_csv(io.StringIO(table))
     assert printed.columns.tolist() == ["user", "item", "prediction", "std"]
     assert printed["user"].tolist() == ["100", "101", "nobody"]
     assert printed["item"].tolist() == [3, 4, 5]
     np.testing.assert_allclose(printed["prediction"], mean)
     np.testing.assert_allclose(printed["std"], std)
-    run("u.data", "--predict", "p.csv", "-o", "out.parquet")
+    assert note in " ".join(run("u.data", "--predict", "p.csv", "-o", "out.parquet").split())
     np.testing.assert_allclose(pd.read_parquet("out.parquet")["std"], std)
     found = json.loads(run("u.data", "--predict", "p.csv", "--json"))
     np.testing.assert_allclose(found["prediction"], mean)
+    assert found["notes"][-1].startswith(note)
+
+
+def test_predictions_of_those_who_are_known_have_no_note(folder, expected):
+    (folder / "p.csv").write_text("user,item\n100,3\n")
+    assert run("u.data", "--predict", "p.csv").startswith("user,item,prediction,std\n100,3,")
 
 
 def test_ids_that_look_like_numbers_are_found_among_strings(folder):
@@ -115,7 +124,9 @@ def test_recommendations(folder, expected):
     mine = printed[printed["user"] == 104]
     assert mine["item"].tolist() == items.tolist()
     np.testing.assert_allclose(mine["prediction"], mean)
-    some = pd.read_csv(io.StringIO(run("u.data", "--recommend", 2, "--users", "104,nobody")))
+    said, table = run("u.data", "--recommend", 2, "--users", "104,nobody").split("\n", 1)
+    assert said.startswith("note: 1 user is not among those of the fit (nobody)")
+    some = pd.read_csv(io.StringIO(table))
     assert some["user"].tolist() == ["104", "104", "nobody", "nobody"]
     assert some["item"].tolist()[:2] == items.tolist()
     (folder / "users.txt").write_text("104\n105\n")

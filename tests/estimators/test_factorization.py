@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import pickle
 import warnings
 from dataclasses import replace
@@ -258,7 +259,7 @@ def test_standard_deviations_with_noise_and_without(fitted):
 
 
 def test_who_is_not_known_has_the_answer_of_the_prior(fitted):
-    mean, std = fitted.predict("nobody", "nothing", return_std=True)
+    mean, std = fitted.predict(-1, -1, return_std=True)
     posterior = fitted.posterior_
     H = fitted.n_components_
     a, b = posterior.rows.prior, posterior.columns.prior
@@ -296,7 +297,7 @@ def test_recommendations(fitted):
     assert sorted(everything) == list(range(X.shape[1]))
     left, _ = fitted.recommend(7, n=1000)
     assert sorted(left) == new.tolist()
-    liked, _ = fitted.recommend("nobody", n=1000)
+    liked, _ = fitted.recommend(-1, n=1000)
     np.testing.assert_array_equal(liked, np.argsort(-fitted.item_biases_, kind="stable"))
     assert fitted.recommend(7, n=0)[0].size == 0
     with pytest.raises(ValueError, match="n must be a whole number"):
@@ -323,8 +324,8 @@ def test_similar_items(fitted):
     np.testing.assert_allclose(cosines, expected[items])
     np.testing.assert_allclose(cosines, np.sort(np.delete(expected, 4))[::-1][:6])
     assert fitted.similar_items(4, n=1000)[0].size == X.shape[1] - 1
-    with pytest.raises(ValueError, match="no item 'none' among the 30"):
-        fitted.similar_items("none")
+    with pytest.raises(ValueError, match="no item 999 among the 30"):
+        fitted.similar_items(999)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -337,17 +338,17 @@ def test_a_new_user_is_folded_in(method):
     np.testing.assert_allclose(mean, expected, rtol=1e-4)
     # What is uncertain of the items that are rated counts for both.
     np.testing.assert_allclose(std, expected_std, rtol=1e-4)
-    some = model.predict_new(mine, X[5, mine], targets=[3, "new"])
+    some = model.predict_new(mine, X[5, mine], targets=[3, 999])
     assert some[0] == pytest.approx(mean[3])
 
 
 def test_a_new_user_without_ratings_is_not_known(fitted):
     mean, std = fitted.predict_new([], [], return_std=True)
-    expected, expected_std = fitted.predict("nobody", fitted.items_, return_std=True)
+    expected, expected_std = fitted.predict(-1, fitted.items_, return_std=True)
     np.testing.assert_allclose(mean, expected)
     np.testing.assert_allclose(std, expected_std)
     with pytest.warns(UserWarning, match="1 of 2 items are not among those of the fit"):
-        left_out = fitted.predict_new([1, "new"], [3.0, 4.0])
+        left_out = fitted.predict_new([1, 999], [3.0, 4.0])
     np.testing.assert_array_equal(left_out, fitted.predict_new([1], [3.0]))
     np.testing.assert_allclose(
         fitted.predict_new([1, 1], [2.0, 4.0]), fitted.predict_new([1], [3.0])
@@ -460,10 +461,10 @@ def test_rows_and_columns_without_ratings_have_the_answer_of_the_prior():
     assert "users without any rating: 2." in str(model.status_)
     assert "items without any rating: 1." in str(model.status_)
     # The prior takes one step more than the posteriors.
-    mean, std = model.predict([3, "nobody"], 0, return_std=True)
+    mean, std = model.predict([3, 999], 0, return_std=True)
     assert mean[0] == pytest.approx(mean[1])
     assert std[0] == pytest.approx(std[1], rel=1e-4)
-    mean, std = model.predict(0, [7, "nothing"], return_std=True)
+    mean, std = model.predict(0, [7, 999], return_std=True)
     assert mean[0] == pytest.approx(mean[1])
     assert std[0] == pytest.approx(std[1], rel=1e-4)
 
@@ -550,7 +551,7 @@ def test_files(kind, method, tmp_path):
     loaded = load(path)
     assert loaded.get_params() == model.get_params()
     assert loaded.users_.tolist() == ids or sorted(ids) == loaded.users_.tolist()
-    for user in [*ids, "nobody"]:
+    for user in [*ids, "nobody" if kind == "strings" else 999]:
         assert loaded.predict(user, "y", return_std=True) == model.predict(
             user, "y", return_std=True
         )
@@ -626,12 +627,23 @@ PAIRS = np.array([(u, i) for u in range(6) for i in range(5) if (u + i) % 3])
 SCORES = 1.0 + (PAIRS.sum(axis=1) % 5)
 
 
+def _day(u: int) -> datetime.date:
+    return datetime.date(2020, 1, 1 + u)
+
+
 @pytest.mark.parametrize(
     ("known", "asked", "words"),
     [
-        (int, str, "users are text, as '0', and those of the fit are numbers, as 0"),
-        (str, int, "users are numbers, as 0, and those of the fit are text, as '0'"),
-        (str, lambda u: str(u).encode(), "users are bytes, as b'0', and those of the fit are text"),
+        (int, str, "users has '0' at position 0 .*, of type str, .* of the fit are numbers, as 0:"),
+        (str, int, "users has 0 at position 0 .*, of type int, .* of the fit are text, as '0':"),
+        (str, lambda u: str(u).encode(), "has b'0' at position 0 .*, of type bytes, .* are text"),
+        (int, lambda u: (u, u), r"has \(0, 0\) at position 0 .*, of type tuple, .* are numbers"),
+        (int, _day, "of type date, but the ids of the fit are numbers"),
+        (int, lambda u: np.datetime64(_day(u)), "of type datetime64, but the ids .* are numbers"),
+        (_day, str, "of type str, but the ids of the fit are of type date"),
+        # Equal to a person, but not as keys.
+        (_day, lambda u: datetime.datetime(2020, 1, 1 + u), "of type datetime, .* of type date, "),
+        (_day, lambda u: np.datetime64(_day(u)), "of type datetime64, .* of type date, as"),
     ],
 )
 def test_ids_of_another_type_are_told(known, asked, words):
@@ -641,9 +653,32 @@ def test_ids_of_another_type_are_told(known, asked, words):
     others = [asked(u) for u in PAIRS[:, 0].tolist()]
     with pytest.raises(ValueError, match=words):
         model.predict(others, PAIRS[:, 1])
-    with pytest.raises(ValueError, match="Give them in the type that they had in the fit"):
-        model.recommend(others[0], 1)
-    assert model.predict([known(99)], [0]).shape == (1,)
+    with pytest.raises(ValueError, match="give ids in the type that they had in the fit"):
+        model.predict([*users, others[0]], [0] * (len(users) + 1))
+    assert model.predict([known(9)], [0]).shape == (1,)
+
+
+@pytest.mark.parametrize("known", [int, float, str])
+@pytest.mark.parametrize("nothing", [None, np.nan, pd.NA, pd.NaT, np.datetime64("NaT")])
+def test_what_is_no_id_has_no_prediction(known, nothing):
+    users = [known(u) for u in PAIRS[:, 0].tolist()]
+    items = [known(i) for i in PAIRS[:, 1].tolist()]
+    model = MatrixFactorization().fit_ratings(users, items, SCORES)
+    with pytest.raises(ValueError, match="users has no id at position 0"):
+        model.predict(nothing, known(0))
+    with pytest.raises(ValueError, match="items has no id at position 1"):
+        model.predict(users[:2], [known(0), nothing])
+    with pytest.raises(ValueError, match="items has no id at position 0"):
+        model.similar_items(nothing)
+    with pytest.raises(ValueError, match="targets has no id at position 1"):
+        model.predict_new([known(0)], [3.0], targets=[known(0), nothing])
+
+
+@pytest.mark.parametrize("unordered", [{1, 2}, frozenset({1}), {1: 2.0}])
+def test_sets_are_no_columns(unordered):
+    model = MatrixFactorization().fit_ratings(PAIRS[:, 0], PAIRS[:, 1], SCORES)
+    with pytest.raises(ValueError, match="users must be a list, an array or a column, got"):
+        model.predict(unordered, 0)
 
 
 @pytest.mark.parametrize(("dtype", "low"), [("u8", 2**63), ("u8", 2**64 - 7), ("i1", -128)])

@@ -26,6 +26,9 @@ from . import screen, using
 from .outputs import RatingOutputs
 from .progress import progress, sweeps
 
+# Ids that a note lists.
+SHOWN = 5
+
 
 def ratings(
     data: Path,
@@ -48,16 +51,16 @@ def ratings(
     pairs = None if wanted.predict is None else _pairs(wanted.predict, columns)
     with sweeps("fitting", model.tol) as callback:
         model.fit_ratings(given.users, given.items, given.ratings, callback=callback)
-    table = _answers(model, pairs, wanted)
+    table, strangers = _answers(model, pairs, wanted)
     written = _write(model, table, wanted, data.name)
     seconds = time.perf_counter() - start
     if as_json:
         shown = table if wanted.out is None else None
-        _print_json(data, model, given, shown, written, seconds)
+        _print_json(data, model, given, shown, written, strangers, seconds)
     elif table is not None and wanted.out is None:
-        _print_csv(table)
+        _print_csv(table, strangers)
     else:
-        _print(data, model, given, written, seconds)
+        _print(data, model, given, written, strangers, seconds)
 
 
 def _use(
@@ -66,7 +69,7 @@ def _use(
     """Predictions of a saved model, without a new fit."""
     model = using.saved(path, "ratings")
     pairs = None if wanted.predict is None else _pairs(wanted.predict, columns)
-    table = _answers(model, pairs, wanted)
+    table, strangers = _answers(model, pairs, wanted)
     if (table is None and wanted.report is None) or wanted.save is not None:
         raise ValueError(
             f"{path} holds a model, which is used as it is: give --predict, --recommend or "
@@ -75,12 +78,14 @@ def _use(
     written = _write(model, table, wanted, path.name)
     shown = table if wanted.out is None else None
     if as_json:
-        numbers = {"model": str(path), "written": written} | story(model).numbers
-        screen.print_json(numbers | ({} if shown is None else _as_columns(shown)))
+        told = story(model).numbers
+        notes = {"notes": [*told["notes"], *strangers]}
+        said = {"model": str(path), "written": written} | told | notes
+        screen.print_json(said | ({} if shown is None else _as_columns(shown)))
     elif shown is not None:
-        _print_csv(shown)
+        _print_csv(shown, strangers)
     else:
-        screen.print_story(story(model), path.name)
+        screen.print_story(story(model), path.name, strangers)
         screen.print_footer(written, "the model was used as it is")
 
 
@@ -99,22 +104,30 @@ def _pairs(path: Path, columns: Sequence[str] | None) -> RatingColumns:
 
 def _answers(
     model: MatrixFactorization, pairs: RatingColumns | None, wanted: RatingOutputs
-) -> Table | None:
+) -> tuple[Table | None, list[str]]:
+    """Predictions or recommendations, and notes on users and items that the model does not know."""
     if pairs is not None:
         return _predictions(model, pairs)
     if wanted.recommend is not None:
         return _recommendations(model, _users(model, wanted.users), wanted.recommend)
-    return None
+    return None, []
 
 
-def _predictions(model: MatrixFactorization, pairs: RatingColumns) -> Table:
+def _predictions(model: MatrixFactorization, pairs: RatingColumns) -> tuple[Table, list[str]]:
     users, items = _like(pairs.users, model.users_), _like(pairs.items, model.items_)
     with progress("predicting"):
         mean, std = model.predict(users, items, return_std=True)
-    return _table(users, items, mean, std)
+    notes = [
+        *_note_on_strangers("user", pairs.users, users, model.users_),
+        *_note_on_strangers("item", pairs.items, items, model.items_),
+    ]
+    return _table(pairs.users, pairs.items, mean, std), notes
 
 
-def _recommendations(model: MatrixFactorization, users: Identifiers, n: int) -> Table:
+def _recommendations(
+    model: MatrixFactorization, given: Identifiers, n: int
+) -> tuple[Table, list[str]]:
+    users = _like(given, model.users_)
     found = []
     with progress("recommending", len(users)) as advance:
         for user in users:
@@ -122,7 +135,26 @@ def _recommendations(model: MatrixFactorization, users: Identifiers, n: int) -> 
             advance(1)
     counts = [len(items) for items, _, _ in found]
     items, mean, std = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return _table(np.repeat(users, counts), items, mean, std)
+    notes = _note_on_strangers("user", given, users, model.users_)
+    return _table(np.repeat(given, counts), items, mean, std), notes
+
+
+def _note_on_strangers(
+    what: str, given: Identifiers, asked: Identifiers, known: Identifiers
+) -> list[str]:
+    """A sentence about ids that are not among those of the fit, if there are any."""
+    ours = set(known.tolist())
+    pairs = zip(given.tolist(), asked.tolist(), strict=True)
+    strangers = list(dict.fromkeys(str(one) for one, same in pairs if same not in ours))
+    if not strangers:
+        return []
+    some = ", ".join(strangers[:SHOWN]) + (", …" if len(strangers) > SHOWN else "")
+    whose = f"what is expected of any {what}, with a wide standard deviation"
+    are = "is" if len(strangers) == 1 else "are"
+    return [
+        f"{screen.counted(len(strangers), what)} {are} not among those of the fit ({some}): "
+        f"predictions are {whose}."
+    ]
 
 
 def _table(users: Identifiers, items: Identifiers, mean: Numbers, std: Numbers) -> Table:
@@ -152,16 +184,27 @@ def _users(model: MatrixFactorization, given: str | None) -> Identifiers:
     found = [name.strip() for name in names if name.strip()]
     if not found:
         raise ValueError(f"there are no users in {given!r}: give ids, or a file with one a line.")
-    return _like(np.array(found, dtype=object), model.users_)
+    return _numbers_if_all(np.array(found, dtype=object))
 
 
 def _like(ids: Identifiers, known: Identifiers) -> Identifiers:
-    """Ids as those of the fit are: whole numbers or strings. Text that is no number stays."""
+    """Ids in the type of those of the fit.
+
+    A file has no types. Text that is no whole number, where ids are numbers, is somebody who is not
+    known, and so becomes a number that no id of the fit is.
+    """
     if known.dtype == object and ids.dtype != object:
         return np.array([str(value) for value in ids.tolist()], dtype=object)
     if known.dtype != object and ids.dtype == object:
+        nobody = int(known.max()) + 1
         texts = [str(value) for value in ids.tolist()]
-        return np.array([int(text) if _is_whole(text) else text for text in texts], dtype=object)
+        return np.array([int(text) if _is_whole(text) else nobody for text in texts], dtype=object)
+    return ids
+
+
+def _numbers_if_all(ids: Identifiers) -> Identifiers:
+    if all(map(_is_whole, ids)):
+        return ids.astype(np.int64)
     return ids
 
 
@@ -191,7 +234,9 @@ def _write(
     return written
 
 
-def _print_csv(table: Table) -> None:
+def _print_csv(table: Table, notes: Sequence[str]) -> None:
+    for note in notes:
+        print(f"note: {screen.shown(note)}", file=sys.stderr)
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(["user", "item", "prediction", "std"])
     columns = [column.tolist() for column in (*table.others.values(), *table.values.T)]
@@ -204,6 +249,7 @@ def _print_json(
     given: RatingColumns,
     table: Table | None,
     written: dict[str, str],
+    strangers: list[str],
     seconds: float,
 ) -> None:
     low, high = model.bounds_ or (None, None)
@@ -224,7 +270,7 @@ def _print_json(
         "free_energy": model.free_energy_,
         "converged": model.converged_,
         "n_iter": model.n_iter_,
-        "notes": _notes(model),
+        "notes": [*_notes(model), *strangers],
         "written": written,
         "seconds": round(seconds, 3),
         "memory_mb": screen.peak_memory(),
@@ -242,6 +288,7 @@ def _print(
     model: MatrixFactorization,
     given: RatingColumns,
     written: dict[str, str],
+    strangers: list[str],
     seconds: float,
 ) -> None:
     sizes = (
@@ -260,7 +307,11 @@ def _print(
     screen.print_facts(data.name, f"{sizes}, {screen.METHOD_NAMES[model.method]}", facts)
     columns = ", ".join(given.names)
     screen.print_notes(
-        [f"The columns {columns} were read as user, item and rating.", *_notes(model)]
+        [
+            f"The columns {columns} were read as user, item and rating.",
+            *_notes(model),
+            *strangers,
+        ]
     )
     how = f"{model.n_iter_} sweeps, bayespca {__version__}"
     screen.print_footer(written, f"{screen.took(seconds)}, {how}")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from numbers import Real
+from collections.abc import Mapping
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,8 @@ def column(values: Any, name: str) -> Ids:
 
     Lists, NumPy arrays, pandas and polars Series, Arrow columns.
     """
-    if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
+    is_unordered = isinstance(values, Mapping | set | frozenset)
+    if isinstance(values, str | bytes) or is_unordered or not hasattr(values, "__len__"):
         raise ValueError(
             f"{name} must be a list, an array or a column, got {type(values).__name__}."
         )
@@ -48,16 +50,20 @@ def numbered(values: Ids, name: str) -> tuple[Ids, NDArray[np.int32]]:
 
 
 def places(values: Ids, ids: Ids, name: str) -> Places:
-    """Where values are among the ids; −1 for those that are not."""
+    """Where values are among the ids; −1 for those that are not.
+
+    Raise for what is no id, and for ids of a type that none of those of the fit is of: they would
+    be strangers, whose predictions are means.
+    """
     distinct, inverse = _distinct(values.ravel(), name)
+    _check_ids(distinct, inverse, name)
     is_sorted = ids.dtype != object and bool(np.all(ids[:-1] < ids[1:]))
     if is_sorted and distinct.dtype.kind == ids.dtype.kind:
         found = _searched(distinct, ids)
     else:
         known = _known(ids)
         found = np.array([known.get(value, -1) for value in distinct.tolist()], dtype=np.intp)
-    if found.size and (found < 0).all():
-        _check_alike(distinct, ids, name)
+    _check_types(distinct, inverse, ids, is_stranger=found < 0, name=name)
     return np.asarray(found[inverse].reshape(values.shape), dtype=np.intp)
 
 
@@ -165,35 +171,43 @@ def _check_ids(ids: Ids, places: Ids, name: str) -> None:
         first = int(np.flatnonzero(np.isin(places, wrong))[0])
         raise ValueError(
             f"{name} has no id at position {first} (counting from 0), but {ids[places[first]]}: "
-            "leave such ratings out, or give them an id."
+            "leave it out, or give it an id."
         )
 
 
-def _check_alike(strangers: Ids, ids: Ids, name: str) -> None:
-    """Raise where none of some ids is known, though some would be as text, or as numbers."""
-    theirs, ours = (_family(values) for values in (strangers, ids))
-    if theirs == ours or not (theirs and ours) or not _as_text(strangers) & _as_text(ids):
+def _check_types(
+    distinct: Ids, places: Ids, ids: Ids, *, is_stranger: NDArray[np.bool_], name: str
+) -> None:
+    """Raise for the first stranger that is of no type of the ids of the fit."""
+    if {distinct.dtype.kind, ids.dtype.kind} <= set(NUMBERS) or not is_stranger.any():
         return
-    one, other = (values[:1].tolist()[0] for values in (strangers, ids))
-    raise ValueError(
-        f"{name} are {theirs}, as {one!r}, and those of the fit are {ours}, as {other!r}: none of "
-        "them is known. Give them in the type that they had in the fit."
-    )
+    types = _types(ids)
+    wrong = [i for i in np.flatnonzero(is_stranger) if _type_of(distinct[i]) not in types]
+    if wrong:
+        first = int(np.flatnonzero(np.isin(places, wrong))[0])
+        value = distinct.tolist()[places[first]]
+        ours = " or ".join(f"{words}, as {one!r}" for words, one in types.items())
+        raise ValueError(
+            f"{name} has {value!r} at position {first} (counting from 0), of type "
+            f"{type(value).__name__}, but the ids of the fit are {ours}: give ids in the type that "
+            "they had in the fit."
+        )
 
 
-def _as_text(ids: Ids) -> set[str]:
-    return {v.decode(errors="replace") if isinstance(v, bytes) else str(v) for v in ids.tolist()}
+def _types(ids: Ids) -> dict[str, Any]:
+    """Each type among ids, with the first id that is of it."""
+    found: dict[str, Any] = {}
+    for value in ids.tolist():
+        found.setdefault(_type_of(value), value)
+    return found
 
 
-def _family(ids: Ids) -> str | None:
-    """Whether ids are text or numbers; None where they are both, or neither."""
-    if ids.dtype.kind in NUMBERS:
-        return "numbers"
-    kinds = set(map(type, ids.tolist()))
-    for words, family in (("text", str), ("bytes", bytes), ("numbers", Real)):
-        if kinds and all(issubclass(kind, family) for kind in kinds):
+def _type_of(value: Any) -> str:
+    """Types whose values may be equal to each other have one name; dates of two types never are."""
+    for words, family in (("text", str), ("numbers", Number)):
+        if isinstance(value, family):
             return words
-    return None
+    return f"of type {type(value).__name__}"
 
 
 def _is_nothing(value: Any) -> bool:

@@ -245,9 +245,10 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         """Ratings of items by users, clipped to `bounds_`: one of each, or arrays that broadcast.
 
         With ``return_std=True`` also the standard deviation of a rating, with ``"mean"`` that of
-        its mean, without the noise. Users and items that are not known have the prior's answer. A
-        tuple is one id where ids are tuples, else several. Lazy for two columns of a Dask
-        DataFrame, and then Dask arrays.
+        its mean, without the noise. Users and items that are not known have the prior's answer;
+        None, NaN and ids of a type that the fit had none of are mistakes. A tuple is one id where
+        ids are tuples, else several. Lazy for two columns of a Dask DataFrame, and then Dask
+        arrays.
         """
         check_is_fitted(self)
         _validation.choose("return_std", return_std, (False, True, "mean"))
