@@ -217,9 +217,9 @@ def test_nothing_but_holes():
     [
         (lambda: np.where(X > 2, np.inf, X), {}, "contains infinity, first at row"),
         (lambda: sp.csr_array(HOLED), {}, "NaN, first at column 0"),
-        (lambda: blocks(X), {"in_memory": True}, "iterators are read a block at a time"),
+        (lambda: blocks(X), {"in_memory": True}, "this fit needs all rows at once"),
         (lambda: blocks(X), {"twice": True}, "an iterator can be read only once"),
-        (lambda: X[None], {}, "Found array with dim 3"),
+        (lambda: X[None], {}, "X has 3 axes"),
         (lambda: lazy(X), {}, "must be in memory"),
         (lambda: lazy(X)[:0], {"dask": True}, "holds no numbers"),
         (lambda: X[:0], {}, r"Found array with 0 sample\(s\) .* required by BayesianPCA"),

@@ -16,6 +16,7 @@ from bayespca import (
     BinaryPCA,
     GeneralizedPCA,
     GibbsPCA,
+    MatrixFactorization,
     PCAMixture,
     VariationalPCA,
     evbmf,
@@ -111,14 +112,68 @@ def test_numbers_of_any_type_are_numbers():
     assert BayesianPCA().fit(table).n_features_in_ == 8
 
 
-def test_a_list_of_arrays_is_blocks_of_rows():
+def test_an_iterator_is_blocks_of_rows():
     blocks = np.array_split(X, 3)
-    model, whole = (BayesianPCA(noise="isotropic").fit(Z) for Z in (blocks, X))
+    model, whole = (BayesianPCA(noise="isotropic").fit(Z) for Z in (iter(blocks), X))
     assert model.noise_variance_ == pytest.approx(whole.noise_variance_)
     with pytest.raises(ValueError, match="block 1 has 3 columns, but block 0 has 4"):
-        BayesianPCA().fit([X, X[:, :3]])
-    with pytest.raises(TypeError, match=r"a list of 3 arrays: put them below each other"):
-        GibbsPCA().fit(blocks)
+        BayesianPCA().fit(iter([X, X[:, :3]]))
+    with pytest.raises(ValueError, match=r"block 0 has 1 dimension.* Put single rows together"):
+        BayesianPCA().fit(iter(X))
+    with pytest.raises(ValueError, match="needs all rows at once: pass an array"):
+        GibbsPCA().fit(iter(blocks))
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+@pytest.mark.parametrize("estimator", NUMBERS_ALONE, ids=repr)
+def test_a_list_of_tables_is_not_taken_for_blocks(estimator, kind):
+    """They may be blocks, views, slices or two data sets: a person says which."""
+    match = rf"X is a {kind.__name__} of 2 tables: put them below each other with np\.concatenate"
+    for tables in ([X, X], [X, X[:, :3]], [pd.DataFrame(X), pd.DataFrame(X)]):
+        with pytest.raises(TypeError, match=match):
+            clone(estimator).fit(kind(tables))
+
+
+NO_NUMBERS = {
+    "ragged": ([[1.0, 2.0, 3.0], [1.0, 2.0]], "rows of different lengths: 3 in place 0, 2 in pl"),
+    "ragged arrays": ([X[0], X[0][:2]], "rows of different lengths: 4 in place 0, 2 in place 1"),
+    "ragged objects": (np.array([[1], [1, 2]], dtype=object), "rows of different lengths: 1 in"),
+    "a bare number": ([[1.0, 2.0], 3.0], "lengths: 2 in place 0, a bare number in place 1"),
+    "mixed": ([X, X[0]], r"parts of different shapes: \(30, 4\) in place 0, \(4,\) in place 1"),
+    "text": (np.array([["1", "2"], ["3", "d"]]), "X has 'd' in row 1, column 1 .* not a number"),
+    "bytes": (np.array([[b"1", b"b"]]), "X has b'b' in row 0, column 1 .* not a number"),
+    "a cell": ([[1.0, "x"], [2.0, 3.0]], "X has 'x' in row 0, column 1 .* not a number"),
+    "an object": (np.array([[1, "a" * 99]], object), "X has 'a{39} in row 0, column 1"),
+    "dates": (X.astype("M8[s]"), "X is an array of dates or durations: turn them into numbers"),
+    "durations": (X.astype("m8[s]"), "X is an array of dates or durations: turn them into num"),
+    "records": (np.array([(1, 2.0)], dtype="i4,f8"), "X is a structured array: give numpy.lib"),
+    "dicts": ([{"a": 1}, {"a": 2}], r"X is a list of dicts: give pandas\.DataFrame\(X\)"),
+}
+
+
+@pytest.mark.parametrize("kind", NO_NUMBERS)
+@pytest.mark.parametrize("estimator", [*NUMBERS_ALONE, MatrixFactorization()], ids=repr)
+def test_what_is_not_a_matrix_of_numbers_is_told_in_a_sentence(estimator, kind):
+    given, match = NO_NUMBERS[kind]
+    with pytest.raises((TypeError, ValueError), match=match):
+        clone(estimator).fit(given)
+
+
+def test_new_rows_that_are_not_numbers_are_told_in_a_sentence():
+    model = BayesianPCA().fit(X)
+    with pytest.raises(ValueError, match="rows of different lengths"):
+        model.transform([[1.0, 2.0, 3.0, 4.0], [1.0]])
+    with pytest.raises(ValueError, match="X has 'a' in row 0, column 3"):
+        model.score([[1.0, 2.0, 3.0, "a"]])
+    with pytest.raises(ValueError, match="rows of different lengths"):
+        evbmf([[1.0, 2.0], [1.0]])
+
+
+def test_more_axes_than_a_table_has():
+    with pytest.raises(
+        ValueError, match=r"X has 3 axes, of shape \(2, 3, 4\), and a table has two"
+    ):
+        BayesianPCA().fit(np.ones((2, 3, 4)))
 
 
 def test_paths_for_estimators_that_read_no_files(tmp_path):

@@ -25,7 +25,7 @@ from bayespca.sources.finite import NotFinite, first_not_finite, not_finite
 from bayespca.sources.partitions import is_dask, partitioned
 from bayespca.sources.records import Partitions, Source
 
-from ._kinds import is_list_of_arrays, refuse_others
+from ._kinds import as_numbers, refuse_others
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -81,8 +81,6 @@ def _read(
         X = _read_whole(X, always=in_memory, streamed=_is_streamed(estimator))
     if isinstance(X, io.Table):
         return _of_table(estimator, X, dense=dense)
-    if in_memory and is_list_of_arrays(X):
-        refuse_others(X)
     if _is_blocks(X) and not (in_memory and isinstance(X, np.memmap)):
         return _read_blocks(X, in_memory=in_memory, twice=twice)
     if is_foreign_array(X):
@@ -121,9 +119,10 @@ def checked(
         return _checked_table(estimator, X, reset=reset, **checks)
     refuse_others(X)
     if not reset:
-        return validate_data(estimator, X, reset=False, **checks), features_of(estimator)
+        values = as_numbers(lambda: validate_data(estimator, X, reset=False, **checks), X)
+        return values, features_of(estimator)
     names = _get_feature_names(X)
-    values = check_array(X, input_name="X", estimator=estimator, **checks)
+    values = as_numbers(lambda: check_array(X, input_name="X", estimator=estimator, **checks), X)
     return values, Features(int(values.shape[1]), names)
 
 
@@ -188,14 +187,15 @@ def _read_dask(estimator: BaseEstimator, X: Input) -> Data:
 def _read_blocks(X: Input, *, in_memory: bool, twice: bool) -> Data:
     if in_memory:
         raise ValueError(
-            "iterators are read a block at a time, which these options do not allow: "
-            "use engine='auto' and noise that rows do not differ in, or pass an array."
+            "X is an iterator, which is read a block at a time, but this fit needs all rows at "
+            "once: pass an array, as np.concatenate(list(X)) makes. BayesianPCA with its default "
+            "engine reads blocks."
         )
     source = X if isinstance(X, Source) else open_source(X)
     if twice and not source.rereadable:
         raise ValueError(
-            "scale=True reads the data twice, but an iterator can be read only once: give a list "
-            "of blocks, a file or a memory map."
+            "scale=True reads the data twice, but an iterator can be read only once: give an "
+            "array, a file or a memory map."
         )
     _warn_about_columns(source.notes)
     return Data(source, Where.BLOCKS, Features(source.n_features, _as_names(source.names)), None)
@@ -240,9 +240,7 @@ def _is_path(X: Input) -> bool:
 
 
 def _is_blocks(X: Input) -> bool:
-    if isinstance(X, str | os.PathLike | np.memmap | Source | Iterator):
-        return True
-    return is_list_of_arrays(X)
+    return isinstance(X, str | os.PathLike | np.memmap | Source | Iterator)
 
 
 # --- what is missing, or no number -------------------------------------------------------------
@@ -306,9 +304,8 @@ def read_new(estimator: BaseEstimator, X: Input, method: str) -> Array:
         return _read_new_foreign(estimator, X, method)
     check_same_place(estimator, np.empty(0), method)
     refuse_others(X)
-    X = validate_data(
-        estimator, X, reset=False, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=finite
-    )
+    given: dict[str, Any] = {"accept_sparse": "csr", "dtype": FLOATS, "ensure_all_finite": finite}
+    X = as_numbers(lambda: validate_data(estimator, X, reset=False, **given), X)
     return X.toarray() if is_sparse(X) else X
 
 
@@ -385,7 +382,7 @@ def read_matrix(Y: Input) -> Array:
         check_complete(data)
         return data.values
     refuse_others(Y)
-    values = check_array(Y, dtype=FLOATS, input_name="Y")
+    values = as_numbers(lambda: check_array(Y, dtype=FLOATS, input_name="Y"), Y)
     check_range(not_finite(values))
     return values
 

@@ -6,13 +6,13 @@ NumPy would make an array of nearly anything, take minutes for it, or turn dates
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from bayespca.arrays.namespaces import is_sparse
-from bayespca.arrays.types import Input
+from bayespca.arrays.types import Identifiers, Input
 
 READ = "give an array, a DataFrame, a sparse matrix or the path of a file"
 # Values of a column of objects that are tried.
@@ -25,7 +25,23 @@ def refuse_others(X: Input) -> None:
         raise TypeError("X is an AnnData: give its matrix, adata.X or one of adata.layers.")
     if is_list_of_arrays(X):
         raise TypeError(
-            f"X is a list of {len(X)} arrays: put them below each other with np.concatenate first."
+            f"X is a {type(X).__name__} of {len(X)} tables: put them below each other with "
+            "np.concatenate, or give BayesianPCA().fit(iter(X)) if they are blocks of rows. "
+            "Slices of a tensor are put together by np.stack; several tables of the same samples "
+            "are for MultiViewPCA."
+        )
+    if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
+        raise TypeError(f"X is a {type(X).__name__} of dicts: give pandas.DataFrame(X).")
+    kind = getattr(getattr(X, "dtype", None), "kind", None)
+    if kind in ("M", "m"):
+        raise TypeError(
+            "X is an array of dates or durations: turn them into numbers, as "
+            "X.astype('int64') does, if their size means something."
+        )
+    if kind == "V":
+        raise TypeError(
+            "X is a structured array: give "
+            "numpy.lib.recfunctions.structured_to_unstructured(X), or pandas.DataFrame(X)."
         )
     if isinstance(X, str | os.PathLike):
         raise TypeError(
@@ -38,6 +54,16 @@ def refuse_others(X: Input) -> None:
         article = "an" if type(X).__name__[0] in "AEIOUaeiou" else "a"
         what = "None" if X is None else f"{article} {type(X).__name__}"
         raise TypeError(f"X is {what}, which is no table of numbers: {READ}.")
+
+
+def as_numbers(convert: Callable[[], Any], X: Input) -> Any:
+    """What `convert` makes of X, with a sentence about X in the place of NumPy's error."""
+    try:
+        return convert()
+    except (TypeError, ValueError) as error:
+        if sentence := _why_no_numbers(X):
+            raise ValueError(sentence) from error
+        raise
 
 
 def is_list_of_arrays(X: Input) -> bool:
@@ -65,6 +91,63 @@ def _is_like_an_array(X: Input) -> bool:
     is_number = np.isscalar(X)  # about which scikit-learn has a sentence
     is_array = is_sparse(X) or any(hasattr(type(X), name) for name in likes)
     return bool(is_array or is_number or isinstance(X, Sequence))
+
+
+def _why_no_numbers(X: Input) -> str | None:
+    """Rows of different lengths, more than two axes, or the first cell of text; None otherwise."""
+    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1:
+        X = list(X)
+    if isinstance(X, list | tuple):
+        if ragged := _why_ragged(X):
+            return ragged
+        X = np.asarray(X, dtype=object)
+    if not isinstance(X, np.ndarray) or X.ndim < 2:
+        return None
+    if X.ndim > 2:
+        return (
+            f"X has {X.ndim} axes, of shape {X.shape}, and a table has two: give each sample a "
+            "row, as X.reshape(len(X), -1) does, or use BayesianTucker."
+        )
+    return _why_text(X) if X.dtype.kind in "OUST" else None
+
+
+def _why_text(X: Identifiers) -> str | None:
+    for place, value in np.ndenumerate(X):
+        if isinstance(value, str | bytes) and not _is_number(value):
+            shown = repr(bytes(value) if isinstance(value, bytes) else str(value))
+            return (
+                f"X has {shown:.40} in row {place[0]}, column {place[1]} (counting from 0), which "
+                "is not a number: leave such columns out, or turn them into numbers. "
+                "GeneralizedPCA takes categories."
+            )
+    return None
+
+
+def _why_ragged(X: Sequence[Any]) -> str | None:
+    shapes = [_shape(row) for row in X]
+    other = next((i for i, shape in enumerate(shapes) if shape != shapes[0]), None)
+    if other is None:
+        return None
+    is_deep = max(map(len, shapes)) > 1
+    one, another = (
+        str(shape) if is_deep else str(shape[0]) if shape else "a bare number"
+        for shape in (shapes[0], shapes[other])
+    )
+    return (
+        f"X has {'parts of different shapes' if is_deep else 'rows of different lengths'}: {one} "
+        f"in place 0, {another} in place {other} (counting from 0). Give each row the same "
+        "columns, with NaN where there is no value."
+    )
+
+
+def _shape(row: Any) -> tuple[int, ...]:
+    """The shape of what may become a row, as deep as all parts have the same."""
+    if isinstance(row, str | bytes) or not hasattr(row, "__len__"):
+        return ()
+    if hasattr(row, "shape"):
+        return tuple(row.shape)
+    inner = {_shape(part) for part in row}
+    return (len(row), *(inner.pop() if len(inner) == 1 else ()))
 
 
 def _check_columns(X: Any) -> None:

@@ -17,6 +17,7 @@ from bayespca.arrays.types import FloatArray, Identifiers, Input, Numbers
 from bayespca.sources.finite import not_finite
 
 from . import _identifiers, _input
+from ._kinds import as_numbers, refuse_others
 
 Indices = NDArray[np.int32]
 
@@ -84,8 +85,11 @@ def cells_of(X: Input) -> tuple[Indices, Indices, FloatArray, tuple[int, int]]:
         shape = (int(X.shape[0]), int(X.shape[1]))
         values = cells.data
     else:
-        dense = check_array(
-            _input.unmasked(X), dtype=np.float64, ensure_all_finite=False, input_name="X"
+        given = _input.unmasked(X)
+        refuse_others(given)
+        dense = as_numbers(
+            lambda: check_array(given, dtype=np.float64, ensure_all_finite=False, input_name="X"),
+            given,
         )
         shape = dense.shape
         rows, columns = (a.astype(np.int32) for a in np.nonzero(~np.isnan(dense)))

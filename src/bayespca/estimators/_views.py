@@ -17,7 +17,7 @@ from bayespca.sources.data import Features
 
 from . import _input
 from ._base import AnyEstimator
-from ._kinds import is_frame, is_list_of_arrays, refuse_others
+from ._kinds import as_numbers, is_frame, is_list_of_arrays, refuse_others
 
 # Between the name of a view and that of a feature.
 OF = ": "
@@ -155,9 +155,8 @@ def _of_file(name: str, table: Table) -> View:
 def _checked(name: str, X: Input) -> Numbers:
     if getattr(X, "ndim", 2) == 2 and not X.shape[1]:
         raise ValueError(f"view {name!r} has no columns: leave it out.")
-    values = check_array(
-        X, dtype=_input.FLOATS, ensure_all_finite="allow-nan", input_name=f"view {name!r}"
-    )
+    checks: dict[str, Any] = {"dtype": _input.FLOATS, "ensure_all_finite": "allow-nan"}
+    values = as_numbers(lambda: check_array(X, input_name=f"view {name!r}", **checks), X)
     return np.asarray(_input.in_place(values).values)
 
 

@@ -132,9 +132,10 @@ def _as_block(block: Any, where: str) -> Block:
         raise UnusableData(f"{where} is sparse: blocks of dense rows are needed.")
     values = np.asarray(block)
     if values.ndim != 2:
+        many = " Put single rows together first, as np.stack(list(rows)) does."
         raise UnusableData(
             f"{where} has {values.ndim} dimension{'s' * (values.ndim != 1)}, but must have two: "
-            "rows are samples, columns are features."
+            f"rows are samples, columns are features.{many * (values.ndim == 1)}"
         )
     if values.dtype.kind not in "fbiu":
         return _from_objects(values, where, _names_of(block))
