@@ -255,3 +255,25 @@ def _drawn_means(rows, p, weights, rng, n=4000):
         weights = rng.dirichlet(1 + sizes)
         found.append(p)
     return np.array(found[n // 10 :])
+
+
+@pytest.mark.parametrize("method", ["vb", "ml"])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_largest_cluster_is_first(method, seed):
+    rng = np.random.default_rng(seed)
+    patterns = np.array([[0.9] * 6 + [0.1] * 6, [0.1] * 6 + [0.9] * 6, [0.9, 0.1] * 6])
+    labels = rng.permutation(np.repeat([0, 1, 2], [20, 120, 60]))
+    X = (rng.random((200, 12)) < patterns[labels]).astype(float)
+    model = BernoulliMixture(3, method=method, n_init=5, random_state=seed).fit(X)
+    assert (np.diff(model.weights_) <= 0).all()
+    np.testing.assert_allclose(model.weights_, [0.6, 0.3, 0.1], atol=0.05)
+    np.testing.assert_allclose(model.means_, patterns[[1, 2, 0]], atol=0.35)
+    np.testing.assert_array_equal(np.bincount(model.predict(X)).argsort()[::-1], [0, 1, 2])
+
+
+def test_clusters_that_were_given_keep_their_order():
+    patterns = np.array([[0.9] * 4, [0.1] * 4])
+    X = np.repeat([[1.0] * 4, [0.0] * 4], [10, 50], axis=0)
+    model = BernoulliMixture(2, means_init=patterns).fit(X)
+    assert model.means_[0].mean() > model.means_[1].mean()
+    assert model.weights_[0] < model.weights_[1]

@@ -108,7 +108,8 @@ class BernoulliMixture(DensityMixin, _binary.BinaryReader[BernoulliFit]):
 
     weights_ = Fitted(
         PER_COMPONENT,
-        'Weights of the clusters; posterior means with ``method="vb"``.',
+        "Weights of the clusters, largest first unless `weights_init` or `means_init` gives "
+        'another order; posterior means with ``method="vb"``.',
         lambda fit: fit.posterior.weights,
     )
     means_ = Fitted(

@@ -66,7 +66,11 @@ class BernoulliModel(Model[BernoulliRows, BernoulliState, Fit[BernoulliClusters]
         return None if sums is None else BernoulliState(sums)
 
     def posterior(self, state: BernoulliState, data: BernoulliRows) -> BernoulliClusters:
-        return with_memberships(BernoulliClusters(*self.family.averages(state.sums)), data)
+        """Clusters with the largest first, or in the order of those that were given."""
+        weights, means, std = self.family.averages(state.sums)
+        is_given = self.weights_init is not None or self.means_init is not None
+        order = np.arange(weights.size) if is_given else np.argsort(-weights, kind="stable")
+        return with_memberships(BernoulliClusters(weights[order], means[order], std[order]), data)
 
     def status(self, state: BernoulliState, data: BernoulliRows) -> Status:
         return data.status
