@@ -88,3 +88,12 @@ def test_one_of_a_kind_is_singular(tmp_path):
     )
     (tmp_path / "r.csv").write_text("user,item,rating\n1,2,3\n")
     assert "1 rating of 1 item by 1 user," in run("ratings", "r.csv", cwd=tmp_path)[1]
+
+
+def test_rank_with_holes_says_which_rules_are_left_out(tmp_path):
+    rows = [f"{i},{i * i % 7},{i % 5}" for i in range(30)]
+    (tmp_path / "x.csv").write_text("a,b,c\n" + "\n".join([*rows, "3,,1"]) + "\n")
+    _, said = run("rank", "x.csv", cwd=tmp_path)
+    assert "The data have holes, and the other rules and half samples need every cell" in said
+    found = json.loads(run("rank", "x.csv", "--json", cwd=tmp_path)[1])
+    assert found["absent"].startswith("The data have holes")

@@ -127,6 +127,13 @@ def test_info_says_which_verbs_use_a_model(folder):
     assert "used by bayespca transform, bayespca denoise, bayespca impute" in shown
 
 
+@pytest.mark.parametrize("options", [[], ["--clusters", "2"], ["--binary", "--binarize", "0"]])
+def test_info_ends_with_what_is_named(options, folder):
+    run("fit", "x.csv", "--model", "m.bpca", *options)
+    *_, last = run("info", "m.bpca").strip().splitlines()
+    assert last.split()[0] in ("engine", "used")
+
+
 def test_a_saved_model_of_ratings_predicts(folder):
     lines = [f"{u},{i},{(u * i) % 5 + 1}" for u in range(12) for i in range(12) if (u + i) % 3]
     (folder / "r.csv").write_text("user,item,rating\n" + "\n".join(lines) + "\n")

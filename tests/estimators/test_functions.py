@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from bayespca import BayesianPCA, denoise, evbmf, rank_report, tensor_ranks, vbmf
 from bayespca.datasets import low_rank, noisy
+from bayespca.estimators.ranks import RankReport
 from bayespca.spectrum import Spectrum, screenot
 from oracles.free_energy import Component, free_energy
 
@@ -143,6 +145,20 @@ def test_sign_flips_of_data_with_holes(scale):
     X = low_rank(60, 40, 3, mean=5.0, random_state=0).X
     X[np.random.default_rng(0).random(X.shape) < 0.3] = np.nan
     assert rank_report(X, scale=scale).sign_flips == 3
+
+
+def test_rank_report_says_which_rules_large_and_sparse_data_lack():
+    X = np.random.default_rng(0).normal(size=(40, 6))
+    assert rank_report(X).not_asked == ""
+    report = rank_report(sp.csr_array(X))
+    assert report.sign_flips is report.bi_cross_validation is None
+    assert report.not_asked.startswith("Sign flips, bi-cross-validation and other noise models were")
+
+
+def test_a_probability_of_a_rank_is_never_nothing():
+    """0.000 would be a certainty, and is not what the command prints."""
+    report = RankReport(evb=1, noise_variance=1.0, threshold=1.0, evb_probability=1e-300)
+    assert "probability under 0.1 %, if all noise is equal" in str(report)
 
 
 def test_rank_report_of_what_does_not_vary():

@@ -70,6 +70,7 @@ def test_percent(share, text):
 
 def test_no_certainty():
     assert likelihood(1.0).startswith("over 99")
+    assert likelihood(0.0) == likelihood(1e-12) == "under 0.1 %"
 
 
 def test_counting():

@@ -231,11 +231,8 @@ def _show_model(model: AnyEstimator, path: Path, verbs: list[str]) -> None:
     given = ", ".join(f"{k}={v!r}" for k, v in parameters.items() if v != _default(model, k))
     written = {"class": f"{type(model).__name__}({given})"}
     written |= {"used by": ", ".join(f"bayespca {verb}" for verb in verbs)} if verbs else {}
-    screen.print_footer(written, _how_computed(model))
-
-
-def _how_computed(model: AnyEstimator) -> str:
-    return f"engine {model.engine_}" if hasattr(model, "engine_") else type(model).__name__
+    written |= {"engine": model.engine_} if hasattr(model, "engine_") else {}
+    screen.print_footer(written)
 
 
 def _default(model: AnyEstimator, name: str) -> object:
@@ -267,7 +264,7 @@ def _tell(
         screen.print_summary(summarize(model), given.file.path.name, [], notes)
     else:
         screen.print_story(told, given.file.path.name, notes)
-    screen.print_footer(written, _how_computed(model))
+    screen.print_footer(written, f"engine {model.engine_}" if hasattr(model, "engine_") else "")
 
 
 def _as_columns(parts: list[Table]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from bayespca.estimators.summary import Summary
 from bayespca.estimators.wording import (
     conditional,
     holes_sentence,
+    likelihood,
     noise_level,
     noise_sentence,
     percent,
@@ -43,7 +44,7 @@ METHOD_NAMES = {
     "laplace": "Minka's evidence",
 }
 RULES = {
-    "EVB": "free energy of empirical variational Bayes; exact, noise included",
+    "EVB": "free energy of empirical variational Bayes, noise included",
     "Minka": "Laplace's approximation to the evidence",
     "Marchenko–Pastur edge": "singular values above the largest of pure noise",
     "Gavish–Donoho": "hard threshold that is best for reconstruction",
@@ -147,7 +148,7 @@ def _headline(summary: Summary, stability: RankStability | None) -> Grid:
     grid.add_row("components", found)
     others = {k: v for k, v in summary.rank_probabilities.items() if k != summary.rank}
     if others:
-        listed = ", ".join(f"{rank}: {percent(p)}" for rank, p in sorted(others.items()))
+        listed = ", ".join(f"{rank}: {likelihood(p)}" for rank, p in sorted(others.items()))
         grid.add_row("other numbers", listed)
     if stability is not None:
         grid.add_row("half samples", Text(stability.in_words, overflow="fold"))
@@ -200,13 +201,14 @@ def print_notes(notes: list[str]) -> None:
     out.print(Padding(grid, (0, 2)))
 
 
-def print_footer(written: dict[str, str], facts: str) -> None:
+def print_footer(written: dict[str, str], facts: str = "") -> None:
     """What was written where, and what it took."""
     out = console()
     out.print()
     for what, path in written.items():
         out.print(Text.assemble((f"  {what:9s}", "dim"), shown(path)))
-    out.print(Text(f"  {facts}", style="dim"))
+    if facts:
+        out.print(Text(f"  {facts}", style="dim"))
 
 
 def took(seconds: float) -> str:
@@ -242,7 +244,7 @@ def print_ranks(ranks: RankReport, title: str) -> None:
     out.print()
     found = f"noise standard deviation {math.sqrt(ranks.noise_variance):.4g}."
     if not math.isnan(ranks.evb_probability):
-        found = f"EVB's rank has probability {percent(ranks.evb_probability)}; {found}"
+        found = f"EVB's rank has probability {likelihood(ranks.evb_probability)}; {found}"
     out.print(f"  If all noise is equal: {found}")
     for why in filter(None, (ranks.why, ranks.not_asked)):
         out.print(Padding(Text(on_the_command_line(why), overflow="fold"), (0, 2)))

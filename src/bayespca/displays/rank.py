@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayespca.estimators._base import AnyEstimator
 from bayespca.estimators.summary import rank_was_given
-from bayespca.estimators.wording import percent
+from bayespca.estimators.wording import likelihood
 
 from . import canvas, readings
 from .canvas import Axes
@@ -74,8 +74,7 @@ class RankPosteriorDisplay(canvas.Display):
         colours = [canvas.KEPT if rank == self.rank else "#C4C4C4" for rank in ranks]
         bars = ax.bar(ranks, heights, width=0.75, color=colours)
         if ranks.size <= MOST_NUMBERED:
-            # A probability that rounds to 1 is still no certainty.
-            labels = [percent(min(p, 1 - 1e-9)) if p > LEAST else "" for p in heights]
+            labels = [likelihood(p) if p > LEAST else "" for p in heights]
             ax.bar_label(bars, labels, padding=2, fontsize="small", color=canvas.INK)
         ax.set_xlim(ranks[0] - 0.7, ranks[-1] + 0.7)
         ax.set_ylim(0, 1.1 * max(heights.max(), 0.1))

@@ -28,7 +28,7 @@ from ._constraints import whole
 from ._options import COLUMNS, Auto, Option, table
 from ._transforming import Transforming
 from .pca import RankWarning
-from .wording import CONDITION
+from .wording import conditional
 
 # Limits of Vehtari et al., "Rank-normalization, folding, and localization" (2021).
 LARGEST_R_HAT = 1.01
@@ -170,8 +170,9 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
             k = self.n_components_
             print(
                 f"bayespca: {self.n_samples_}×{self.n_features_in_}, {self.n_chains} chains of "
-                f"{self.n_draws} draws: rank {k} (probability {self.rank_posterior_[k]:.3f} "
-                f"{CONDITION}), noise variance {self.noise_variance_:.4g}, {seconds:.2f} s"
+                f"{self.n_draws} draws: rank {k} "
+                f"({conditional(self.rank_posterior_[k])}), noise variance "
+                f"{self.noise_variance_:.4g}, {seconds:.2f} s"
             )
 
     def _warn(self) -> None:

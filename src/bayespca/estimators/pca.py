@@ -35,7 +35,7 @@ from ._options import Engine, Option, current, table
 from ._posterior import PosteriorReader, line, placed
 from ._reading import knowing_rows
 from ._warnings import warn
-from .wording import CONDITION
+from .wording import conditional
 
 # Advice that is worth a warning, besides a place in `status_`.
 WARNED = (
@@ -388,7 +388,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         warn(fitted, WARNED, RankWarning)
         if self.verbose:
             probability = fitted.rank_posterior[fitted.n_components]
-            found = f" (probability {probability:.3f} {CONDITION})"
+            found = f" ({conditional(probability)})"
             found += f", noise {fitted.noise.in_words}"
             found += f", free energy {fitted.free_energy:.6g}"
             print(line(fitted, self.method, found, seconds))

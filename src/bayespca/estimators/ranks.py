@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from bayespca.lowrank.noise_models import ISOTROPIC, NOISES
 
 from ._halves import RankStability
+from .wording import likelihood
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class RankReport:
     def __str__(self) -> str:
         lines = [f"{name:28s}{rank:6d}" for name, rank in self.ranks().items()]
         if not math.isnan(self.evb_probability):
-            lines[0] += f"   probability {self.evb_probability:.3f}, if all noise is equal"
+            lines[0] += f"   probability {likelihood(self.evb_probability)}, if all noise is equal"
         halves = [] if self.stability is None else ["", str(self.stability)]
         why = filter(None, [self.why, self.not_asked])
         return "\n".join(["rule                          rank", *lines, *why, *halves])

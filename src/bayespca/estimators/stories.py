@@ -21,7 +21,6 @@ from .wording import (
     conditional,
     counted,
     headline,
-    likelihood,
     noise_level,
     percent,
     plural,
@@ -103,7 +102,7 @@ def _of_gibbs(model: AnyEstimator) -> Story:
     )
     words = f"There {_dimensions(k)} in these data.", lead, _rows_and_features(model)
     facts = (
-        Fact("dimensions", str(k), f"in {likelihood(probability)} of the draws"),
+        Fact("dimensions", str(k), f"in {percent(probability)} of the draws"),
         Fact("of the variance", percent(explained), "explained"),
         Fact(
             "noise",

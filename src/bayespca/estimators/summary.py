@@ -15,7 +15,7 @@ from bayespca.lowrank.noise_models import ISOTROPIC, NOISES, NoiseModel
 from bayespca.spectrum.methods import METHODS
 from bayespca.spectrum.records import Advice
 
-from .wording import CONDITION, feature_names, ordinal, percent
+from .wording import CONDITION, feature_names, likelihood, ordinal, percent
 
 # What is summarised, drawn and reported.
 FittedPCA: TypeAlias = BaseEstimator
@@ -195,10 +195,10 @@ def _uncertain_rank(model: FittedPCA, likely: dict[int, float]) -> Iterator[Advi
     others = sorted((rank for rank in likely if rank != k), key=lambda rank: -likely[rank])[:2]
     if not others:
         return
-    beside = " and ".join(f"rank {rank} {percent(likely[rank])}" for rank in others)
+    beside = " and ".join(f"rank {rank} {likelihood(likely[rank])}" for rank in others)
     yield Advice(
         "uncertain-rank",
-        f"The rank is not certain: rank {k} has probability {percent(likely.get(k, 0.0))}, "
+        f"The rank is not certain: rank {k} has probability {likelihood(likely.get(k, 0.0))}, "
         f"{beside}, {CONDITION}.",
     )
 

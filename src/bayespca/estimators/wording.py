@@ -120,8 +120,8 @@ def percent(share: float) -> str:
 
 
 def likelihood(probability: float) -> str:
-    """A probability; one that rounds to 1 is still no certainty."""
-    return percent(min(probability, 1 - 1e-9))
+    """A probability; one that rounds to 0 or 1 is still no certainty."""
+    return percent(min(max(probability, 1e-9), 1 - 1e-9))
 
 
 def significant(value: float, digits: int = 3) -> str:

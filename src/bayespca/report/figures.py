@@ -16,7 +16,6 @@ from bayespca.estimators.wording import (
     CONDITION,
     counted,
     likelihood,
-    percent,
     plural,
     significant,
 )
@@ -206,8 +205,8 @@ def _rank_caption(probability: np.ndarray, k: int) -> str:
     rest = np.where(np.arange(probability.size) == k, -1.0, probability)
     other = int(rest.argmax())
     return (
-        f"Each bar is the probability of a number of dimensions: {percent(p)} for {k}, then "
-        f"{percent(float(probability[other]))} for {other}, {CONDITION}."
+        f"Each bar is the probability of a number of dimensions: {likelihood(p)} for {k}, then "
+        f"{likelihood(float(probability[other]))} for {other}, {CONDITION}."
     )
 
 
