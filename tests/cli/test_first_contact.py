@@ -96,4 +96,4 @@ def test_rank_with_holes_says_which_rules_are_left_out(tmp_path):
     _, said = run("rank", "x.csv", cwd=tmp_path)
     assert "The data have holes, and the other rules and half samples need every cell" in said
     found = json.loads(run("rank", "x.csv", "--json", cwd=tmp_path)[1])
-    assert found["absent"].startswith("The data have holes")
+    assert found["not_asked"].startswith("Because of the holes")

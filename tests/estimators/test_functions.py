@@ -152,7 +152,7 @@ def test_rank_report_says_which_rules_large_and_sparse_data_lack():
     assert rank_report(X).not_asked == ""
     report = rank_report(sp.csr_array(X))
     assert report.sign_flips is report.bi_cross_validation is None
-    assert report.not_asked.startswith("Sign flips, bi-cross-validation and other noise models were")
+    assert report.not_asked.startswith("Sign flips, bi-cross-validation and other")
 
 
 def test_a_probability_of_a_rank_is_never_nothing():
