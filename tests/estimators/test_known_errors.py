@@ -30,6 +30,27 @@ def test_known_errors_find_the_rank_and_the_signal(std):
     assert model.free_energy_ < plain.free_energy_
 
 
+@pytest.mark.parametrize("share", [0.0, 0.1], ids=["complete", "holes"])
+@pytest.mark.parametrize("noise", ["isotropic", "per-sample", "per-feature"])
+@pytest.mark.parametrize("std", [ROWS, COLUMNS, ROWS * COLUMNS], ids=["rows", "columns", "both"])
+def test_noise_of_rows_and_columns_is_in_units_of_the_data(std, noise, share):
+    """Means of the variances of cells, whichever side the errors are known of."""
+    X = LOW_RANK + std * NOISE
+    X[np.random.default_rng(1).random(X.shape) < share] = np.nan
+    model = BayesianPCA(noise=noise).fit(X, error_std=std)
+    cells = np.broadcast_to(std**2, X.shape)
+    rows, columns = model.sample_noise_variance_, model.feature_noise_variance_
+    assert rows.mean() == pytest.approx(columns.mean(), rel=1e-6)
+    assert np.median(rows / cells.mean(axis=1)) == pytest.approx(1.0, abs=0.1)
+    assert np.median(columns / cells.mean(axis=0)) == pytest.approx(1.0, abs=0.1)
+
+
+def test_noise_of_rows_is_in_units_of_the_data_when_columns_are_scaled():
+    X = LOW_RANK + NOISE
+    model = BayesianPCA(noise="isotropic", scale=True).fit(X)
+    assert model.sample_noise_variance_ == pytest.approx(model.feature_noise_variance_.mean())
+
+
 def test_equal_errors_change_nothing():
     X = LOW_RANK + NOISE
     plain = BayesianPCA(noise="isotropic").fit(X)

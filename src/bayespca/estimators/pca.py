@@ -64,15 +64,18 @@ class RankWarning(UserWarning):
 
 
 def _feature_noise(fit: PCAFit) -> Any:
-    scale = to_numpy(fit.posterior.scale)
-    own = fit.noise.features
-    found = fit.noise_variance * scale**2 if own is None else own
+    """A mean over rows: errors of rows that are known are in it, too."""
+    own, rows = fit.noise.features, fit.noise.samples
+    found = fit.noise_variance * to_numpy(fit.posterior.scale) ** 2 if own is None else own
+    if rows is not None and found.any():
+        found = found * (rows.mean() / found.mean())
     return to_namespace(found, fit.posterior.components)
 
 
 def _sample_noise(fit: PCAFit) -> Any:
+    """A mean over columns, in the units of the data."""
     own = fit.noise.samples
-    found = np.full(fit.n_samples, fit.noise_variance) if own is None else own
+    found = np.full(fit.n_samples, to_numpy(_feature_noise(fit)).mean()) if own is None else own
     return to_namespace(found, fit.posterior.components)
 
 
@@ -192,11 +195,15 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
     )
 
     feature_noise_variance_ = Fitted(
-        PER_FEATURE, "Noise variance of each feature, in the units of the data.", _feature_noise
+        PER_FEATURE,
+        "Noise variance of each feature, in the units of the data, as a mean over rows. What "
+        "`error_std` says of single cells is not in it.",
+        _feature_noise,
     )
     sample_noise_variance_ = Fitted(
         "array of shape (n_samples,)",
-        "Mean noise variance of each row of the training data.",
+        "Noise variance of each row of the training data, in their units, as a mean over columns. "
+        "What `error_std` says of single cells is not in it.",
         _sample_noise,
     )
     outlier_probability_ = Fitted(
