@@ -70,9 +70,38 @@ def test_a_name_that_occurs_twice(tmp_path):
     assert list(pd.read_csv(tmp_path / "y.csv")) == ["a", "b #2", "b"]
 
 
+BEGINNINGS = {
+    "bash": "_bayespca_completion() {",
+    "zsh": "#compdef bayespca",
+    "fish": "complete --command bayespca",
+}
+
+
+@pytest.mark.parametrize("shell", BEGINNINGS)
+def test_the_completion_of_any_shell_can_be_shown(shell, tmp_path):
+    """Also of another shell than the one that the command runs in."""
+    said = run("--show-completion", shell, cwd=tmp_path)
+    assert said.strip().startswith(BEGINNINGS[shell])
+    assert f"_BAYESPCA_COMPLETE=complete_{shell}" in said
+
+
+def test_several_files_get_a_hint(tmp_path):
+    said = " ".join(run("fit", "a.csv", "b.csv", cwd=tmp_path, rc=2).replace("│", " ").split())
+    assert "unexpected extra argument(s) (b.csv). One file is read: quote a pattern" in said
+
+
+def test_options_that_read_a_file_are_named(tmp_path):
+    np.savez(tmp_path / "x.npz", a=np.eye(3), b=np.eye(4))
+    said = run("fit", "x.npz", cwd=tmp_path, rc=1)
+    assert "name the array to read (--array), one of a (3, 3), b (4, 4)" in said
+    (tmp_path / "x.csv").write_text("a|b\nu|v\nw|x\n")
+    assert "name the delimiter (--delimiter)" in run("fit", "x.csv", cwd=tmp_path, rc=1)
+    np.save(tmp_path / "t.npy", np.ones((2, 3, 4)))
+    said = run("impute", "t.npy", "-o", "u.npy", cwd=tmp_path, rc=1)
+    assert "take them with the model that fit saves (--model)" in said
+
+
 def test_the_shell_completes_verbs_and_options(tmp_path):
-    assert "_BAYESPCA_COMPLETE" in run("--show-completion", "bash", cwd=tmp_path,
-                                      _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")  # fmt: skip
     asked = {"_BAYESPCA_COMPLETE": "complete_bash", "COMP_CWORD": "1", "COMP_WORDS": "bayespca im"}
     assert run(cwd=tmp_path, **asked).split() == ["impute"]
     asked |= {"COMP_CWORD": "3", "COMP_WORDS": "bayespca fit - --tr"}

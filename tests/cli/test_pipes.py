@@ -75,6 +75,9 @@ def test_every_verb_reads_standard_input(tmp_path):
     assert b"standard input" in piped(model, "info", "-", cwd=tmp_path)[0]
     out, _ = piped(RATINGS.encode(), "ratings", "-", "--json", cwd=tmp_path)
     assert json.loads(out)["n_users"] == 12
+    (tmp_path / "other.csv").write_bytes(as_csv(table().add_prefix("other ")))
+    out, _ = piped(given, "views", "other.csv", "-", "--json", cwd=tmp_path)
+    assert json.loads(out)["files"] == ["other.csv", "standard input"]
 
 
 @pytest.mark.parametrize("verb", ["denoise", "impute"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +15,7 @@ from . import options as o
 from .failures import SETTING, end_when_told, in_one_sentence
 from .helping import Verbs, verb
 from .outputs import FitOutputs, RatingOutputs
-from .standard import to_read
+from .standard import COMPLETING, all_to_read, to_read
 from .view_options import Viewing, ViewOutputs
 
 app = typer.Typer(
@@ -28,6 +30,10 @@ app = typer.Typer(
 
 def run() -> None:
     end_when_told()
+    match sys.argv[1:]:
+        # Typer shows the completion of the shell that it finds itself in, whichever is named.
+        case ["--show-completion", ("bash" | "zsh" | "fish" | "powershell") as shell]:
+            os.environ[COMPLETING], sys.argv[1:] = f"source_{shell}", []
     app(prog_name="bayespca")
 
 
@@ -252,7 +258,9 @@ def views(
         list[Path],
         typer.Argument(
             metavar="FILES...",
-            help="Tables of the same samples, with a row for each; views are named by their files.",
+            callback=all_to_read,
+            help="Tables of the same samples, with a row for each; views are named by their files. "
+            "- is standard input.",
         ),
     ],
     *,

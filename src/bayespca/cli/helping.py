@@ -7,6 +7,12 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+UsageError: Any = typer.BadParameter.__base__
+SEVERAL = (
+    ". One file is read: quote a pattern that means several files, as in 'part-*.csv', so that the "
+    "shell leaves it as it is. Tables of the same samples are for bayespca views."
+)
+
 
 def _without_types_of_flags(params: list[Any]) -> list[Any]:
     """Parameters whose help shows `<bool>` for none: a flag takes no value."""
@@ -30,6 +36,14 @@ class Verb(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _without_types_of_flags(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except UsageError as error:
+            if "unexpected extra argument" in error.message:
+                error.message += SEVERAL
+            raise
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         super().format_help(ctx, formatter)

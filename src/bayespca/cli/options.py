@@ -67,7 +67,7 @@ Model = Annotated[
 ModelOrData = Annotated[
     Path,
     typer.Argument(
-        metavar="[MODEL]", callback=to_read(), help="A model file; or DATA, with --model."
+        metavar="MODEL", callback=to_read(), help="A model file; or DATA, with --model."
     ),
 ]
 DataAfterModel = Annotated[

@@ -72,6 +72,11 @@ def to_read(ending: str | None = None) -> Callable[[Path | None], Path | None]:
     return mapped
 
 
+def all_to_read(paths: list[Path] | None) -> list[Path | None]:
+    """The callback of an argument that names several files to read, one of them perhaps `-`."""
+    return [to_read()(path) for path in paths or []]
+
+
 def to_write(ending: str = ".csv") -> Callable[[Path | None], Path | None]:
     """The callback of an option that names a file to write, in this format."""
 

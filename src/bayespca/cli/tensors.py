@@ -59,4 +59,4 @@ def _tell(
         screen.print_json({"file": str(data)} | told.numbers | {"written": written})
         return
     screen.print_story(told, data.name, [note] if note else [])
-    screen.print_footer(written, type(model).__name__)
+    screen.print_footer(written)

@@ -9,7 +9,12 @@ from collections.abc import Mapping
 OTHERWISE = {"random_state": "seed", "missing": "na"}
 # Every option of every command, by the name of its parameter; filled as commands are declared.
 OPTIONS: set[str] = set(OTHERWISE)
-TRANSPOSE = "transpose the table"
+# What messages of `io` ask for in words, with the option that does it.
+ASKED = {
+    "transpose the table": "--transpose",
+    "name the delimiter": "--delimiter",
+    "name the array to read": "--array",
+}
 VALUE = r"'[^']*'|\"[^\"]*\"|[-\w.+]*\w"
 # What is in the brackets of a call is Python, and stays so.
 ASSIGNED = re.compile(rf"`?(?<![\w.\"'-])(?<!\w\()([a-z]\w*)=({VALUE})`?")
@@ -21,7 +26,8 @@ MENTIONED = re.compile(
 
 def on_the_command_line(message: str) -> str:
     """A message with options as they are typed; what the command has not stays as it is."""
-    message = message.replace(TRANSPOSE, f"{TRANSPOSE} (--transpose)")
+    for words, option in ASKED.items():
+        message = message.replace(words, f"{words} ({option})")
     return MENTIONED.sub(_mentioned, ASSIGNED.sub(_assigned, message))
 
 

@@ -65,9 +65,13 @@ def _checked_header(path: Path) -> tuple[tuple[int, int], bool, DType, int]:
     """As `_npy_header`, of a matrix of numbers that is all there."""
     shape, is_fortran, dtype, offset = _npy_header(path)
     if len(shape) != 2:
-        tensors = "; bayespca fit and BayesianTucker take tensors" if len(shape) > 2 else ""
+        tensors = (
+            " BayesianTucker and bayespca fit take tensors; denoise, impute and transform take "
+            "them with the model that fit saves (--model)."
+        )
         raise ValueError(
-            f"{path} holds an array of shape {shape}, but two dimensions are needed{tensors}."
+            f"{path} holds an array of shape {shape}, but two dimensions are needed."
+            f"{tensors if len(shape) > 2 else ''}"
         )
     if dtype.kind not in "fbiu":
         raise ValueError(f"{path} holds entries of type {dtype}, but real numbers are needed.")
