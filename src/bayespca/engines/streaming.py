@@ -95,7 +95,7 @@ def finish(state: RunningMoments, *, center: bool, plan: Plan) -> Decomposition:
         "near-rounding",
         "The singular values that matter are so small beside the largest one that a single pass "
         f"over the data in {state.precision} cannot tell them from rounding errors: give data "
-        "that can be read twice (an array, a file or a list of blocks), or remove the largest "
+        "that can be read twice (an array or a file), or remove the largest "
         "components or a common factor of some columns first.",
         exact=False,
     )
