@@ -24,10 +24,18 @@ def test_a_mean_does_not_change_the_noise(shape, offset, dtype):
     assert_allclose(other.mean_, moved.toarray().astype("f8").mean(axis=0), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("factor", [1e-150, 1e150])
-def test_scaled_columns_in_any_units(factor):
+UNITS = {
+    "tiny": 1e-150,
+    "huge": 1e150,
+    "one column without squares": np.where(np.arange(30) == 4, 1e-180, 1.0),
+    "columns without squares": 10.0 ** np.linspace(-250, 100, 30),
+}
+
+
+@pytest.mark.parametrize("units", UNITS)
+def test_scaled_columns_in_any_units(units):
     X = low_rank(100, 30, 3, random_state=0).X
     plain = BayesianPCA(scale=True).fit(X)
-    other = BayesianPCA(scale=True).fit(sp.csr_array(X * factor))
+    other = BayesianPCA(scale=True).fit(sp.csr_array(X * UNITS[units]))
     assert other.n_components_ == plain.n_components_
     assert_allclose(other.noise_variance_, plain.noise_variance_, rtol=1e-6)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import bayespca
-from bayespca import BayesianPCA, rank_report, rank_stability
+from bayespca import BayesianPCA, BayesianPCAImputer, rank_report, rank_stability
 from bayespca.datasets import low_rank
 from bayespca.estimators import summarize
 from bayespca.estimators.wording import significant
@@ -150,6 +150,27 @@ def test_rank_zero_is_kind():
     assert "That is an answer, not a failure" in page.words
     assert "loadings" not in page.ids()
     assert page.data["scores"] is None
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+def test_where_nothing_varies_nothing_is_sure(rows):
+    """0 dimensions had a probability of over 99.9 %, and a free energy of −∞ nats."""
+    page, _ = report(np.tile([1.0, 2.0, 3.0], (rows, 1)))
+    assert "Nothing varies in these data." in page.words
+    assert "All samples are the same in every feature" in page.words
+    assert "rank" not in page.ids()
+    for nonsense in ("99.9 %", "∞", "hardly any doubt", "not a failure"):
+        assert nonsense not in page.words
+
+
+def test_an_imputer_says_which_model_has_a_report():
+    X = low_rank(30, 4, 1, random_state=0).X
+    imputer = BayesianPCAImputer().fit(X)
+    with pytest.raises(ValueError, match=r"BayesianPCA\(\*\*imputer\.get_params\(\)\)\.fit\(X\)"):
+        render(imputer, X)
+    same = BayesianPCA(**imputer.get_params()).fit(X)
+    np.testing.assert_allclose(same.impute(X[:3]), imputer.transform(X[:3]))
+    assert "What the dimensions are" in Reader(render(same)).words
 
 
 def test_rank_one_is_drawn_in_order():

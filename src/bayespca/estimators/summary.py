@@ -13,7 +13,7 @@ from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.noise_models import ISOTROPIC, NOISES, NoiseModel
 from bayespca.spectrum.methods import METHODS
-from bayespca.spectrum.records import Advice
+from bayespca.spectrum.records import ALL_ZERO, Advice
 
 from .wording import CONDITION, feature_names, likelihood, ordinal, percent
 
@@ -80,7 +80,7 @@ def summarize(model: FittedPCA) -> Summary:
     method = getattr(model, "method", type(model).__name__)
     told = rank_was_given(model)
     # Where nothing varies there is nothing to be sure of.
-    known = hasattr(model, "rank_posterior_") and not told and "all-zero" not in model.status_
+    known = hasattr(model, "rank_posterior_") and not told and ALL_ZERO not in model.status_
     posterior = to_numpy(model.rank_posterior_) if known else np.zeros(0)
     likely = {int(k): float(posterior[k]) for k in np.flatnonzero(posterior > 1e-3)}
     return Summary(

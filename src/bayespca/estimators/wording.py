@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from bayespca.lowrank.noise_models import NOISES, OUTLYING_ROWS
-from bayespca.spectrum.records import AT_LEAST
+from bayespca.spectrum.records import ALL_ZERO, AT_LEAST
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -23,11 +23,17 @@ MINUS = "\N{MINUS SIGN}"
 SPACE = "\N{NO-BREAK SPACE}"
 
 
+def nothing_varies(summary: Summary) -> bool:
+    """Whether data say nothing of dimensions: all rows are the same, or there is only one."""
+    return any(note.code == ALL_ZERO for note in summary.notes)
+
+
 def headline(summary: Summary) -> str:
     """The answer in one sentence: how many dimensions there are."""
     k = summary.rank
     if k == 0:
-        return "No dimension stands out from the noise."
+        still = "Nothing varies in these data."
+        return still if nothing_varies(summary) else "No dimension stands out from the noise."
     noun = "dimension" if k == 1 else "dimensions"
     if summary.told:
         return f"{counted(k).capitalize()} {noun}, as asked for."

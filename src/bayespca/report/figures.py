@@ -20,6 +20,7 @@ from bayespca.estimators.wording import (
     significant,
 )
 from bayespca.spectrum.noise_law import density_of_nonzero, largest_singular_value, support
+from bayespca.spectrum.records import ALL_ZERO
 
 from .embedding import JsonObject, numbers, plain, shortened
 
@@ -160,7 +161,8 @@ def _level(value: float, name: str, color: str, dash: str, n: int) -> JsonObject
 
 def rank_posterior(model: FittedPCA) -> Figure | None:
     """Probability of each rank, near the rank that was found."""
-    if rank_was_given(model) or not hasattr(model, "rank_posterior_"):
+    known = not rank_was_given(model) and hasattr(model, "rank_posterior_")
+    if not known or ALL_ZERO in model.status_:
         return None
     probability, k = to_numpy(model.rank_posterior_), model.n_components_
     first, last = max(0, k - 4), min(probability.size - 1, k + 4)

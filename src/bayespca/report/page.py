@@ -112,6 +112,11 @@ def render(
 
 def _page_of(model: AnyEstimator) -> Callable[..., Content]:
     name = type(model).__name__
+    if name == "BayesianPCAImputer":
+        raise ValueError(
+            "a BayesianPCAImputer keeps what it fills cells with, and no more: "
+            "BayesianPCA(**imputer.get_params()).fit(X) is the same model, and has a report."
+        )
     if name not in PAGES:
         raise ValueError(f"there is no report of a {name}: only of {', '.join(PAGES)} and PCAs.")
     found: Callable[..., Content] = import_module(f".{PAGES[name]}", __package__).content

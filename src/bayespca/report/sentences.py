@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 
@@ -15,6 +16,7 @@ from bayespca.estimators.wording import (
     likelihood,
     noise_level,
     noise_sentence,
+    nothing_varies,
     percent,
     plural,
     significant,
@@ -67,6 +69,8 @@ RULES = {
 def lead(summary: Summary) -> str:
     """A few sentences under the headline."""
     k, noise = summary.rank, noise_level(summary)
+    if nothing_varies(summary):
+        return "All samples are the same in every feature, so there is nothing to describe."
     if k == 0:
         return (
             "That is an answer, not a failure: the features vary, but not together in any way "
@@ -118,6 +122,10 @@ def agreement(ranks: RankReport) -> str:
     return f"{of} find {rank}; together they range {spread}."
 
 
+def _nats(free_energy: float) -> str:
+    return f"{significant(free_energy, 6)} nats" if math.isfinite(free_energy) else "none"
+
+
 def loadings_unit(model: FittedPCA) -> str:
     """What a loading of the model refers to."""
     if noise_model(model).columns:
@@ -138,7 +146,7 @@ def computed(
         "Noise": _noise(summary),
         "Seed": "none" if model.random_state is None else str(model.random_state),
         "Threshold": significant(summary.threshold, 5) if summary.threshold > 0 else "none",
-        "Free energy": f"{significant(summary.free_energy, 6)} nats",
+        "Free energy": _nats(summary.free_energy),
     }
     if summary.n_iter > 1:
         facts["Steps"] = f"{summary.n_iter:,}" + ("" if summary.converged else ", not settled")

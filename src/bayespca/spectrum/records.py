@@ -290,6 +290,7 @@ def _live(prior_variance: FloatArray) -> FloatArray:
 
 # The code of advice on components that were asked for, and would not have been kept.
 AT_LEAST = "at-least"
+ALL_ZERO = "all-zero"
 
 
 @dataclass(frozen=True)

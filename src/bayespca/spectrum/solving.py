@@ -11,7 +11,7 @@ from . import noise, rank_rules
 from .methods import METHODS, Method
 from .moments import posterior_moments
 from .priors import EmpiricalVB, GivenPrior, NoisePrior, Prior, empirical_vb
-from .records import FloatArray, Moments, Solution, Spectrum, Status
+from .records import ALL_ZERO, FloatArray, Moments, Solution, Spectrum, Status
 from .tolerances import EPS, LOG_2PI
 
 # From this share of the rank bound on, EVB's noise estimate is visibly too small or too large.
@@ -366,5 +366,5 @@ def _of_zeros(problem: Problem) -> Solution:
         moments=Moments(zeros, zeros, zeros, zeros, zeros, zeros),
         free_energy=-np.inf,
         rank_free_energies=np.where(np.arange(n + 1) == 0, 0.0, np.inf),
-        status=Status().but("all-zero", "Nothing varies in the data: rank 0, no noise."),
+        status=Status().but(ALL_ZERO, "Nothing varies in the data: rank 0, no noise."),
     )
