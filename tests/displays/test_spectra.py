@@ -253,7 +253,7 @@ def test_no_rank_is_certain():
 
 
 def test_a_rank_that_was_told_has_no_probability(X):
-    with pytest.raises(ValueError, match="method='ml' was told its rank"):
+    with pytest.raises(ValueError, match="method='ml' was given its rank"):
         RankPosteriorDisplay.from_estimator(BayesianPCA("ml", n_components=2).fit(X))
 
 

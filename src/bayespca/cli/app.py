@@ -193,7 +193,7 @@ def impute(
     draws: Annotated[
         int,
         typer.Option(
-            help="Write so many draws beside it, for multiple imputation.",
+            help="Number of draws to write beside it, for multiple imputation.",
             min=0,
             rich_help_panel=o.OUTPUT,
         ),
@@ -257,7 +257,7 @@ def views(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILES...",
+            metavar="FILES",
             callback=all_to_read,
             help="Tables of the same samples, with a row for each; views are named by their files. "
             "- is standard input.",
@@ -294,7 +294,7 @@ def reproduce(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="[PAPER]",
+            metavar="PAPER",
             help="icml2011, icann1999, aistats2014, lecture, note or all; or one table or figure, "
             "as in icml2011/table1.",
         ),

@@ -163,7 +163,7 @@ class Reading:
         list[str] | None,
         option(
             panel=READING,
-            help="Another text for no value, beside NA and the like; may be repeated.",
+            help="Another text for a missing value, besides NA and the like; may be repeated.",
         ),
     ] = None
     drop: Annotated[

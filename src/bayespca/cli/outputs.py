@@ -89,7 +89,7 @@ class RatingOutputs:
             "--save",
             "--model",
             callback=to_write(".bpca"),
-            help="The model, for Python: bayespca.load.",
+            help="The model, for bayespca ratings MODEL and Python.",
         ),
     ] = None
 
@@ -98,7 +98,7 @@ class RatingOutputs:
         if self.predict is not None and self.recommend is not None:
             raise ValueError("--predict and --recommend write to the same place: give one of them.")
         if self.users is not None and self.recommend is None:
-            raise ValueError("--users tells whom to recommend to: give --recommend, too.")
+            raise ValueError("--users says whom to recommend to: give --recommend, too.")
         if self.out is not None and self.predict is None and self.recommend is None:
             raise ValueError("--out is for predictions: give --predict or --recommend, too.")
         if self.predict is not None and not self.predict.is_file():

@@ -48,7 +48,7 @@ class RankPosteriorDisplay(canvas.Display):
         check_is_fitted(estimator)
         if rank_was_given(estimator):
             raise ValueError(
-                f"method={estimator.method!r} was told its rank, so ranks have no probabilities: "
+                f"method={estimator.method!r} was given its rank, so ranks have no probabilities: "
                 "fit with method='evb' or method='laplace' to have them."
             )
         if not hasattr(estimator, "rank_posterior_"):

@@ -126,8 +126,8 @@ def by_frequency(counts: Mapping[Level, int]) -> list[Level]:
 def _with_levels(name: str, likelihood: str, levels: Sequence[Level]) -> TableColumn:
     if len(levels) == 1:
         raise ValueError(
-            f"column {name!r} has a single level, {levels[0]!r}, which tells nothing of its rows: "
-            "leave it out."
+            f"column {name!r} has a single level, {levels[0]!r}, which says nothing about the "
+            "rows: leave it out."
         )
     if len(levels) > MOST_LEVELS:
         raise ValueError(

@@ -55,7 +55,7 @@ class RankStability:
         others = {k: share for k, share in self.ranks.items() if k != self.rank}
         listed = "".join(f"; {k}: {percent(share)}" for k, share in others.items())
         found = f"{self.rank} in {percent(self.share)} of {self.n_halves} halves of the rows"
-        return f"{found}{listed} (EVB, {self.noise} noise)."
+        return f"{found}{listed} (EVB, noise: {self.noise})."
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain Python values, which JSON can hold."""

@@ -88,7 +88,7 @@ class MatrixFactorization(Iterating[FactorizationFit]):
             AUTO | NONE | INTERVAL,
         ),
         init="Where sweeps start: at a decomposition of the matrix, or at normal draws.",
-        dtype=Option("Of what is stored; float32 takes half the memory."),
+        dtype=Option("Type of the arrays that are stored; float32 takes half the memory."),
         n_init='Number of random starts, with ``init="random"``; the lowest free energy wins.',
     )
 

@@ -124,9 +124,9 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
             AUTO | word("probable") | word("mle") | NONE | whole(0) | SHARE,
         ),
         min_components=Option(
-            "At least so many components are kept, with what EVB says of them, where it would keep "
-            "fewer: 1 for a pipeline in which the next step needs a column. Where EVB has no such "
-            "solution, which happens with holes and where `noise_variance` is given, they are "
+            "Smallest number of components to keep, with what EVB says of them, where it would "
+            "keep fewer: 1 for a pipeline in which the next step needs a column. Where EVB has no "
+            "such solution, which happens with holes and where `noise_variance` is given, they are "
             "those of maximum likelihood; only data without any variance have none. `status_` "
             "says so.",
             whole(0),
