@@ -69,7 +69,8 @@ def simulated(n=80, p=6, rank=2):
 def frame(X):
     table = pd.DataFrame(X, columns=[f"gene {j}" for j in range(X.shape[1])])
     table.insert(0, "sample", [f"s{i}" for i in range(len(X))])
-    table["kind"] = np.where(np.arange(len(X)) % 2, "a", "b")
+    # Texts that are no categories, as all of them differ.
+    table["kind"] = [f"kind of {i}" for i in range(len(X))]
     return table
 
 

@@ -12,6 +12,7 @@ import typer
 from bayespca.version import __version__
 
 from . import options as o
+from .column_options import ColumnKinds
 from .failures import SETTING, end_when_told, in_one_sentence
 from .helping import Verbs, verb
 from .outputs import FitOutputs, RatingOutputs
@@ -60,6 +61,7 @@ def _main(
     cls=verb(
         "data.csv",
         "wine.csv --label cultivar --report wine.html",
+        "survey.csv --likelihood visits=poisson --order pain=low,medium,high",
         "genes.tsv --transpose --scores scores.csv --model m.bpca",
         "- --json < data.csv",
     )
@@ -71,24 +73,34 @@ def fit(
     outputs: FitOutputs,
     json: o.Json = False,
     kind: o.ModelKind,
+    columns: ColumnKinds,
     fitting: o.Fitting,
     reading: o.Reading,
     where: o.Computing,
 ) -> None:
     """Find how many components are in DATA, and what they are.
 
-    A file of an array with more than two axes (.npy, .npz) is a tensor.
+    Columns may be numbers, yes/no, categories, ranks and counts. A file of an array with more than
+    two axes (.npy, .npz) is a tensor.
     """
     with in_one_sentence(as_json=json):
         from . import fitting as work
         from . import kinds
+        from .mixed import Choice
 
         other = kinds.asked(data, reading.how(), fitting, kind)
         if other is not None:
+            columns.refuse(other.what)
             other.check(fitting, outputs, where)
             kinds.fit(data, reading.how(), other, outputs, as_json=json)
             return
-        work.fit(data, reading.how(), fitting.model(), outputs, where=where, as_json=json)
+        choice = Choice.of(columns, fitting, stability=bool(outputs.stability), **where.given())
+        work.fit(
+            *(data, reading.how(), fitting.model(), outputs),
+            where=where,
+            choice=choice,
+            as_json=json,
+        )
 
 
 @app.command(cls=verb("data.csv", "data.csv --scale --stability"))
@@ -190,6 +202,14 @@ def impute(
             rich_help_panel=o.OUTPUT,
         ),
     ] = False,
+    intervals: Annotated[
+        bool,
+        typer.Option(
+            "--intervals",
+            help="Write a 95 % interval of each filled cell, or its probability, beside it.",
+            rich_help_panel=o.OUTPUT,
+        ),
+    ] = False,
     draws: Annotated[
         int,
         typer.Option(
@@ -201,15 +221,22 @@ def impute(
     saved: o.Saved = None,
     save: o.Save = None,
     json: o.Json = False,
+    columns: ColumnKinds,
     fitting: o.Fitting,
     reading: o.Reading,
 ) -> None:
-    """Fill the holes in DATA, with error bars."""
+    """Fill the holes in DATA, with error bars: numbers, yes/no, categories, ranks and counts."""
     with in_one_sentence(as_json=json):
         from . import applying as work
+        from .filling import Beside
+        from .mixed import Choice
 
-        modelled = work.Modelled(fitting.model_unless(saved), saved, save)
-        work.impute(data, reading.how(), modelled, out=out, std=std, draws=draws, as_json=json)
+        if saved is not None:
+            columns.refuse(f"--model, which uses {saved} as it is")
+        choice = Choice.of(columns, fitting, std=std)
+        modelled = work.Modelled(fitting.model_unless(saved), saved, save, choice)
+        beside = Beside(std=std, intervals=intervals, draws=draws)
+        work.impute(data, reading.how(), modelled, beside, out=out, as_json=json)
 
 
 @app.command(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,13 @@ from bayespca.estimators.persistence import load
 from bayespca.estimators.stories import story
 from bayespca.estimators.summary import summarize
 from bayespca.estimators.wording import feature_names
-from bayespca.io.completing import write_filled
 from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
 
 from . import screen, tensors, using
+from .filling import Beside, Filling
 from .inputs import Input, open_input
+from .mixed import Choice, MixedInput, of_saved
 from .outputs import Named, check_places, check_tables
 from .progress import progress
 from .standard import is_written
@@ -66,18 +67,27 @@ def _scored(
         yield tensors.scores(model, data, how)
         return
     assert uses.transform is not None
-    given = open_input(data, how, stream=stream)
+    given = open_input(data, how_read(model, how), stream=False if uses.texts else stream)
     for part in given.parts("scores"):
         yield uses.transform(model, part, std=std)
 
 
+def how_read(model: AnyEstimator, how: How) -> How:
+    """How to read a table for a model, which may read columns of text."""
+    return replace(how, texts=using.uses_of(model).texts)
+
+
 @dataclass(frozen=True)
 class Modelled:
-    """Where the model of a command comes from: a fit, or a file; and where it is saved."""
+    """Where the model of a command comes from: a fit, or a file; and where it is saved.
+
+    With a `choice`, a new fit takes columns of all kinds where a table has them.
+    """
 
     model: BayesianPCA
     saved: Path | None = None
     save: Path | None = None
+    choice: Choice | None = None
 
     def places(self) -> Named:
         return [("--save", self.save)]
@@ -90,16 +100,30 @@ class Modelled:
         model = None if self.saved is None else using.saved(self.saved, verb)
         return model if model is not None and using.uses_of(model).tensors else None
 
+    def opened(self, data: Path, how: How, verb: str) -> Input:
+        """A file in memory, with the columns that the model reads."""
+        if self.saved is not None:
+            model = using.saved(self.saved, verb)
+            given = open_input(data, how_read(model, how), stream=False)
+            return of_saved(model, given) if using.uses_of(model).texts else given
+        if self.choice is None:
+            return open_input(data, how, stream=False)
+        given = open_input(data, self.choice.how(how), stream=False)
+        return self.choice.read(given, how) or given
+
     def of(self, given: Input, verb: str) -> AnyEstimator:
         """The fitted model: loaded, or fitted to what is given and saved if that was asked for."""
         if self.saved is not None:
             if self.save is not None:
                 raise ValueError("--save writes the model of a new fit, and --model needs none.")
             return using.saved(self.saved, verb)
-        given.fit(self.model.fit, self.model.tol)
+        model: AnyEstimator = self.model
+        if self.choice is not None and isinstance(given, MixedInput):
+            model = self.choice.model(given)
+        given.fit(model.fit, model.tol)
         if self.save is not None:
-            self.model.save(self.save)
-        return self.model
+            model.save(self.save)
+        return model
 
     def written(self) -> dict[str, str]:
         return {} if self.save is None else {"model": str(self.save)}
@@ -129,28 +153,29 @@ def _without_noise(model: AnyEstimator, part: Table) -> Table:
 
 
 def impute(
-    data: Path, how: How, modelled: Modelled, *, out: Path, std: bool, draws: int, as_json: bool
+    data: Path, how: How, modelled: Modelled, beside: Beside, *, out: Path, as_json: bool
 ) -> None:
-    """Fill the holes of a file; beside it their standard deviations and draws if asked for."""
+    """Fill the holes of a file; beside it what is asked for."""
     check_tables(out)
-    if is_written(out) and (std or draws):
+    if is_written(out) and beside.named():
         raise ValueError(
-            "--std and --draws write files beside --out: give --out the name of a file."
+            f"{' and '.join(beside.named())} write files beside --out: give --out the name of a "
+            "file."
         )
-    places = [*_places(out, std=std, draws=draws), *modelled.places()]
+    places = [*beside.places(out), *modelled.places()]
     check_places(places, read=[("DATA", data), *modelled.read()])
     if (tucker := modelled.of_tensors("impute")) is not None:
-        _check_spread(tucker, std=False, draws=draws)
-        beside = _beside(out, "std") if std else None
-        tensors.impute(tucker, data, how, out, std=beside, as_json=as_json)
+        _check_spread(tucker, replace(beside, std=False))
+        spread = Beside.place(out, "std") if beside.std else None
+        tensors.impute(tucker, data, how, out, std=spread, as_json=as_json)
         return
-    given = open_input(data, how, stream=False)
+    given = modelled.opened(data, how, "impute")
     assert given.table is not None
     model = modelled.of(given, "impute")
-    _check_spread(model, std=std, draws=draws)
-    table = using.columns_of(model, given.table)
+    _check_spread(model, beside)
+    work = Filling(given.file.path, how_read(model, how), out, beside)
     with progress("filling"):
-        written = _write_filled(given.file.path, how, table, model, out, std=std, draws=draws)
+        written, table = work.write(model, given)
     holes, cells = table.n_holes, table.shape[0] * table.shape[1]
     note = screen.filled(holes, cells)
     if not holes:
@@ -159,47 +184,18 @@ def impute(
     _tell(given, model, written, as_json=as_json, note=note, facts={"holes": holes})
 
 
-def _check_spread(model: AnyEstimator, *, std: bool, draws: int) -> None:
+def _check_spread(model: AnyEstimator, beside: Beside) -> None:
     uses = using.uses_of(model)
-    lacking = [("--std", std and not uses.spread), ("--draws", draws > 0 and not uses.draws)]
-    for option in (option for option, lacks in lacking if lacks):
+    lacking = {
+        "--std": beside.std and not uses.spread,
+        "--intervals": beside.intervals and not (uses.spread or uses.texts),
+        "--draws": beside.draws > 0 and not uses.draws,
+    }
+    for option in (option for option, lacks in lacking.items() if lacks):
         raise ValueError(
             f"{option} needs a model of fit, or of VariationalPCA: a {type(model).__name__} has no "
             "such spread of filled cells."
         )
-
-
-def _write_filled(
-    source: Path, how: How, table: Table, model: AnyEstimator, out: Path, *, std: bool, draws: int
-) -> dict[str, str]:
-    """Write the filled table and what was asked for beside it; what was written, and where."""
-    fill = using.uses_of(model).impute
-    assert fill is not None
-    filled, spread = fill(model, table)
-    written = {"imputed": str(out)}
-    write_filled(out, table, using.in_order_of(table, model, filled), source, how)
-    if std and spread is not None:
-        beside = _beside(out, "std")
-        write_table(beside, table.with_values(using.in_order_of(table, model, spread)))
-        written["std"] = str(beside)
-    # One at a time: all draws need not fit into memory.
-    rng = np.random.default_rng(model.random_state)
-    for i in range(draws):
-        beside = _of_draw(out, i, draws)
-        drawn = model.sample_imputations(table, 1, rng)[0]
-        write_filled(beside, table, using.in_order_of(table, model, drawn), source, how)
-        written[f"draw {i + 1}"] = str(beside)
-    return written
-
-
-def _places(out: Path, *, std: bool, draws: int) -> Named:
-    """The files that `impute` writes, by the option that asks for each."""
-    beside = [("--std", _beside(out, "std"))] * std
-    return [("--out", out), *beside, *(("--draws", _of_draw(out, i, draws)) for i in range(draws))]
-
-
-def _of_draw(out: Path, i: int, draws: int) -> Path:
-    return _beside(out, f"draw-{i + 1:0{len(str(draws))}d}")
 
 
 def info(model_path: Path, *, as_json: bool) -> None:
@@ -239,12 +235,6 @@ def _default(model: AnyEstimator, name: str) -> object:
     return type(model)().get_params()[name]
 
 
-def _beside(path: Path, what: str) -> Path:
-    """data.csv becomes data-std.csv."""
-    endings = "".join(path.suffixes[-2:]) if path.suffix in (".gz", ".bz2", ".zst") else path.suffix
-    return path.with_name(f"{path.name.removesuffix(endings)}-{what}{endings}")
-
-
 def _tell(
     given: Input,
     model: AnyEstimator,
@@ -257,14 +247,19 @@ def _tell(
     told = story(model)
     if as_json:
         about = {"file": str(given.file.path)} | told.numbers | given.facts
+        about["notes"] = [*told.numbers["notes"], *_notes(given, model)]
         screen.print_json(about | (facts or {}) | {"written": written})
         return
-    notes = [*([note] if note else []), *given.notes]
+    notes = [*([note] if note else []), *_notes(given, model)]
     if hasattr(model, "spectrum_"):
         screen.print_summary(summarize(model), given.file.path.name, [], notes)
     else:
         screen.print_story(told, given.file.path.name, notes)
     screen.print_footer(written, f"engine {model.engine_}" if hasattr(model, "engine_") else "")
+
+
+def _notes(given: Input, model: AnyEstimator) -> list[str]:
+    return given.told(model) if isinstance(given, MixedInput) else given.notes
 
 
 def _as_columns(parts: list[Table]) -> dict[str, Any]:

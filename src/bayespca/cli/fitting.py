@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,9 @@ from bayespca.io.tables import write_table
 from bayespca.lowrank.noise_models import ISOTROPIC
 from bayespca.version import __version__
 
-from . import screen
+from . import kinds, screen
 from .inputs import Input, labels_of, open_input
+from .mixed import Choice
 from .options import Computing
 from .outputs import FitOutputs
 from .tables import described_components, loadings_table, score_table
@@ -41,10 +43,14 @@ RULES_UP_TO = 5000
 
 @dataclass(frozen=True)
 class Found:
-    """A fitted model, and what comes back in half samples, where they were looked at."""
+    """A fitted model, and what comes back in half samples, where they were looked at.
+
+    `hints` are sentences on what else could be done with the data.
+    """
 
     model: BayesianPCA
     stability: RankStability | None
+    hints: Sequence[str] = ()
 
     def components(self) -> list[dict[str, object]]:
         """The components in words and numbers, with how often they come back."""
@@ -62,15 +68,24 @@ def fit(
     outputs: FitOutputs,
     *,
     where: Computing = HERE,
+    choice: Choice | None = None,
     as_json: bool = False,
 ) -> None:
-    """Fit a file and tell what was found."""
+    """Fit a file and tell what was found.
+
+    With a `choice`, columns of all kinds are analysed where a table has them.
+    """
     start = time.perf_counter()
     outputs.check(data)
-    with where.opened(data, how) as given:
+    with where.opened(data, how if choice is None else choice.how(how)) as given:
+        mixed = None if choice is None else replace(choice, label=outputs.label).read(given, how)
+        if choice is not None and mixed is not None:
+            kinds.fit_mixed(mixed, choice.model(mixed), outputs, start, as_json=as_json)
+            return
         labels = None if outputs.label is None else _labels(given, outputs.label)
         given.fit(model.fit, model.tol)
-        found = Found(model, _stability(given, model, outputs.stability))
+        hints = [] if choice is None else choice.hints(given)
+        found = Found(model, _stability(given, model, outputs.stability), hints)
         written = _write_outputs(given, found, outputs, labels, start)
     _show(found, given, written, seconds=time.perf_counter() - start, as_json=as_json)
 
@@ -234,7 +249,7 @@ def _show(
 ) -> None:
     """A fitted model on the screen, or as JSON."""
     model, stability = found.model, found.stability
-    summary, more = summarize(model), _other_kinds(model)
+    summary, more = summarize(model), [*_other_kinds(model), *found.hints]
     if as_json:
         told = summary.as_dict()
         screen.print_json(

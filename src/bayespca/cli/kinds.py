@@ -19,10 +19,11 @@ from bayespca.version import __version__
 
 from . import screen, using
 from .inputs import labels_of, open_input
+from .mixed import MixedInput
 from .options import Computing, Fitting, ModelKind
 from .outputs import FitOutputs
 from .progress import progress, sweeps
-from .tables import table_of_scores
+from .tables import cell_loadings, table_of_scores
 from .wording import renamed
 
 # Clusters of zeros and ones to begin with, of which those go that the data do not support.
@@ -136,11 +137,28 @@ def fit(data: Path, how: How, wanted: AskedModel, outputs: FitOutputs, *, as_jso
         found = _fitted(data, how, wanted.model, outputs)
     except ValueError as error:
         raise ValueError(renamed(str(error), wanted.names)) from error
-    written = _write(found, outputs)
+    _tell(found, outputs, start, as_json=as_json)
+
+
+def fit_mixed(
+    given: MixedInput, model: Any, outputs: FitOutputs, start: float, *, as_json: bool
+) -> None:
+    """Fit a table with columns of all kinds; `start` is when the command began."""
+    assert given.table is not None
+    samples = _samples(given.table, outputs)
+    given.fit(model.fit, model.tol)
+    about = (given.file.path, samples, given.facts, given.told(model))
+    _tell(FoundKind(model, given.table, *about, read=given.frame), outputs, start, as_json=as_json)
+
+
+def _tell(found: FoundKind, outputs: FitOutputs, start: float, *, as_json: bool) -> None:
+    """Write what was asked for, and say what was found."""
+    data, written = found.source, _write(found, outputs)
     seconds = time.perf_counter() - start
     told = story(found.model)
     if as_json:
         about = {"file": str(data), "version": __version__} | told.numbers | found.facts
+        about["notes"] = [*told.numbers["notes"], *found.notes]
         ended = {"written": written, "seconds": round(seconds, 3)}
         screen.print_json(about | ended | {"memory_mb": screen.peak_memory()})
         return
@@ -150,7 +168,10 @@ def fit(data: Path, how: How, wanted: AskedModel, outputs: FitOutputs, *, as_jso
 
 @dataclass(frozen=True, eq=False)
 class FoundKind:
-    """A fitted model, its data, and what is known of them."""
+    """A fitted model, its data, and what is known of them.
+
+    `read` is what the model reads of a table, where that is not the table itself.
+    """
 
     model: Any
     data: Any
@@ -158,6 +179,7 @@ class FoundKind:
     samples: dict[str, Any]
     facts: dict[str, Any]
     notes: list[str]
+    read: Any = None
 
     def scores(self) -> Table:
         """What `transform` gives; of curves, what `fit_transform` gives, which is there already."""
@@ -188,13 +210,20 @@ def _fit_tensor(data: Path, how: How, model: Any) -> FoundKind:
 def _fit_table(data: Path, how: How, model: Any, outputs: FitOutputs) -> FoundKind:
     given = open_input(data, how, stream=False)
     assert given.table is not None
-    labels = None if outputs.label is None else labels_of(given.table, outputs.label)
+    samples = _samples(given.table, outputs)
     if hasattr(model, "binarize"):
         _check_bits(model, given.table)
     given.fit(model.fit, model.tol)
-    coloured = {} if labels is None else {"labels": labels, "labels_name": outputs.label}
-    samples = {"sample_names": given.table.ids} | coloured | _known_points(model)
+    samples |= _known_points(model)
     return FoundKind(model, given.table, data, samples, given.facts, given.notes)
+
+
+def _samples(table: Table, outputs: FitOutputs) -> dict[str, Any]:
+    """Names of samples, and what colours them."""
+    if outputs.label is None:
+        return {"sample_names": table.ids}
+    labels = labels_of(table, outputs.label)
+    return {"sample_names": table.ids, "labels": labels, "labels_name": outputs.label}
 
 
 def _known_points(model: Any) -> dict[str, Any]:
@@ -231,12 +260,16 @@ def _write(found: FoundKind, outputs: FitOutputs) -> dict[str, str]:
     if outputs.scores is not None:
         write_table(outputs.scores, found.scores())
         written["scores"] = str(outputs.scores)
+    if outputs.loadings is not None:
+        write_table(outputs.loadings, cell_loadings(found.model))
+        written["loadings"] = str(outputs.loadings)
     if outputs.report is not None:
         from bayespca.report import page
 
         name = found.source.name
         command = {"command": "bayespca " + " ".join(sys.argv[1:])}
         about = {"title": name, "source": name, "details": command}
-        page.write(outputs.report, found.model, found.data, **about, **found.samples)
+        shown = found.data if found.read is None else found.read
+        page.write(outputs.report, found.model, shown, **about, **found.samples)
         written["report"] = str(outputs.report)
     return written

@@ -219,6 +219,10 @@ class Computing:
         ),
     ] = None
 
+    def given(self) -> dict[str, bool]:
+        """Which of these options are given, other than to read all at once."""
+        return {name: bool(getattr(self, name)) for name in ("stream", "dask", "workers")}
+
     def opened(self, path: Path, how: How) -> AbstractContextManager[Input]:
         """The input of a command, for as long as it needs it."""
         from .cluster import DaskCluster
@@ -280,6 +284,13 @@ class Fitting:
     def changed(self) -> list[str]:
         """Options that are not what they are by default."""
         return [f.name for f in fields(self) if getattr(self, f.name) != f.default]
+
+    def of_numbers(self) -> list[str]:
+        """Options that were given, and that only a PCA of numbers has."""
+        named = [name for name in self.changed() if name not in ("seed", "n_components")]
+        if self.n_components != "auto" and not self.n_components.isdecimal():
+            named.append("n_components")
+        return [f"--{name.replace('_', '-')}" for name in named]
 
     def cap(self) -> Any:
         """The largest rank allowed, or a word."""

@@ -203,10 +203,11 @@ def print_notes(notes: list[str]) -> None:
 
 def print_footer(written: dict[str, str], facts: str = "") -> None:
     """What was written where, and what it took."""
+    width = max(9, *(len(what) + 1 for what in written)) if written else 9
     out = console()
     out.print()
     for what, path in written.items():
-        out.print(Text.assemble((f"  {what:9s}", "dim"), shown(path)))
+        out.print(Text.assemble((f"  {what:{width}s}", "dim"), shown(path)))
     if facts:
         out.print(Text(f"  {facts}", style="dim"))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
@@ -18,9 +20,12 @@ def _component_names(model: FittedPCA) -> list[str]:
     return [f"component {h + 1}" for h in range(model.n_components_)]
 
 
-def score_table(model: FittedPCA, part: Table, *, std: bool = True) -> Table:
-    """Scores of the rows of a table, each followed by its standard deviation."""
-    T, spread = model.transform(part, return_std=True)
+def score_table(model: FittedPCA, part: Table, *, std: bool = True, read: Any = None) -> Table:
+    """Scores of the rows of a table, each followed by its standard deviation.
+
+    `read` is what the model reads of the table, where that is not the table itself.
+    """
+    T, spread = model.transform(part if read is None else read, return_std=True)
     if std:
         return table_of_scores(T, spread, part)
     return Table(T, _component_names(model), part.ids, part.id_name)
@@ -40,6 +45,13 @@ def loadings_table(model: FittedPCA) -> Table:
     both = np.stack([W, spread], axis=2).reshape(len(W), -1)
     names = [text for name in _component_names(model) for text in (name, f"{name} std")]
     return Table(both, names, feature_names(model), "feature")
+
+
+def cell_loadings(model: Any) -> Table:
+    """A row for each column of natural parameters: its loading on every component."""
+    return Table(
+        to_numpy(model.components_).T, _component_names(model), model.cell_names_, "feature"
+    )
 
 
 def described_components(model: FittedPCA) -> list[dict[str, object]]:

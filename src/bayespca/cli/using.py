@@ -22,7 +22,10 @@ Filled = tuple[Numbers, Numbers | None]
 
 @dataclass(frozen=True)
 class Uses:
-    """What each verb makes of a kind of model; None for a verb that cannot take it."""
+    """What each verb makes of a kind of model; None for a verb that cannot take it.
+
+    `texts` says that it reads columns of text, too, and `impute` gives a frame.
+    """
 
     transform: Callable[..., Table] | None = None
     denoise: Callable[[Any, Table], Numbers] | None = None
@@ -31,6 +34,7 @@ class Uses:
     tensors: bool = False
     ratings: bool = False
     views: bool = False
+    texts: bool = False
 
     @property
     def spread(self) -> bool:
@@ -136,6 +140,18 @@ def _without_spread(model: Any, table: Table) -> Filled:
     return model.impute(table), None
 
 
+def _scores_of_any(model: Any, part: Table, *, std: bool) -> Table:
+    from .mixed import frame_for
+
+    return score_table(model, part, std=std, read=frame_for(model, part))
+
+
+def _of_any(model: Any, table: Table) -> Filled:
+    from .mixed import frame_for
+
+    return model.impute(frame_for(model, table)), None
+
+
 _LINEAR = Uses(score_table, lambda model, part: model.denoise(part), _with_spread, draws=True)
 # By the name of the class, so that nothing has to be imported that a command does not need.
 USES = {
@@ -143,7 +159,7 @@ USES = {
     "VariationalPCA": _LINEAR,
     "GibbsPCA": Uses(score_table, _projected),
     "BinaryPCA": Uses(score_table, lambda model, part: model.predict_proba(part), _without_spread),
-    "GeneralizedPCA": Uses(score_table, impute=_without_spread),
+    "GeneralizedPCA": Uses(_scores_of_any, impute=_of_any, draws=True, texts=True),
     "GPLVM": Uses(score_table, lambda model, part: model.denoise(part), _with_spread),
     "PCAMixture": Uses(_local_scores, lambda model, part: model.denoise(part), _without_spread),
     "BernoulliMixture": Uses(_memberships, impute=_without_spread),

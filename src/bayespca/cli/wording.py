@@ -18,6 +18,9 @@ ASKED = {
 VALUE = r"'[^']*'|\"[^\"]*\"|[-\w.+]*\w"
 # What is in the brackets of a call is Python, and stays so.
 ASSIGNED = re.compile(rf"`?(?<![\w.\"'-])(?<!\w\()([a-z]\w*)=({VALUE})`?")
+# A dictionary of one entry, and the column that a sentence says to leave out.
+BY_COLUMN = re.compile(r"\blikelihood=\{'([^']*)': '([^']*)'\}")
+LEFT_OUT = re.compile(r"^column ('[^']*') (.*)leave it out\b")
 # A single word may be anything, unless it is in backticks or called an option.
 MENTIONED = re.compile(
     r"`([a-z]\w*)`|(?<=\boption )([a-z]\w*)\b(?!=)|(?<![\w.\"'-])([a-z]+_\w+)\b(?![=(])"
@@ -28,6 +31,8 @@ def on_the_command_line(message: str) -> str:
     """A message with options as they are typed; what the command has not stays as it is."""
     for words, option in ASKED.items():
         message = message.replace(words, f"{words} ({option})")
+    message = LEFT_OUT.sub(r"column \1 \2leave it out (--drop \1)", message)
+    message = BY_COLUMN.sub(r"--likelihood \1=\2", message)
     return MENTIONED.sub(_mentioned, ASSIGNED.sub(_assigned, message))
 
 

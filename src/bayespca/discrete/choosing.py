@@ -14,12 +14,16 @@ from scipy.special import gammaln
 from bayespca.arrays.types import FloatArray
 from bayespca.spectrum.tolerances import LOG_2PI
 
-# More different values than these are no ranks.
+# More different values than these are no ranks, and larger numbers no counts: identifiers, or
+# amounts of money.
 MOST_RANKS = 12
+LARGEST_COUNT = 1e9
 
 
 def likelihood_of_whole(x: FloatArray) -> str:
     """The name of the likelihood of whole numbers of at least 0."""
+    if x.max() > LARGEST_COUNT:
+        return "normal"
     costs = {
         "poisson": _schwarz(_poisson(x), 1, x.size),
         "negative-binomial": _schwarz(_negative_binomial(x), 2, x.size),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bayespca.arrays.types import FloatArray
-from bayespca.discrete.choosing import likelihood_of_whole
+from bayespca.discrete.choosing import LARGEST_COUNT, likelihood_of_whole
 from bayespca.discrete.columns import CATEGORICAL, COUNTS, NAMES, WITH_LEVELS, TableColumn
 
 from ._tables import Level, RawColumn, RawTable
@@ -98,7 +98,7 @@ def _of_labels(raw: RawColumn, asked: str | None) -> TableColumn:
             f"the levels of column {raw.name!r} have no order: make it an ordered category, or ask "
             "for 'categorical'."
         )
-    name = asked or ("ordinal" if raw.order else CATEGORICAL)
+    name = asked or ("ordinal" if raw.order and raw.is_ordered else CATEGORICAL)
     if len(counts) == 2 and asked is None:
         name = "bernoulli"
     if name == CATEGORICAL:
@@ -185,4 +185,9 @@ def _check_counts(name: str, values: FloatArray) -> None:
         raise ValueError(
             f"column {name!r} holds {value:g} in row {wrong[0]} (counting from 0), and counts are "
             f"never {what}: ask for likelihood={{{name!r}: 'normal'}}, or correct it."
+        )
+    if (values > LARGEST_COUNT).any():
+        raise ValueError(
+            f"column {name!r} holds {np.nanmax(values):g}, which is too much for a count: ask for "
+            f"likelihood={{{name!r}: 'normal'}}, or take logarithms first."
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -336,15 +336,20 @@ def _arranged(estimator: BaseEstimator, table: io.Table) -> Array:
         values = table.values
     else:
         place = {name: j for j, name in enumerate(table.names)}
-        absent = [str(name) for name in wanted if name not in place]
-        if absent:
-            shown = ", ".join(map(repr, absent[:5])) + (", …" if len(absent) > 5 else "")
-            raise ValueError(
-                f"the model was fitted on other columns: the table has no {shown} "
-                f"({len(absent)} of {p} columns are absent)."
-            )
+        check_all_there(wanted, place)
         values = table.values[:, [place[str(name)] for name in wanted]]
     return values.toarray() if is_sparse(values) else values
+
+
+def check_all_there(wanted: Sequence[Any], known: Collection[str]) -> None:
+    """Raise unless all columns of a fit are among the known ones."""
+    absent = [str(name) for name in wanted if str(name) not in known]
+    if absent:
+        shown = ", ".join(map(repr, absent[:5])) + (", …" if len(absent) > 5 else "")
+        raise ValueError(
+            f"the model was fitted on other columns: the table has no {shown} "
+            f"({len(absent)} of {len(wanted)} columns are absent)."
+        )
 
 
 def read_scores(X: Input, n_components: int, like: Array) -> Array:

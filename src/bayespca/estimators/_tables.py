@@ -43,7 +43,9 @@ class RawColumn:
     is_flags, is_whole
         Whether its type is that of flags, or of whole numbers.
     order
-        Levels in their order, where the table says that they have one; else empty.
+        Levels in an order, where the table has one; else empty.
+    is_ordered
+        Whether the table says that this order means something.
     objects
         What the table itself has for a level.
     """
@@ -54,6 +56,7 @@ class RawColumn:
     is_flags: bool = False
     is_whole: bool = False
     order: tuple[Level, ...] = ()
+    is_ordered: bool = True
     objects: Mapping[Level, Any] = field(default_factory=dict)
 
     @cached_property
@@ -138,10 +141,15 @@ def _of_numbers(name: str, values: FloatArray, *, is_whole: bool = False) -> Raw
 
 def _of_categories(name: str, series: Any) -> RawColumn:
     """Categories of pandas, which may have an order, or of polars."""
-    listed = series.cat.categories.tolist() if _is_pandas(series) else ()
-    order = tuple(map(level_of, listed)) if listed and series.cat.ordered else ()
     labels = [None if _is_hole(value) else level_of(value) for value in series.to_list()]
-    return RawColumn(name, labels=labels, order=order, objects={level_of(o): o for o in listed})
+    if not _is_pandas(series):
+        # An Enum lists its categories, in an order that may mean nothing.
+        is_enum = type(series.dtype).__name__ == "Enum"
+        listed = tuple(map(str, series.dtype.categories)) if is_enum else ()
+        return RawColumn(name, labels=labels, order=listed, is_ordered=False)
+    categories = series.cat.categories.tolist()
+    order = tuple(map(level_of, categories)) if series.cat.ordered else ()
+    return RawColumn(name, labels=labels, order=order, objects={level_of(o): o for o in categories})
 
 
 def _of_objects(name: str, values: Sequence[Any]) -> RawColumn:

@@ -140,7 +140,7 @@ def _of_table(model: AnyEstimator) -> Story:
         Fact(name, str(k), "with the lowest free energy of those tried"),
         Fact("columns", str(model.n_features_in_), columns),
     )
-    return _story(model, words, *facts, rank=k, likelihoods=dict(kinds))
+    return _story(model, words, *facts, rank=k, likelihoods=model.likelihoods_)
 
 
 def _of_curves(model: AnyEstimator) -> Story:

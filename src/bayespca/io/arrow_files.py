@@ -34,7 +34,7 @@ def open_parquet(path: Path, how: How) -> File:
             table = parquet.read_table(path)
         except (pa.ArrowException, OSError) as error:
             raise ValueError(f"{path} cannot be read as Parquet: {first_line(error)}") from error
-        return table_of(_by_position(table), layout, dtype, str(path))
+        return table_of(_by_position(table), layout, dtype, str(path), texts=how.texts)
 
     def blocks(block_bytes: int) -> Iterator[RowBlock]:
         columns = [j for j in range(layout.n_columns) if j not in layout.aside]
@@ -62,7 +62,7 @@ def open_feather(path: Path, how: How) -> File:
     layout, dtype = _layout(table.schema, how, path, pa, first)
 
     def read() -> Table:
-        return table_of(_by_position(table), layout, dtype, str(path))
+        return table_of(_by_position(table), layout, dtype, str(path), texts=how.texts)
 
     memory = table.num_rows * len(layout.features) * dtype.itemsize
     return File(path, layout, dtype, table.num_rows, memory, read)
@@ -103,7 +103,7 @@ def _layout(
     )
     if not schema.names:
         raise ValueError(f"{path} has no columns.")
-    layouts.check_features(layout, str(path))
+    layouts.check_features(layout, str(path), how)
     types = [schema.field(j).type for j in layout.features]
     is_short = all(pa.types.is_float32(kind) or pa.types.is_float16(kind) for kind in types)
     return layout, np.dtype(np.float32 if is_short else np.float64)

@@ -11,13 +11,19 @@ from .packages import need
 from .records import Arrow, DType, Floats, Layout, Table
 
 
-def table_of(table: Arrow, layout: Layout, dtype: DType, where: str) -> Table:
-    """An Arrow table, its columns called by their positions, as one of ours."""
+def table_of(
+    table: Arrow, layout: Layout, dtype: DType, where: str, *, texts: bool = False
+) -> Table:
+    """An Arrow table, its columns called by their positions, as one of ours.
+
+    With `texts` it need not have any number if it has columns of text.
+    """
+    texts &= "text" in layout.aside.values()
     pa = need("pyarrow", f"reading {where}")
     if not table.num_rows:
         raise ValueError(f"{where} holds no rows.")
     empty = [j for j in layout.features if table.column(str(j)).null_count == table.num_rows]
-    if empty and len(empty) < len(layout.features):
+    if empty and (len(empty) < len(layout.features) or texts):
         layout = layout.without(empty)
     elif empty:
         raise ValueError(f"{where} has no value in any of its {len(empty)} columns of numbers.")
@@ -37,17 +43,33 @@ def table_of(table: Arrow, layout: Layout, dtype: DType, where: str) -> Table:
         aside={layout.name(j): why for j, why in layout.aside.items()},
         order=[layout.name(j) for j in range(layout.n_columns)],
         kept=_kept(table, layout, pa),
+        types={layout.name(j): table.column(str(j)).type for j in range(layout.n_columns)},
+        levels=_levels(table, layout, pa),
     )
+
+
+def _levels(table: Arrow, layout: Layout, pa: Arrow) -> dict[str, list[str]]:
+    """Levels of columns whose type says that they have an order."""
+    columns = {layout.name(j): table.column(str(j)) for j in layout.aside}
+    return {
+        name: [str(level) for level in column.unify_dictionaries().chunk(0).dictionary.to_pylist()]
+        for name, column in columns.items()
+        if pa.types.is_dictionary(column.type) and column.type.ordered and column.num_chunks
+    }
 
 
 def _kept(table: Arrow, layout: Layout, pa: Arrow) -> dict[str, Arrow]:
     """Columns that are written back as they are: floats would not hold all of their digits."""
-    columns = {j: table.column(str(j)) for j in layout.features}
-    return {
-        layout.name(j): column
-        for j, column in columns.items()
+    columns = {layout.name(j): table.column(str(j)) for j in layout.features}
+    whole = {
+        name: column
+        for name, column in columns.items()
         if not column.null_count and not pa.types.is_floating(column.type)
     }
+    aside = {
+        layout.name(j): table.column(str(j)) for j, why in layout.aside.items() if why != "empty"
+    }
+    return whole | aside
 
 
 def features_of(table: Arrow, keys: Sequence[str], dtype: DType, pa: Arrow) -> Floats:

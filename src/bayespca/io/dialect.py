@@ -22,6 +22,8 @@ MISSING = (
     *("", "NA", "N/A", "#N/A", "n.a.", "NaN", "-nan", "NULL", "None", "nil", "missing"),
     *("?", "-", "--", ".", "*", "<NA>", "#NUM!", "#DIV/0!", "#VALUE!", "#REF!"),
 )
+# Those that may be levels in a column of text, unless the user says that they are not.
+LEVELS = {"none", "nil"}
 SAMPLE_BYTES, SAMPLE_ROWS = 2**18, 500
 # Lines that are looked at however long they are, if the first is no longer than the second number.
 SAMPLE_LINES, LONGEST_LINE = 8, 2**24
@@ -47,7 +49,8 @@ class Dialect:
     """How a text table is written.
 
     `n_skipped` lines come before the table (comments that start with #). `has_short_header` is
-    R's way: the header has no name for the column of row names.
+    R's way: the header has no name for the column of row names. `named_missing` are the texts for
+    no value that the user has named, which are among `missing`.
     """
 
     delimiter: str
@@ -59,12 +62,14 @@ class Dialect:
     missing: tuple[str, ...]
     has_quotes: bool
     units: bool = False
+    named_missing: tuple[str, ...] = ()
 
     def markers(self) -> list[str]:
         """Every way in which a missing value may be written."""
         changes = (str, str.lower, str.upper, str.title)
         cases = {change(text) for text in self.missing for change in changes}
-        return sorted(cases | {f" {form}" for form in cases} | {f"{form} " for form in cases})
+        spaces = ("", " ")
+        return sorted({f"{one}{form}{two}" for form in cases for one in spaces for two in spaces})
 
     def is_missing(self, field: str) -> bool:
         return field.strip().lower() in self._missing_forms
@@ -72,6 +77,11 @@ class Dialect:
     @cached_property
     def _missing_forms(self) -> frozenset[str]:
         return frozenset(text.strip().lower() for text in self.missing)
+
+    @property
+    def no_level(self) -> frozenset[str]:
+        """Texts that stand for no value in a column of text, where "none" may be a level."""
+        return self._missing_forms - LEVELS | {text.strip().lower() for text in self.named_missing}
 
     def is_number(self, field: str) -> bool:
         text = self._plain(field)
@@ -161,6 +171,7 @@ def recognise(
         missing=(*MISSING, *(missing or ())),
         has_quotes='"' in text,
         units=units,
+        named_missing=tuple(missing or ()),
     )
     reader = csv.reader(io.StringIO(body), delimiter=delimiter)
     rows = _first_rows(reader, is_whole)

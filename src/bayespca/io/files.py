@@ -124,7 +124,11 @@ APPLY: dict[Callable[[Path, How], File], tuple[str, ...]] = {
 def _check_options(path: Path, how: How, apply: tuple[str, ...]) -> None:
     """Raise for what was said about a file and means nothing for its format."""
     for field in fields(How):
-        if getattr(how, field.name) != field.default and field.name not in (*apply, "transpose"):
+        if getattr(how, field.name) != field.default and field.name not in (
+            *apply,
+            "transpose",
+            "texts",
+        ):
             raise ValueError(
                 f"{path}: the option {field.name} means nothing for {path.suffix} files; "
                 "leave it out."

@@ -101,9 +101,9 @@ def of_types(
     return Layout(n, known, features, id_column, aside)
 
 
-def check_features(layout: Layout, where: str, sample: TextSample | None = None) -> None:
+def check_features(layout: Layout, where: str, how: How, sample: TextSample | None = None) -> None:
     """Raise if there is nothing to analyse."""
-    if layout.features:
+    if layout.features or (how.texts and "text" in layout.aside.values()):
         return
     shown = ", ".join(f"{layout.described(j)} ({why})" for j, why in list(layout.aside.items())[:3])
     splitting = ""

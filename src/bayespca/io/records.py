@@ -24,7 +24,8 @@ class How:
 
     `id_column` is a name, or "" for none. `array` is the name of an array in an .npz file, or of a
     layer in an .h5ad file. With `transpose`, rows are features and columns are samples. With
-    `units`, numbers may have thousands separators, and signs of percent and currencies.
+    `units`, numbers may have thousands separators, and signs of percent and currencies. With
+    `texts`, a table need not have any column of numbers.
     """
 
     delimiter: str | None = None
@@ -36,6 +37,7 @@ class How:
     array: str | None = None
     transpose: bool = False
     units: bool = False
+    texts: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,14 @@ class Table:
     order
         All column names in the order of the file, for tables that are written back.
     kept
-        Columns without holes that are not floats, as the file has them, for the same.
+        Columns that were set aside, and features without holes that are not floats, as the file
+        has them, for the same.
+    types
+        Arrow's types of the columns, by name; numbers of a text file are floats.
+    levels
+        Levels of columns of categories that have an order, in this order.
+    no_value
+        Texts that stand for no value in columns of text, in lower case.
     upright
         The table as the file has it, where this one is transposed.
     """
@@ -108,12 +117,29 @@ class Table:
     aside: dict[str, str] = field(default_factory=dict)
     order: list[str] | None = None
     kept: dict[str, Arrow] = field(default_factory=dict)
+    types: dict[str, Arrow] = field(default_factory=dict)
+    levels: dict[str, list[str]] = field(default_factory=dict)
+    no_value: frozenset[str] = frozenset()
     upright: Table | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
         n, p = self.values.shape
         return int(n), int(p)
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the p columns; by their places in the file where it has none."""
+        if self.names is not None:
+            return self.names
+        beside = {*self.others, *([self.id_name] if self.ids is not None else [])}
+        named = [name for name in self.order or () if name not in beside]
+        return named or [f"column {j}" for j in range(self.shape[1])]
+
+    @property
+    def is_of_text(self) -> bool:
+        """Whether it was read from text, which has no types."""
+        return bool(self.no_value)
 
     @property
     def n_holes(self) -> int:

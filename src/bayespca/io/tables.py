@@ -62,11 +62,11 @@ def _arrow(table: Table, pa: Arrow) -> Arrow:
     if table.ids is not None:
         columns[table.id_name] = pa.array(table.ids, pa.string())
     values = _dense(table)
-    for j, name in enumerate(table.names or [f"column {j}" for j in range(table.shape[1])]):
+    for j, name in enumerate(table.features):
         column = pa.array(np.ascontiguousarray(values[:, j]), from_pandas=True)
         columns[name] = table.kept.get(name, column)
     for name, other in table.others.items():
-        columns[name] = pa.array(other.tolist(), from_pandas=True)
+        columns[name] = table.kept.get(name, pa.array(other.tolist(), from_pandas=True))
     if table.order is not None:
         columns = {name: columns[name] for name in table.order if name in columns}
     return pa.table(columns)

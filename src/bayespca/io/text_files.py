@@ -29,7 +29,7 @@ def open_text_file(path: Path, how: How) -> File:
     sample, layout = recognised(path, how)
 
     def read() -> Table:
-        return _read(path, sample, layout)
+        return _read(path, sample, layout, texts=how.texts)
 
     def blocks(block_bytes: int) -> Iterator[RowBlock]:
         return _blocks(path, sample, layout, block_bytes)
@@ -50,7 +50,7 @@ def recognised(path: Path, how: How) -> tuple[TextSample, Layout]:
         units=how.units,
     )
     layout = layouts.of_sample(sample, how, str(path))
-    layouts.check_features(layout, str(path), sample)
+    layouts.check_features(layout, str(path), how, sample)
     if layout.n_columns > WIDE:
         sample = replace(sample, dialect=_with_what_occurs(path, sample.dialect))
     return sample, layout
@@ -71,7 +71,7 @@ def _with_what_occurs(path: Path, dialect: Dialect) -> Dialect:
     return replace(dialect, missing=tuple(w for w in dialect.missing if w not in absent))
 
 
-def _read(path: Path, sample: TextSample, layout: Layout) -> Table:
+def _read(path: Path, sample: TextSample, layout: Layout, *, texts: bool) -> Table:
     pa, pa_csv = (need(name, f"reading {path}") for name in ("pyarrow", "pyarrow.csv"))
     columns = range(layout.n_columns)
     size = block_size_of(sample, READ_AHEAD)
@@ -85,7 +85,8 @@ def _read(path: Path, sample: TextSample, layout: Layout) -> Table:
     if not table.num_rows:
         raise ValueError(f"{path} holds no rows.")
     table = with_numbers(table, path, sample, layout)
-    return table_of(table, layout, np.dtype(np.float64), str(path))
+    found = table_of(table, layout, np.dtype(np.float64), str(path), texts=texts)
+    return replace(found, no_value=sample.dialect.no_level)
 
 
 def _blocks(path: Path, sample: TextSample, layout: Layout, block_bytes: int) -> Iterator[RowBlock]:

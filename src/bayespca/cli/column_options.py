@@ -1,0 +1,103 @@
+"""What `fit` and `impute` may be told about the columns of a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Annotated
+
+import typer
+
+from .options import MODEL, option
+
+# `bayespca.discrete.columns.NAMES`, which would take a second to import.
+LIKELIHOODS = ("normal", "bernoulli", "categorical", "ordinal", "poisson", "negative-binomial")
+
+
+def checked_likelihood(text: str | None) -> str | None:
+    """Let auto, a likelihood, or likelihoods by column pass."""
+    for part in [] if text is None else text.split(","):
+        name = part.rpartition("=")[2].strip()
+        if name not in ("auto", *LIKELIHOODS) or ("," in (text or "") and "=" not in part):
+            raise typer.BadParameter(
+                f"must be auto, one of {', '.join(LIKELIHOODS)}, or such names by column, as in "
+                "stage=ordinal,visits=poisson."
+            )
+    return text
+
+
+def checked_orders(texts: list[str] | None) -> list[str] | None:
+    for text in texts or ():
+        name, _, levels = text.partition("=")
+        if not name or len(levels.split(",")) < 2:
+            raise typer.BadParameter("must be a column and its levels, as in pain=low,medium,high.")
+    return texts
+
+
+@dataclass(frozen=True)
+class ColumnKinds:
+    """What columns are; by default as the table looks, and numbers alone are a PCA."""
+
+    likelihood: Annotated[
+        str | None,
+        option(
+            metavar="KINDS",
+            panel=MODEL,
+            callback=checked_likelihood,
+            help="What columns are: auto, one of normal, bernoulli, categorical, ordinal, poisson, "
+            "negative-binomial, or by column: stage=ordinal,visits=poisson. Without it, tables "
+            "with columns of text or of true and false are read as auto does, and tables of "
+            "numbers as numbers.",
+        ),
+    ] = None
+    order: Annotated[
+        list[str] | None,
+        option(
+            metavar="COLUMN=LEVELS",
+            panel=MODEL,
+            callback=checked_orders,
+            help="Levels of a column of text from the lowest to the highest: pain=low,medium,high; "
+            "may be repeated.",
+        ),
+    ] = None
+    numbers_only: Annotated[
+        bool,
+        option(
+            "--numbers-only",
+            panel=MODEL,
+            help="Analyse columns of numbers alone; set those of text aside.",
+        ),
+    ] = False
+
+    def check(self) -> None:
+        """Raise for what contradicts itself."""
+        if self.numbers_only and self.named():
+            raise ValueError(
+                f"--numbers-only leaves nothing for {self.named()[0]} to say: leave one of them "
+                "out."
+            )
+
+    def refuse(self, what: str) -> None:
+        """Raise where any of these is given for a model that has none of them."""
+        for name in [*self.named(), *(["--numbers-only"] * self.numbers_only)]:
+            raise ValueError(f"{name} means nothing for {what}: leave it out.")
+
+    def named(self) -> list[str]:
+        """Options that ask for columns of any kind."""
+        asked = (f.name for f in fields(self) if f.name != "numbers_only")
+        return [f"--{name}" for name in asked if getattr(self, name)]
+
+    def for_all(self) -> str | None:
+        """The likelihood of all columns, where there is one."""
+        text = self.likelihood
+        return text if text not in (None, "auto") and "=" not in text else None
+
+    def by_column(self) -> dict[str, str]:
+        """Likelihoods that were asked for by column."""
+        text = self.likelihood or ""
+        pairs = (part.rpartition("=") for part in text.split(",") if "=" in part)
+        return {name.strip(): kind.strip() for name, _, kind in pairs}
+
+    def orders(self) -> dict[str, list[str]]:
+        """Levels in their order, by column."""
+        pairs = (text.partition("=") for text in self.order or ())
+        return {name: [level.strip() for level in levels.split(",")] for name, _, levels in pairs}

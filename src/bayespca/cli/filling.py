@@ -1,0 +1,169 @@
+"""`bayespca impute`: the filled table, and beside it what is known of the filled cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from bayespca.estimators._base import AnyEstimator
+from bayespca.io.completing import write_completed, write_filled
+from bayespca.io.records import How, Table
+from bayespca.io.tables import write_table
+
+from . import using
+from .inputs import Input
+from .mixed import MixedInput
+from .outputs import Named
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What is written beside the filled table: standard deviations of filled cells, intervals or
+    probabilities of them, and so many draws.
+    """
+
+    std: bool = False
+    intervals: bool = False
+    draws: int = 0
+
+    def named(self) -> list[str]:
+        """The options that ask for it."""
+        return [f"--{name}" for name, given in vars(self).items() if given]
+
+    def places(self, out: Path) -> Named:
+        """The files that `impute` writes, by the option that asks for each."""
+        options = ("std", "intervals")
+        single = [(f"--{o}", self.place(out, o)) for o in options if getattr(self, o)]
+        drawn = (("--draws", self.of_draw(out, i)) for i in range(self.draws))
+        return [("--out", out), *single, *drawn]
+
+    def of_draw(self, out: Path, i: int) -> Path:
+        return self.place(out, f"draw-{i + 1:0{len(str(self.draws))}d}")
+
+    @staticmethod
+    def place(path: Path, what: str) -> Path:
+        """data.csv becomes data-std.csv."""
+        is_packed = path.suffix in (".gz", ".bz2", ".zst")
+        endings = "".join(path.suffixes[-2:]) if is_packed else path.suffix
+        return path.with_name(f"{path.name.removesuffix(endings)}-{what}{endings}")
+
+
+@dataclass(frozen=True)
+class Filling:
+    """Where a table comes from, where its filled version goes, and what is written beside it."""
+
+    source: Path
+    how: How
+    out: Path
+    beside: Beside
+
+    def write(self, model: AnyEstimator, given: Input) -> tuple[dict[str, str], Table]:
+        """Fill a table and write what was asked for: what was written where, and the columns of the
+        table that the model has, with their holes as NaN.
+        """
+        assert given.table is not None
+        if isinstance(given, MixedInput):
+            written = self._write_any(model, given.table, given.frame)
+            return written, _as_holes(given.frame)
+        table = using.columns_of(model, given.table)
+        return self._write_numbers(model, table), table
+
+    # --- numbers -------------------------------------------------------------------------------
+
+    def _write_numbers(self, model: AnyEstimator, table: Table) -> dict[str, str]:
+        fill = using.uses_of(model).impute
+        assert fill is not None
+        values, std = fill(model, table)
+        filled = using.in_order_of(table, model, values)
+        spread = None if std is None else using.in_order_of(table, model, std)
+        written = {"imputed": str(self.out)}
+        write_filled(self.out, table, filled, self.source, self.how)
+        if self.beside.std and spread is not None:
+            place = self.beside.place(self.out, "std")
+            write_table(place, table.with_values(spread))
+            written["std"] = str(place)
+        if self.beside.intervals and spread is not None:
+            written |= self._write_cells(_intervals(table, filled, spread))
+        # One at a time: all draws need not fit into memory.
+        for place, rng in self._draws(model, written):
+            drawn = using.in_order_of(table, model, model.sample_imputations(table, 1, rng)[0])
+            write_filled(place, table, drawn, self.source, self.how)
+        return written
+
+    def _draws(
+        self, model: AnyEstimator, written: dict[str, str]
+    ) -> Iterator[tuple[Path, np.random.Generator]]:
+        """The place of each draw, and what it is drawn with."""
+        rng = np.random.default_rng(model.random_state)
+        for i in range(self.beside.draws):
+            place = self.beside.of_draw(self.out, i)
+            yield place, rng
+            written[f"draw {i + 1}"] = str(place)
+
+    # --- columns of any kind -------------------------------------------------------------------
+
+    def _write_any(self, model: Any, table: Table, frame: Any) -> dict[str, str]:
+        filled, cells = model.impute(frame, interval=LEVEL)
+        written = {"imputed": str(self.out)}
+        holed = [series.name for series in frame if series.null_count()]
+        self._write_frame(self.out, table, filled.select(holed))
+        if self.beside.intervals:
+            names = _row_names(table)
+            texts = {
+                key: ["" if one is None else str(one) for one in cells[key].tolist()]
+                for key in ("column", "value", "low", "high")
+            }
+            rows = [names[i] for i in cells["row"]]
+            written |= self._write_cells(_cells(rows, texts, cells["probability"]))
+        for place, rng in self._draws(model, written):
+            drawn = model.sample_imputations(frame, 1, rng)[0]
+            self._write_frame(place, table, drawn.select(holed))
+        return written
+
+    def _write_frame(self, out: Path, table: Table, filled: Any) -> None:
+        """Write the table with these columns, which had holes."""
+        columns = {series.name: series.to_list() for series in filled}
+        write_completed(out, table, columns, self.source, self.how)
+
+    def _write_cells(self, cells: Table) -> dict[str, str]:
+        place = self.beside.place(self.out, "intervals")
+        write_table(place, cells)
+        return {"intervals": str(place)}
+
+
+def _as_holes(frame: Any) -> Table:
+    """A table with NaN where a frame has holes, and 0 elsewhere."""
+    holes = np.column_stack([series.is_null().to_numpy() for series in frame])
+    return Table(np.where(holes, np.nan, 0.0))
+
+
+def _row_names(table: Table) -> list[str]:
+    return table.ids or [str(i + 1) for i in range(table.shape[0])]
+
+
+def _intervals(table: Table, filled: Any, spread: Any) -> Table:
+    """The filled cells of numbers with their intervals."""
+    i, j = np.nonzero(np.isnan(table.values))
+    value, reach = filled[i, j], ndtri(0.5 + LEVEL / 2) * spread[i, j]
+    rows, names = _row_names(table), table.features
+    bounds = {"value": value, "low": value - reach, "high": value + reach}
+    texts = {key: [repr(one) for one in some.tolist()] for key, some in bounds.items()}
+    texts = {"column": [names[k] for k in j], **texts}
+    return _cells([rows[k] for k in i], texts, np.full(i.size, np.nan))
+
+
+def _cells(rows: list[str], texts: dict[str, list[str]], probability: Any) -> Table:
+    """A row for each filled cell; values may be numbers or levels, so they are text."""
+    columns = {"row": rows, **texts}
+    others = {name: np.array(some, dtype=object) for name, some in columns.items()}
+    order = [*columns, "probability"]
+    return replace(
+        Table(np.asarray(probability)[:, None], ["probability"], others=others), order=order
+    )

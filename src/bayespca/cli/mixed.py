@@ -1,0 +1,332 @@
+"""Tables with columns of all kinds: which take part, what they are, and the frame of them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bayespca.estimators._columns import MOST_LEVELS
+from bayespca.estimators._input import check_all_there
+from bayespca.estimators.generalized_pca import GeneralizedPCA
+from bayespca.io.dialect import LEVELS
+from bayespca.io.files import open_files
+from bayespca.io.layout import MOSTLY, listed
+from bayespca.io.numerals import bare
+from bayespca.io.packages import need
+from bayespca.io.records import How, Table
+
+from .column_options import ColumnKinds
+from .inputs import Input
+from .options import Fitting
+from .progress import sweeps
+
+# Reasons to set a column aside: the first is that of all columns of text, which may be categories.
+TEXT, DATED = "text", "dates"
+MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+TIME = r"(?:[T ,]+\d{1,2}:\d{2}.*)?"
+DATES = re.compile(
+    rf"(?:\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\d{{1,2}}[-/.](?:\d{{4}}|\d{{2}})"
+    rf"|\d{{1,2}}\.?[ -]{MONTH}[ ,-]+\d{{2,4}}|{MONTH} \d{{1,2}},? \d{{4}}){TIME}"
+    r"|\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?",
+    re.IGNORECASE,
+)
+# Likelihoods as people call such columns.
+IN_WORDS = {
+    "normal": "numbers",
+    "bernoulli": "yes/no",
+    "categorical": "categories",
+    "ordinal": "ranks",
+    "poisson": "counts",
+    "negative-binomial": "counts",
+}
+# Columns of a kind that are named.
+NAMED = 4
+
+
+@dataclass(frozen=True)
+class MixedInput(Input):
+    """A file whose columns of all kinds are analysed: `frame` is what the model reads.
+
+    `likelihood` is what `GeneralizedPCA` is told, None for a saved model; `is_asked` says whether
+    the user asked for one.
+    """
+
+    frame: Any
+    likelihood: Any = None
+    is_asked: bool = False
+
+    def fit(self, work: Callable[..., object], tol: float) -> None:
+        with sweeps("fitting", tol) as callback:
+            work(self.frame, callback=callback)
+
+    def told(self, model: GeneralizedPCA) -> list[str]:
+        """A sentence on what columns were taken for, and others on what may not be as meant."""
+        if self.likelihood is None:
+            return self.notes
+        kinds: dict[str, list[str]] = {}
+        for name, likelihood in model.likelihoods_.items():
+            kinds.setdefault(IN_WORDS[likelihood], []).append(name)
+        took = ", ".join(f"{kind} ({listed(names, NAMED)})" for kind, names in kinds.items())
+        has_numbers = self.table is not None and self.table.shape[1] > 0
+        other = "; --numbers-only analyses the numbers alone"
+        other = other if has_numbers and not self.is_asked else ""
+        sentence = f"Columns were taken for {took}: --likelihood COLUMN=KIND changes that{other}."
+        return [sentence, *_alike(self.frame), *self.notes, *_about_dates(self.aside)]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What decides whether a table is analysed as numbers, or with columns of all kinds.
+
+    `instead` are options that were given, and that only a PCA of numbers has; `label` is a column
+    that colours samples.
+    """
+
+    columns: ColumnKinds
+    fitting: Fitting
+    instead: tuple[str, ...] = ()
+    label: str | None = None
+
+    @classmethod
+    def of(cls, columns: ColumnKinds, fitting: Fitting, **others: bool) -> Choice:
+        """From the options of a command, and whether others are given that need numbers."""
+        columns.check()
+        named = [f"--{name.replace('_', '-')}" for name, given in others.items() if given]
+        return cls(columns, fitting, (*fitting.of_numbers(), *named))
+
+    def how(self, how: How) -> How:
+        """How to read the file: with columns of text, if these may be analysed."""
+        return replace(how, texts=not (self.columns.numbers_only or self.instead))
+
+    def model(self, given: MixedInput) -> GeneralizedPCA:
+        """The model of such a table."""
+        cap: Any = self.fitting.cap()
+        seed = self.fitting.seed
+        return GeneralizedPCA(cap, likelihood=given.likelihood, random_state=seed)
+
+    def hints(self, given: Input) -> list[str]:
+        """A sentence where options keep columns out that could be analysed."""
+        if self.columns.numbers_only or not self.instead or given.table is None:
+            return []
+        found = _mixed(given, given.table, self.columns, self.label)
+        names = [] if found is None else [n for n in found.frame.columns if n in given.table.others]
+        if not names:
+            return []
+        option = self.instead[0]
+        return [f"Without {option}, {listed(names, NAMED)} would be analysed as well."]
+
+    def read(self, given: Input, how: How) -> MixedInput | None:
+        """The table with columns of all kinds; None where it is to be analysed as numbers."""
+        columns, table = self.columns, given.table
+        if columns.named() and (table is None or self.instead):
+            what = self.instead[0] if self.instead else "data that are not in memory"
+            raise ValueError(f"{columns.named()[0]} means nothing with {what}: leave one out.")
+        found = None
+        if table is not None and not (columns.numbers_only or self.instead):
+            found = _mixed(given, table, columns, self.label)
+        if found is None and table is not None and not table.shape[1]:
+            # It raises, because there are no numbers.
+            open_files(given.file.path, how)
+        return found
+
+
+def _mixed(
+    given: Input, table: Table, columns: ColumnKinds, label: str | None
+) -> MixedInput | None:
+    """The table with columns of all kinds, if it has text or flags, or if that was asked for."""
+    is_asked = bool(columns.named())
+    if table.upright is not None and not is_asked:
+        return None
+    asked = columns.by_column() | dict.fromkeys(columns.orders(), "ordinal")
+    aside = _set_aside(table, {label} if label else set(), asked)
+    names = [name for name in _names(table) if name not in aside]
+    kinds = {str(table.types.get(name)) for name in names}
+    has_others = any(name in table.others for name in names) or "bool" in kinds
+    if not (is_asked or (has_others and len(names) > 1)):
+        return None
+    _check_asked(table, names, columns)
+    orders = {k: v for k, v in (table.levels | columns.orders()).items() if k in names}
+    likelihood = dict.fromkeys(orders, "ordinal") | columns.by_column()
+    if (every := columns.for_all()) is not None:
+        likelihood = dict.fromkeys(names, every)
+    frame = frame_of(table, names, orders)
+    return MixedInput(
+        given.file, replace(table, aside=aside), frame, likelihood or "auto", is_asked
+    )
+
+
+def frame_of(
+    table: Table, names: Sequence[str], orders: Mapping[str, Sequence[str]] | None = None
+) -> Any:
+    """Columns of a table as a frame of polars: flags, whole numbers, numbers and texts."""
+    pl = need("polars", "reading columns of text")
+    places = {name: j for j, name in enumerate(table.features)}
+    found = {}
+    for name in names:
+        if name in places:
+            found[name] = _numbers(pl, table, name, table.values[:, places[name]])
+            continue
+        texts, order = texts_of(table, name), (orders or {}).get(name)
+        found[name] = pl.Series(name, texts, dtype=pl.Enum(list(order)) if order else pl.String)
+    return pl.DataFrame(found)
+
+
+def of_saved(model: GeneralizedPCA, given: Input) -> Input:
+    """A file with the columns of a saved model, if that reads columns of text."""
+    table = given.table
+    if table is None or not hasattr(model, "feature_names_in_"):
+        return given
+    frame, known = frame_for(model, table), set(model.feature_names_in_)
+    strange = [name for name in table.features if name not in known]
+    aside = {name: why for name, why in table.aside.items() if name not in known}
+    aside |= dict.fromkeys(strange, "not in the model")
+    return MixedInput(given.file, replace(table, aside=aside), frame)
+
+
+def frame_for(model: GeneralizedPCA, table: Table) -> Any:
+    """The columns of a table that a fitted model has, in the order of the fit."""
+    wanted = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    if not wanted:
+        return table
+    known = {*_names(table), *([table.id_name] if table.ids is not None else [])}
+    check_all_there(wanted, known)
+    return frame_of(table, wanted)
+
+
+def texts_of(table: Table, name: str) -> list[str | None]:
+    """The texts of a column, None where one stands for no value, or where there is none."""
+    cells = table.ids if name == table.id_name and table.ids else table.others[name].tolist()
+    if table.aside.get(name) == "empty":
+        return [None] * table.shape[0]
+    texts = [None if cell is None else str(cell).strip() for cell in cells or ()]
+    return [None if text is None or text.lower() in table.no_value else text for text in texts]
+
+
+def _names(table: Table) -> list[str]:
+    """Names of the columns of a file, features and others, in its order."""
+    features = table.features
+    every = {*features, *table.others}
+    return [name for name in table.order or [*features, *table.others] if name in every]
+
+
+def _numbers(pl: Any, table: Table, name: str, values: np.ndarray) -> Any:
+    kind, holes = str(table.types.get(name, "")), np.isnan(values)
+    cells = [None if hole else value for value, hole in zip(values.tolist(), holes, strict=True)]
+    if kind == "bool":
+        flags = [None if cell is None else bool(cell) for cell in cells]
+        return pl.Series(name, flags, dtype=pl.Boolean)
+    # Text has no types: numbers are whole where all of them are.
+    is_whole = "int" in kind or (table.is_of_text and _are_whole(values[~holes]))
+    return pl.Series(name, cells, dtype=pl.Float64).cast(pl.Int64 if is_whole else pl.Float64)
+
+
+def _are_whole(values: np.ndarray) -> bool:
+    return bool(values.size and (np.abs(values) < 2**53).all() and (values % 1 == 0).all())
+
+
+# --- which columns take part -------------------------------------------------------------------
+
+
+def _set_aside(table: Table, labels: set[str], asked: Mapping[str, str]) -> dict[str, str]:
+    """Columns that are no features, and why; those that were asked for by name are some."""
+    aside = dict(table.aside)
+    for name in table.others:
+        if table.aside.get(name) == TEXT or (name in asked and table.aside.get(name) != "dropped"):
+            why = None if name in asked else _unfit(texts_of(table, name))
+            aside[name] = why or ""
+    aside = {name: why for name, why in aside.items() if why}
+    features = set(table.features) | set(table.others)
+    return aside | {name: "label" for name in labels & features if name not in asked}
+
+
+def _unfit(texts: Iterable[str | None]) -> str | None:
+    """Why texts are no categories."""
+    levels = Counter(text for text in texts if text is not None)
+    n, k = levels.total(), len(levels)
+    if not n:
+        return "empty"
+    if _mostly(levels, lambda text: DATES.fullmatch(text) is not None):
+        return DATED
+    if _mostly(levels, _is_signed_number):
+        return "numbers with signs"
+    if k == 1:
+        return f"one level, {next(iter(levels))!r}"
+    return f"{k} different texts" if k > MOST_LEVELS or k > max(2, n / 2) else None
+
+
+def _mostly(levels: Counter[str], test: Callable[[str], bool]) -> bool:
+    return sum(count for text, count in levels.items() if test(text)) > MOSTLY * levels.total()
+
+
+def _is_signed_number(text: str) -> bool:
+    """Whether a text would be a number without signs and separators."""
+    return any(_is_number(bare(text, decimal).replace(decimal, ".")) for decimal in ".,")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_asked(table: Table, names: list[str], columns: ColumnKinds) -> None:
+    """Raise for columns that were named and are not there, and for orders that will not do."""
+    orders = columns.orders()
+    for name in [*columns.by_column(), *orders]:
+        if name not in names:
+            option = "--order" if name in orders else "--likelihood"
+            raise ValueError(
+                f"{option} names the column {name!r}, which is not among those that are analysed: "
+                f"{listed(names)}."
+            )
+    for name, order in orders.items():
+        if name not in table.others:
+            raise ValueError(
+                f"--order is for columns of text, and {name!r} holds numbers, which have an order: "
+                f"use --likelihood {name}=ordinal."
+            )
+        if odd := [text for text in texts_of(table, name) if text and text not in order]:
+            raise ValueError(
+                f"column {name!r} holds {odd[0]!r}, which --order does not name among its levels: "
+                "add it, or correct the cell."
+            )
+    for name, kind in columns.by_column().items():
+        levels = {text for text in texts_of(table, name) if text} if name in table.others else ()
+        if kind == "ordinal" and len(levels) > 2 and name not in {*orders, *table.levels}:
+            shown = ",".join(sorted(levels)[:3])
+            raise ValueError(
+                f"the levels of column {name!r} are texts without an order: give it from the "
+                f"lowest to the highest, as in --order {name}={shown}."
+            )
+
+
+def _about_dates(aside: Mapping[str, str]) -> Iterator[str]:
+    if dates := [name for name, why in aside.items() if why == DATED]:
+        yield (
+            f"To analyse {listed(dates, NAMED)}, turn dates into numbers, such as days since one "
+            "of them, or into categories, such as the month."
+        )
+
+
+def _alike(frame: Any) -> Iterator[str]:
+    """A sentence on levels that differ in case alone, for each column that has some."""
+    for series in frame:
+        if str(series.dtype) not in ("String", "Enum"):
+            continue
+        forms: dict[str, set[str]] = {}
+        for text in series.drop_nulls().unique().to_list():
+            forms.setdefault(text.lower(), set()).add(text)
+        for same in (sorted(found) for found in forms.values() if len(found) > 1):
+            yield (
+                f"{' and '.join(map(repr, same))} in column {series.name!r} count as different "
+                "levels: write them in one way if they are the same."
+            )
+        for text in (text for text in series.unique().to_list() if text and text.lower() in LEVELS):
+            yield f"{text!r} in column {series.name!r} is a level: --na {text} makes it a hole."
