@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from scipy.io import mmwrite
+from scipy.sparse import coo_array
 
 import bayespca
 from bayespca.cli.app import app
@@ -134,7 +136,9 @@ def test_the_command_says_what_it_took_each_column_for(folder):
     assert model.likelihoods_ == KINDS
     assert model.n_components_ == 2
     assert pd.read_csv("l.csv")["feature"].tolist() == model.cell_names_
-    assert "negative-binomial" in (folder / "r.html").read_text("utf-8")
+    page = (folder / "r.html").read_text("utf-8")
+    assert "Where the categories lie" in page
+    assert "visits (count)" in page
     assert "GeneralizedPCA" in run("info", "m.bpca")
     assert parsed("info", "m.bpca")["likelihoods"] == KINDS
 
@@ -204,6 +208,22 @@ def test_texts_with_an_order(folder):
     messy()
     found = parsed("fit", "x.csv", "--order", "pain=none,mild,severe")
     assert found["likelihoods"] == KINDS | {"pain": "ordinal"}
+
+
+def test_sparse_counts(folder):
+    rng = np.random.default_rng(0)
+    X = rng.poisson(np.exp(rng.normal(size=(200, 1)) * rng.normal(size=40) - 1.5))
+    mmwrite("x.mtx", coo_array(X))
+    options = ("--likelihood", "poisson", "--row-sizes", "--model", "m.bpca", "--scores", "s.csv")
+    found = parsed("fit", "x.mtx", *options)
+    assert set(found["likelihoods"].values()) == {"poisson"}
+    model = bayespca.load("m.bpca")
+    assert model.row_sizes
+    np.testing.assert_allclose(
+        pd.read_csv("s.csv")["component 1"], model.transform(X)[:, 0], atol=1e-6
+    )
+    said = run_inside("fit", "x.mtx", "--likelihood", "normal", rc=1)
+    assert "X is sparse, and its column 'x0' is 'normal'" in said
 
 
 # --- in and out --------------------------------------------------------------------------------

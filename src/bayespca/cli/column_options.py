@@ -59,6 +59,14 @@ class ColumnKinds:
             "may be repeated.",
         ),
     ] = None
+    row_sizes: Annotated[
+        bool,
+        option(
+            "--row-sizes",
+            panel=MODEL,
+            help="Counts are relative to the sum of their row: library sizes of cells.",
+        ),
+    ] = False
     numbers_only: Annotated[
         bool,
         option(
@@ -84,7 +92,7 @@ class ColumnKinds:
     def named(self) -> list[str]:
         """Options that ask for columns of any kind."""
         asked = (f.name for f in fields(self) if f.name != "numbers_only")
-        return [f"--{name}" for name in asked if getattr(self, name)]
+        return [f"--{name.replace('_', '-')}" for name in asked if getattr(self, name)]
 
     def for_all(self) -> str | None:
         """The likelihood of all columns, where there is one."""

@@ -69,7 +69,7 @@ class Filling:
         table that the model has, with their holes as NaN.
         """
         assert given.table is not None
-        if isinstance(given, MixedInput):
+        if isinstance(given, MixedInput) and not isinstance(given.frame, Table):
             written = self._write_any(model, given.table, given.frame)
             return written, _as_holes(given.frame)
         table = using.columns_of(model, given.table)

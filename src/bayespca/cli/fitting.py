@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.namespaces import is_sparse, to_numpy
 from bayespca.estimators._halves import RankStability
 from bayespca.estimators.pca import BayesianPCA
 from bayespca.estimators.ranks import RankReport
@@ -117,7 +117,8 @@ def rank(data: Path, how: How, options: dict[str, Any], *, as_json: bool = False
 def _stability(given: Input, model: BayesianPCA, wanted: bool | None) -> RankStability | None:
     """What comes back in half samples, if it was asked for, or takes no longer than the fit."""
     if wanted is None:
-        wanted = given.table is not None and is_halved_unasked(model)
+        dense = given.table is not None and not is_sparse(given.table.values)
+        wanted = dense and is_halved_unasked(model)
     if not wanted:
         return None
     if given.table is None:

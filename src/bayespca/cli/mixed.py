@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from bayespca.arrays.namespaces import is_sparse
 from bayespca.estimators._columns import MOST_LEVELS
 from bayespca.estimators._input import check_all_there
 from bayespca.estimators.generalized_pca import GeneralizedPCA
+from bayespca.estimators.wording import KINDS
 from bayespca.io.dialect import LEVELS
 from bayespca.io.files import open_files
 from bayespca.io.layout import MOSTLY, listed
@@ -35,15 +37,6 @@ DATES = re.compile(
     r"|\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?",
     re.IGNORECASE,
 )
-# Likelihoods as people call such columns.
-IN_WORDS = {
-    "normal": "numbers",
-    "bernoulli": "yes/no",
-    "categorical": "categories",
-    "ordinal": "ranks",
-    "poisson": "counts",
-    "negative-binomial": "counts",
-}
 # Columns of a kind that are named.
 NAMED = 4
 
@@ -52,8 +45,8 @@ NAMED = 4
 class MixedInput(Input):
     """A file whose columns of all kinds are analysed: `frame` is what the model reads.
 
-    `likelihood` is what `GeneralizedPCA` is told, None for a saved model; `is_asked` says whether
-    the user asked for one.
+    That is a frame, or the table itself where it is sparse. `likelihood` is what `GeneralizedPCA`
+    is told, None for a saved model; `is_asked` says whether the user asked for one.
     """
 
     frame: Any
@@ -70,7 +63,7 @@ class MixedInput(Input):
             return self.notes
         kinds: dict[str, list[str]] = {}
         for name, likelihood in model.likelihoods_.items():
-            kinds.setdefault(IN_WORDS[likelihood], []).append(name)
+            kinds.setdefault(KINDS[likelihood].many, []).append(name)
         took = ", ".join(f"{kind} ({listed(names, NAMED)})" for kind, names in kinds.items())
         has_numbers = self.table is not None and self.table.shape[1] > 0
         other = "; --numbers-only analyses the numbers alone"
@@ -107,7 +100,8 @@ class Choice:
         """The model of such a table."""
         cap: Any = self.fitting.cap()
         seed = self.fitting.seed
-        return GeneralizedPCA(cap, likelihood=given.likelihood, random_state=seed)
+        sizes = self.columns.row_sizes
+        return GeneralizedPCA(cap, likelihood=given.likelihood, row_sizes=sizes, random_state=seed)
 
     def hints(self, given: Input) -> list[str]:
         """A sentence where options keep columns out that could be analysed."""
@@ -151,13 +145,10 @@ def _mixed(
         return None
     _check_asked(table, names, columns)
     orders = {k: v for k, v in (table.levels | columns.orders()).items() if k in names}
-    likelihood = dict.fromkeys(orders, "ordinal") | columns.by_column()
-    if (every := columns.for_all()) is not None:
-        likelihood = dict.fromkeys(names, every)
-    frame = frame_of(table, names, orders)
-    return MixedInput(
-        given.file, replace(table, aside=aside), frame, likelihood or "auto", is_asked
-    )
+    by_column = dict.fromkeys(orders, "ordinal") | columns.by_column()
+    likelihood = columns.for_all() or by_column or "auto"
+    frame = table if is_sparse(table.values) else frame_of(table, names, orders)
+    return MixedInput(given.file, replace(table, aside=aside), frame, likelihood, is_asked)
 
 
 def frame_of(
@@ -191,7 +182,7 @@ def of_saved(model: GeneralizedPCA, given: Input) -> Input:
 def frame_for(model: GeneralizedPCA, table: Table) -> Any:
     """The columns of a table that a fitted model has, in the order of the fit."""
     wanted = [str(name) for name in getattr(model, "feature_names_in_", ())]
-    if not wanted:
+    if not wanted or is_sparse(table.values):
         return table
     known = {*_names(table), *([table.id_name] if table.ids is not None else [])}
     check_all_there(wanted, known)
@@ -317,7 +308,7 @@ def _about_dates(aside: Mapping[str, str]) -> Iterator[str]:
 
 def _alike(frame: Any) -> Iterator[str]:
     """A sentence on levels that differ in case alone, for each column that has some."""
-    for series in frame:
+    for series in () if isinstance(frame, Table) else frame:
         if str(series.dtype) not in ("String", "Enum"):
             continue
         forms: dict[str, set[str]] = {}

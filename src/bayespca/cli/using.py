@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from bayespca.arrays.namespaces import is_sparse
 from bayespca.arrays.types import Numbers
 from bayespca.estimators._base import AnyEstimator
 from bayespca.estimators.persistence import load
@@ -149,7 +150,8 @@ def _scores_of_any(model: Any, part: Table, *, std: bool) -> Table:
 def _of_any(model: Any, table: Table) -> Filled:
     from .mixed import frame_for
 
-    return model.impute(frame_for(model, table)), None
+    found = model.impute(frame_for(model, table))
+    return found.toarray() if is_sparse(found) else found, None
 
 
 _LINEAR = Uses(score_table, lambda model, part: model.denoise(part), _with_spread, draws=True)

@@ -12,17 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayespca.arrays.namespaces import is_sparse
 from bayespca.arrays.types import FloatArray, Matrix
 from bayespca.spectrum.tolerances import TINY
 
 from .data import ColumnGroup, TableCells
 from .likelihoods.bernoulli import BERNOULLI
 from .likelihoods.known import LIKELIHOODS
-from .likelihoods.likelihood import no_parameters
+from .likelihoods.likelihood import BoolArray, no_parameters
 
 CATEGORICAL = "categorical"
 COUNTS = ("poisson", "negative-binomial")
@@ -106,13 +107,14 @@ def places(columns: Sequence[TableColumn]) -> list[Place]:
 
 
 def as_cells(
-    codes: FloatArray,
+    codes: Any,
     columns: Sequence[TableColumn],
     parameters: tuple[Matrix, ...] | None = None,
     *,
     sized: bool = False,
 ) -> TableCells:
-    """The cells of a table of numbers, counts and codes of levels, NaN in holes: (n, p).
+    """The cells of a table of numbers, counts and codes of levels, NaN in holes, or of a sparse
+    matrix of counts and of zeros and ones: (n, p).
 
     Without parameters likelihoods have those that they start with. With `sized` rows have sizes.
     """
@@ -120,30 +122,43 @@ def as_cells(
     sizes = log_sizes(codes, columns) if sized else None
     for number, name in enumerate(group_names(columns)):
         mine = [j for j, column in enumerate(columns) if column.of_cells == name]
-        values = np.concatenate([coded(codes[:, j], columns[j]) for j in mine], axis=1)
-        known = no_parameters(values.shape[1]) if parameters is None else parameters[number]
-        seen = ~np.isnan(values)
-        filled = np.where(seen, values, 0.0)
-        holes = None if seen.all() else seen
+        filled, holes = _filled(codes, columns, mine)
+        known = no_parameters(filled.shape[1]) if parameters is None else parameters[number]
         offset = sizes if name in COUNTS else None
         groups.append(ColumnGroup(LIKELIHOODS[name], filled, holes, known, offset))
     return TableCells(tuple(groups))
 
 
-def log_sizes(codes: FloatArray, columns: Sequence[TableColumn]) -> FloatArray:
+def _filled(
+    codes: Any, columns: Sequence[TableColumn], mine: list[int]
+) -> tuple[Any, BoolArray | None]:
+    """Columns of the matrix with 0 in holes, and where there are none."""
+    if is_sparse(codes):
+        return codes if len(mine) == codes.shape[1] else codes[:, mine], None
+    values = np.concatenate([coded(codes[:, j], columns[j]) for j in mine], axis=1)
+    seen = ~np.isnan(values)
+    return np.where(seen, values, 0.0), None if seen.all() else seen
+
+
+def log_sizes(codes: Any, columns: Sequence[TableColumn]) -> FloatArray:
     """log of the sum of each row's counts over what rows have on average in the same columns.
 
     A row of zeros has half a count, and one without any cell is of usual size.
     """
     mine = [j for j, column in enumerate(columns) if column.likelihood in COUNTS]
     counts, centers = codes[:, mine], np.array([columns[j].center for j in mine])
-    expected = (~np.isnan(counts)) @ centers
-    totals = np.maximum(np.nansum(counts, axis=1), 0.5)
+    if is_sparse(codes):
+        expected, sums = np.full(codes.shape[0], centers.sum()), np.asarray(counts.sum(axis=1))
+    else:
+        expected, sums = (~np.isnan(counts)) @ centers, np.nansum(counts, axis=1)
+    totals = np.maximum(sums.ravel(), 0.5)
     return np.where(expected > 0, np.log(totals / np.maximum(expected, TINY)), 0.0)
 
 
-def log_units(codes: FloatArray, columns: Sequence[TableColumn]) -> FloatArray:
+def log_units(codes: Any, columns: Sequence[TableColumn]) -> FloatArray:
     """Σ log(scale) of each row over the cells that are there: what densities are divided by."""
+    if is_sparse(codes):
+        return np.zeros(codes.shape[0])
     scales = np.array([column.scale for column in columns])
     return np.asarray((~np.isnan(codes)) @ np.log(scales))
 

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from bayespca.arrays.types import FloatArray, Matrix, Numbers
+from bayespca.arrays.namespaces import is_sparse
+from bayespca.arrays.types import FloatArray, Matrix
 from bayespca.sources.binary import BinaryCells
 from bayespca.sources.seen import Seen, seen_in
 
 from .likelihoods.bernoulli import BERNOULLI
-from .likelihoods.likelihood import BoolArray, Likelihood
+from .likelihoods.likelihood import BoolArray, Likelihood, Null
 from .sites import Sites
 
 # Rows that are worked on at a time: there is work for several threads, and what belongs to them
 # stays in the cache.
 BLOCK, LEAST_BLOCK, BLOCKS = 1024, 64, 32
+# Cells of a sparse matrix that are made dense at a time, where whole columns are needed.
+NARROW = 1 << 17
 EVERY = slice(None)
 
 
@@ -31,7 +34,8 @@ class ColumnGroup:
     likelihood
         What cells are like given z.
     values
-        The cells, 0 in holes; bytes where they are zeros and ones: (n, q).
+        The cells, 0 in holes; bytes where they are zeros and ones; or a sparse matrix of cells
+        without holes, which becomes dense in blocks: (n, q).
     seen
         Whether a cell is no hole: (n, q); None where all are there.
     parameters
@@ -41,7 +45,7 @@ class ColumnGroup:
     """
 
     likelihood: Likelihood
-    values: Numbers
+    values: Any
     seen: BoolArray | None
     parameters: Matrix
     offset: FloatArray | None = None
@@ -51,8 +55,31 @@ class ColumnGroup:
         return int(self.values.shape[1])
 
     @property
+    def is_sparse(self) -> bool:
+        return is_sparse(self.values)
+
+    @property
     def numbers(self) -> FloatArray:
-        return np.asarray(self.values, dtype=np.float64)
+        dense = self.values.toarray() if self.is_sparse else self.values
+        return np.asarray(dense, dtype=np.float64)
+
+    def narrow(self) -> Iterator[slice]:
+        """Columns in parts that may be dense; all of them where they are dense already."""
+        step = max(1, NARROW // self.values.shape[0]) if self.is_sparse else max(self.width, 1)
+        for first in range(0, self.width, step):
+            yield slice(first, min(first + step, self.width))
+
+    def null(self) -> Null:
+        """Columns by themselves."""
+        parts = [self.part(EVERY, some) for some in self.narrow()]
+        found = [part.likelihood.null(part.numbers, part.known, part.added) for part in parts]
+        return Null(*(np.concatenate(each) for each in zip(*found, strict=True)))
+
+    def digests(self) -> list[object]:
+        """What tells it from others."""
+        values = self.values
+        parts = [values.data, values.indices, values.indptr] if self.is_sparse else [values]
+        return [*parts, *(part for name, part in vars(self).items() if name != "values")]
 
     @property
     def known(self) -> FloatArray:
@@ -102,11 +129,16 @@ class TableCells:
 
     @property
     def shape(self) -> tuple[int, int]:
-        return len(self.groups[0].values), sum(group.width for group in self.groups)
+        return int(self.groups[0].values.shape[0]), sum(group.width for group in self.groups)
 
     @property
     def parameters(self) -> tuple[Matrix, ...]:
         return tuple(group.parameters for group in self.groups)
+
+    @property
+    def keeps_cells(self) -> bool:
+        """Whether what cells are like is kept; where zeros are most of them, sums are."""
+        return not any(group.is_sparse for group in self.groups)
 
     @property
     def learns(self) -> bool:
@@ -153,10 +185,26 @@ class TableCells:
             found.put((EVERY, some), group.sites(m[:, some], v[:, some]))
         return found
 
-    def updated(self, m: FloatArray, v: FloatArray) -> TableCells:
-        """With parameters of likelihoods that are more likely."""
-        groups = [group.updated(m[:, some], v[:, some]) for group, some in self.with_columns()]
-        return TableCells(tuple(groups))
+    def updated(self, moments: Callable[[slice], tuple[FloatArray, FloatArray]]) -> TableCells:
+        """With parameters of likelihoods that are more likely.
+
+        `moments` are mean and variance of z in some columns of the matrix.
+        """
+        return self.at(
+            tuple(
+                np.concatenate(
+                    [
+                        group.part(EVERY, some)
+                        .updated(*moments(slice(first.start + some.start, first.start + some.stop)))
+                        .parameters
+                        for some in group.narrow()
+                    ]
+                )
+                if group.likelihood.learns
+                else group.parameters
+                for group, first in self.with_columns()
+            )
+        )
 
 
 @dataclass(frozen=True, eq=False)

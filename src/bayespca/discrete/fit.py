@@ -22,12 +22,19 @@ from bayespca.spectrum.tolerances import GONE_OF_BITS
 
 from .chart import TableChart
 from .columns import TableColumn, places
-from .data import KnownTable, TableCells
+from .data import KnownTable, TableCells, row_blocks
 from .likelihoods.likelihood import BoolArray
 from .normals import Normals
 from .posterior import BinaryPosterior, TablePosterior, from_factors, spread_of_columns
 from .start import random_start, start, with_one_more
-from .step import TableProblem, TableState, evaluated, step, without_components
+from .step import (
+    TableProblem,
+    TableState,
+    evaluated,
+    sites_of_block,
+    step,
+    without_components,
+)
 
 F = TypeVar("F", bound=Fit[Any])
 
@@ -102,7 +109,7 @@ class TableModel(TableProblem, Model[KnownTable, TableState, F]):
         return TableChart(data.cells)
 
     def digests(self, data: KnownTable) -> Sequence[object]:
-        return [part for group in data.cells.groups for part in vars(group).values()]
+        return [part for group in data.cells.groups for part in group.digests()]
 
     def moves(self, data: KnownTable) -> Sequence[Move[TableState]]:
         return [Move(partial(self._less, data=data.cells), partial(self._more, data=data.cells))]
@@ -142,7 +149,11 @@ class GeneralModel(TableModel[Fit[TablePosterior]]):
 
     def posterior(self, state: TableState, data: KnownTable) -> TablePosterior:
         prior = np.append(state.prior, state.spread)
-        spread = spread_of_columns(state.columns, state.rows, state.found.omega, prior)
+        blocks = (
+            (state.rows[rows], sites_of_block(state, rows, data.cells).omega)
+            for rows in row_blocks(data.cells)
+        )
+        spread = spread_of_columns(state.columns, blocks, prior)
         parts = from_factors(state.rows, state.columns, state.prior)
         return TablePosterior(**parts, b_spread=spread, parameters=state.parameters)
 

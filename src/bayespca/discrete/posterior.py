@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -129,19 +129,22 @@ def scores(posterior: NaturalPosterior, data: TableCells) -> tuple[FloatArray, F
 
 
 def spread_of_columns(
-    columns: Normals, rows: Normals, omega: FloatArray, prior: FloatArray
+    columns: Normals, blocks: Iterable[tuple[Normals, FloatArray]], prior: FloatArray
 ) -> FloatArray:
     """Covariances of the rows of (B, μ) with the scores integrated out: (p, k + 1, k + 1).
 
-    As for scores (`_spread`), a cell measures ⟨ã⟩ᵀb̃ with the variance 1/ω + bᵀcov(a)b.
+    As for scores (`_spread`), a cell measures ⟨ã⟩ᵀb̃ with the variance 1/ω + bᵀcov(a)b. `blocks`
+    are rows and ω of their cells.
     """
-    H = rows.mean.shape[1]
+    H = columns.mean.shape[1] - 1
     k, l = np.triu_indices(H)
     b = columns.mean[:, :H]
-    uncertain = (rows.cov * np.where(k == l, 1.0, 2.0)) @ (b[:, k] * b[:, l]).T
-    outer = Normals(rows.mean, np.zeros_like(rows.cov), rows.log_dets).second_with_one
-    precision = unpacked((omega / (1 + omega * uncertain)).T @ outer, H + 1)
-    return np.asarray(np.linalg.inv(precision + np.diag(1 / prior)))
+    outer_b, twice = (b[:, k] * b[:, l]).T, np.where(k == l, 1.0, 2.0)
+    total = np.zeros((len(b), (H + 1) * (H + 2) // 2))
+    for rows, omega in blocks:
+        outer = Normals(rows.mean, np.zeros_like(rows.cov), rows.log_dets).second_with_one
+        total += (omega / (1 + omega * ((rows.cov * twice) @ outer_b))).T @ outer
+    return np.asarray(np.linalg.inv(unpacked(total, H + 1) + np.diag(1 / prior)))
 
 
 def _spread(posterior: NaturalPosterior, found: _SettledRows) -> FloatArray:

@@ -1,4 +1,4 @@
-"""TableCells as measurements of their natural parameters."""
+"""Cells as measurements of their natural parameters."""
 
 from __future__ import annotations
 
@@ -22,6 +22,16 @@ class Sites:
     def empty(cls, shape: tuple[int, int]) -> Sites:
         """Room for those of so many cells."""
         return cls(*(np.empty(shape) for _ in range(3)))
+
+    @property
+    def summed(self) -> Sites:
+        """Sums over rows, as a single row: what is kept of cells that are too many to keep."""
+        return Sites(*(values.sum(axis=0, keepdims=True) for values in vars(self).values()))
+
+    def plus(self, other: Sites) -> Sites:
+        """Sums of both."""
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Sites(*(one + two for one, two in pairs))
 
     def at(self, which: Any) -> Sites:
         return Sites(*(values[which] for values in vars(self).values()))

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from functools import reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayespca.arrays.packing import packed
 from bayespca.arrays.signs import fixed_signs
-from bayespca.arrays.types import FloatArray, Matrix
+from bayespca.arrays.types import DOUBLE, FloatArray, Matrix
 from bayespca.engines.decomposing import decompose
+from bayespca.sources.records import Source
 from bayespca.spectrum.solving import solve
 from bayespca.spectrum.tolerances import TINY
 
-from .data import TableCells
+from .data import TableCells, row_blocks
 from .normals import Normals
 from .sites import Sites
-from .step import TableProblem, TableState, evaluated_all
+from .step import TableProblem, TableState, evaluated_all, sites_of_block
 
 # Components beyond those that the closed form keeps, and how many it may keep, as a multiple of
 # those that it is sure of and some more.
@@ -34,12 +37,17 @@ def start(data: TableCells, problem: TableProblem) -> TableState:
     where z is near its mean: (x − x̄)/√(x̄(1 − x̄)) for zeros and ones.
     """
     null = _nulls(data)
-    found = _alone(data, null)
+    found = reduce(Sites.plus, (_alone(data, null, rows).summed for rows in row_blocks(data)))
     slope = _mean_omega(found, data)
-    apart = (found.tau - found.omega * null.mean) / slope
-    for group, some in data.with_columns():
-        apart[:, some] = group.likelihood.reach(apart[:, some])
-    right, strength = _components(apart * np.sqrt(slope), problem.most)
+
+    def pulled(rows: slice) -> FloatArray:
+        like = _alone(data, null, rows)
+        apart = (like.tau - like.omega * null.mean) / slope
+        for group, some in data.with_columns():
+            apart[:, some] = group.likelihood.reach(apart[:, some])
+        return np.asarray(apart * np.sqrt(slope))
+
+    right, strength = _components(pulled, data, problem.most)
     return _state(data, _bounded((right * strength[:, None] / np.sqrt(slope)).T), null, found)
 
 
@@ -47,17 +55,22 @@ def random_start(data: TableCells, problem: TableProblem, rng: np.random.Generat
     """All components that there may be, from normal draws."""
     b = rng.normal(size=(data.shape[1], problem.most)) / np.sqrt(max(problem.most, 1))
     null = _nulls(data)
-    return _state(data, b, null, _alone(data, null))
+    found = reduce(Sites.plus, (_alone(data, null, rows).summed for rows in row_blocks(data)))
+    return _state(data, b, null, found)
 
 
 def with_one_more(state: TableState, data: TableCells) -> TableState:
     """One more component: the strongest of where cells pull their z."""
     H, n = state.rank, data.shape[0]
     given = state.columns.mean
-    m = state.rows.mean @ given[:, :H].T + given[:, H]
     slope = np.sqrt(_mean_omega(state.found, data))
-    pull = (state.found.tau - state.found.omega * m) / slope
-    right, strength = _components(pull, 1)
+
+    def pulled(rows: slice) -> FloatArray:
+        like = sites_of_block(state, rows, data)
+        m = state.rows.mean[rows] @ given[:, :H].T + given[:, H]
+        return np.asarray((like.tau - like.omega * m) / slope)
+
+    right, strength = _components(pulled, data, 1)
     new = _bounded((right * strength[:, None] / slope).sum(axis=0)[:, None])[:, 0]
     b = np.insert(given, H, new, axis=1)
     size = max(float(np.sqrt((new**2).mean())), LEAST)
@@ -113,18 +126,16 @@ class _Nulls(NamedTuple):
 
 
 def _nulls(data: TableCells) -> _Nulls:
-    found = [
-        group.likelihood.null(group.numbers, group.known, group.added) for group in data.groups
-    ]
+    found = [group.null() for group in data.groups]
     return _Nulls(
         np.concatenate([each.mean for each in found]), tuple(each.parameters for each in found)
     )
 
 
-def _alone(data: TableCells, null: _Nulls) -> Sites:
-    """What cells are like where each column has one z."""
-    mean = np.broadcast_to(null.mean, data.shape)
-    return data.at(null.parameters).sites(mean, np.zeros(data.shape))
+def _alone(data: TableCells, null: _Nulls, rows: slice) -> Sites:
+    """What cells of some rows are like where each column has one z."""
+    some = data.at(null.parameters).part(rows)
+    return some.sites(np.broadcast_to(null.mean, some.shape), np.zeros(some.shape))
 
 
 def _mean_omega(found: Sites, data: TableCells) -> FloatArray:
@@ -133,18 +144,25 @@ def _mean_omega(found: Sites, data: TableCells) -> FloatArray:
     return np.asarray(np.maximum(found.omega.sum(axis=0) / counts, TINY))
 
 
-def _components(Y: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:
-    """Directions to start with, and how far rows spread along them.
+def _components(
+    pulled: Callable[[slice], FloatArray], data: TableCells, most: int
+) -> tuple[FloatArray, FloatArray]:
+    """Directions to start with, and how far rows spread along them, in a matrix of which `pulled`
+    gives rows.
 
     Noise of variance 1 is right where all z are near their means; where they are not, there is
     less, and more components are found. There are some to spare, because those that are not needed
     go, and those that were never there have to be found one after another.
     """
-    if not most or not Y.any():
-        return np.zeros((0, Y.shape[1])), np.zeros(0)
+    blocks, (n, p) = row_blocks(data), data.shape
+    Y: Any = Source(p, DOUBLE, None, True, lambda: map(pulled, blocks), n)
+    if data.keeps_cells:
+        Y = np.concatenate(list(map(pulled, blocks)))
+    if not most or (data.keeps_cells and not Y.any()):
+        return np.zeros((0, p)), np.zeros(0)
     found = decompose(Y, plan=solve, center=True, n_needed=1)
     gamma = found.spectrum.singular_values * found.spectrum.scale
     strong = solve(found.spectrum, noise_variance=1.0).rank
     kept = min(solve(found.spectrum).rank, TIMES * strong + SOME) + SPARE
     right = fixed_signs(np.asarray(found.right(min(kept, most, gamma.size))))
-    return right, gamma[: len(right)] / np.sqrt(len(Y))
+    return right, gamma[: len(right)] / np.sqrt(n)

@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 
@@ -59,9 +61,9 @@ class TableState:
     """All that the next sweep needs.
 
     `rows` and `columns` are the posteriors of A (n rows) and of (B, μ) (p rows), `prior` the
-    variances cₕ², `spread` the prior variance v of μ; `found` is what cells are like under them,
-    `parameters` are those of the likelihoods, `energy` is the free energy, and `batch` the number
-    of components to try to do without.
+    variances cₕ², `spread` the prior variance v of μ; `found` is what cells are like under them, or
+    its sums over rows, `parameters` are those of the likelihoods, `energy` is the free energy, and
+    `batch` the number of components to try to do without.
     """
 
     rows: Normals
@@ -93,19 +95,20 @@ def step(state: TableState, data: TableCells, problem: TableProblem) -> tuple[Ta
 
 def _with_rows_and_columns(state: TableState, data: TableCells) -> TableState:
     given = regressors(state.columns)
-    found = Sites.empty(data.shape)
+    kept = _Kept.of(data)
 
-    def work(rows: slice) -> tuple[Normals, FloatArray]:
-        old = state.rows[rows], state.found.at(rows)
+    def work(rows: slice) -> tuple[Normals, FloatArray, Sites]:
+        old, some = state.rows[rows], data.part(rows)
+        before = sites_of_block(state, rows, data, given)
         new, second, like = improved_rows(
-            *old, given, state.prior, data.part(rows), n_in_all=data.shape[0]
+            old, before, given, state.prior, some, n_in_all=data.shape[0]
         )
-        found.put(rows, like)
-        return new, columns_precision(like, new, second)
+        return new, columns_precision(like, new, second), kept.taken(rows, like)
 
     parts = list(in_turn(work, row_blocks(data)))
-    rows = _joined([normals for normals, _ in parts])
-    sums = np.sum([part for _, part in parts], axis=0)
+    rows = _joined([normals for normals, _, _ in parts])
+    sums = np.sum([part for _, part, _ in parts], axis=0)
+    found = kept.together([like for _, _, like in parts])
     prior = np.append(state.prior, state.spread)
     precisions, pull = split(sums, prior.size)
     columns = from_precisions(precisions + np.diag(1 / prior), pull)
@@ -153,15 +156,45 @@ def _improved_columns(
 
 
 def evaluated_all(rows: Normals, columns: Normals, data: TableCells) -> Sites:
-    """What all cells are like."""
-    given, found = regressors(columns), Sites.empty(data.shape)
+    """What all cells are like, or its sums over rows."""
+    given, kept = regressors(columns), _Kept.of(data)
 
-    def work(block: slice) -> None:
+    def work(block: slice) -> Sites:
         some = rows[block]
-        found.put(block, sites(some, some.second_with_one, given, data.part(block)))
+        return kept.taken(block, sites(some, some.second_with_one, given, data.part(block)))
 
-    list(in_turn(work, row_blocks(data)))
-    return found
+    return kept.together(list(in_turn(work, row_blocks(data))))
+
+
+class _Kept(NamedTuple):
+    """Room for what all cells are like; None where only sums over rows are kept."""
+
+    room: Sites | None
+
+    @classmethod
+    def of(cls, data: TableCells) -> _Kept:
+        return cls(Sites.empty(data.shape) if data.keeps_cells else None)
+
+    def taken(self, block: slice, like: Sites) -> Sites:
+        """Put the cells of a block in their place, or give their sums."""
+        if self.room is None:
+            return like.summed
+        self.room.put(block, like)
+        return like
+
+    def together(self, parts: list[Sites]) -> Sites:
+        return reduce(Sites.plus, parts) if self.room is None else self.room
+
+
+def sites_of_block(
+    state: TableState, rows: slice, data: TableCells, given: NaturalRegressors | None = None
+) -> Sites:
+    """What the cells of some rows are like, anew where only sums are kept."""
+    if data.keeps_cells:
+        return state.found.at(rows)
+    given = regressors(state.columns) if given is None else given
+    some, cells = state.rows[rows], data.at(state.parameters).part(rows)
+    return sites(some, some.second_with_one, given, cells)
 
 
 def _descended(
@@ -204,21 +237,14 @@ def _with_parameters(state: TableState, data: TableCells) -> TableState:
     """With parameters of likelihoods that are more likely, and what cells are like then."""
     if not data.learns:
         return state
-    cells = data.at(state.parameters).updated(*all_moments(state, data))
+    second = state.rows.second_with_one
+
+    def of_columns(some: slice) -> tuple[FloatArray, FloatArray]:
+        return moments(state.rows, second, regressors(state.columns[some]))
+
+    cells = data.at(state.parameters).updated(of_columns)
     found = evaluated_all(state.rows, state.columns, cells)
     return replace(state, parameters=cells.parameters, found=found)
-
-
-def all_moments(state: TableState, data: TableCells) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance of z in each cell."""
-    given = regressors(state.columns)
-
-    def work(block: slice) -> tuple[FloatArray, FloatArray]:
-        some = state.rows[block]
-        return moments(some, some.second_with_one, given)
-
-    means, variances = zip(*in_turn(work, row_blocks(data)), strict=True)
-    return np.concatenate(means), np.concatenate(variances)
 
 
 # --- coordinates and priors --------------------------------------------------------------------

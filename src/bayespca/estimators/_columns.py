@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 
 from bayespca.arrays.types import FloatArray
-from bayespca.discrete.choosing import LARGEST_COUNT, likelihood_of_whole
+from bayespca.discrete.choosing import (
+    LARGEST_COUNT,
+    Histogram,
+    likelihood_of_counts,
+    likelihood_of_whole,
+)
 from bayespca.discrete.columns import CATEGORICAL, COUNTS, NAMES, WITH_LEVELS, TableColumn
 
 from ._tables import Level, RawColumn, RawTable
@@ -20,18 +25,23 @@ MOST_LEVELS = 50
 def described(raw: RawTable, likelihood: Any) -> tuple[TableColumn, ...]:
     """What each column is; `likelihood` is "auto", a name for all, or names by column."""
     asked = _asked(raw, likelihood)
+    if raw.is_sparse:
+        return _of_sparse(raw, asked)
     return tuple(_described(column, asked.get(column.name)) for column in raw.columns)
 
 
-def codes(raw: RawTable, columns: Sequence[TableColumn]) -> FloatArray:
-    """Numbers, counts and codes of levels, NaN in holes: (n, p)."""
+def codes(raw: RawTable, columns: Sequence[TableColumn]) -> Any:
+    """Numbers, counts and codes of levels, NaN in holes: (n, p); sparse where the table is."""
+    if raw.is_sparse:
+        _check_sparse(raw, [column.likelihood for column in columns])
+        return raw.table
     pairs = zip(raw.columns, columns, strict=True)
     return np.stack([_codes(column, known) for column, known in pairs], axis=1)
 
 
 def _asked(raw: RawTable, likelihood: Any) -> dict[str, str]:
     """The likelihoods that were asked for, by column."""
-    names = [column.name for column in raw.columns]
+    names = raw.names
     if isinstance(likelihood, str):
         given: Mapping[Any, Any] = {} if likelihood == "auto" else dict.fromkeys(names, likelihood)
     else:
@@ -49,6 +59,46 @@ def _asked(raw: RawTable, likelihood: Any) -> dict[str, str]:
         if name != "auto":
             found[column] = name
     return found
+
+
+def _of_sparse(raw: RawTable, asked: Mapping[str, str]) -> tuple[TableColumn, ...]:
+    """Columns of a sparse matrix: all zeros and ones, or all counts, unless asked otherwise."""
+    matrix = raw.table.tocsc()
+    auto = "bernoulli" if bool((matrix.data == 1).all()) else None
+    kinds = [asked.get(name, auto) for name in raw.names]
+    _check_sparse(raw, [kind or COUNTS[0] for kind in kinds])
+    found = []
+    for j, (name, kind) in enumerate(zip(raw.names, kinds, strict=True)):
+        stored = matrix.data[matrix.indptr[j] : matrix.indptr[j + 1]]
+        if kind == "bernoulli":
+            found.append(TableColumn(name, kind, (0.0, 1.0)))
+            continue
+        values, counts = np.unique(stored, return_counts=True)
+        zeros = matrix.shape[0] - stored.size
+        every = Histogram(np.append(values, 0.0), np.append(counts, float(zeros)))
+        found.append(TableColumn(name, kind or likelihood_of_counts(every), center=every.mean))
+    return tuple(found)
+
+
+def _check_sparse(raw: RawTable, kinds: Sequence[str]) -> None:
+    """Raise unless the cells of a sparse matrix can be what its columns are."""
+    for name, kind in zip(raw.names, kinds, strict=True):
+        if kind not in (*COUNTS, "bernoulli"):
+            raise ValueError(
+                f"X is sparse, and its column {name!r} is {kind!r}: sparse matrices are for "
+                f"{', '.join(map(repr, (*COUNTS, 'bernoulli')))}; give a dense table."
+            )
+    data, bits = raw.table.data, np.array([kind == "bernoulli" for kind in kinds])
+    whole = (data >= 0) & (data <= LARGEST_COUNT) & (data == np.floor(data))
+    wrong = np.flatnonzero(~whole | (bits[raw.table.indices] & (data > 1)))
+    if wrong.size:
+        j = int(raw.table.indices[wrong[0]])
+        row = int(np.searchsorted(raw.table.indptr, wrong[0], side="right")) - 1
+        what = "0 or 1" if bits[j] else "a count"
+        raise ValueError(
+            f"column {raw.names[j]!r} of the sparse X holds {data[wrong[0]]:g} in row {row} "
+            f"(counting from 0), which is not {what}: correct it, or give a dense table."
+        )
 
 
 def _described(raw: RawColumn, asked: str | None) -> TableColumn:

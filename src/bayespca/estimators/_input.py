@@ -299,7 +299,9 @@ def read_new(estimator: BaseEstimator, X: Input, method: str) -> Array:
     finite = "allow-nan" if estimator._reads_holes() else True
     if isinstance(X, io.Table):
         check_same_place(estimator, np.empty(0), method)
-        return check_array(_arranged(estimator, X), dtype=FLOATS, ensure_all_finite=finite)
+        values = _arranged(estimator, X)
+        values = values.toarray() if is_sparse(values) else values
+        return check_array(values, dtype=FLOATS, ensure_all_finite=finite)
     if is_foreign_array(X):
         return _read_new_foreign(estimator, X, method)
     check_same_place(estimator, np.empty(0), method)
@@ -338,7 +340,7 @@ def _arranged(estimator: BaseEstimator, table: io.Table) -> Array:
         place = {name: j for j, name in enumerate(table.names)}
         check_all_there(wanted, place)
         values = table.values[:, [place[str(name)] for name in wanted]]
-    return values.toarray() if is_sparse(values) else values
+    return values
 
 
 def check_all_there(wanted: Sequence[Any], known: Collection[str]) -> None:

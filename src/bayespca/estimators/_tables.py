@@ -14,10 +14,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
+from bayespca.arrays.namespaces import is_sparse
 from bayespca.arrays.types import DOUBLE, DType, FloatArray, Index, Input
 from bayespca.discrete.columns import TableColumn
+from bayespca.io.records import Table
 from bayespca.sources.data import Features
 
 from . import _input
@@ -72,7 +75,10 @@ class RawColumn:
 
 @dataclass(frozen=True, eq=False)
 class RawTable:
-    """The columns of a table, the table itself, and the type that answers about it have."""
+    """The columns of a table, the table itself, and the type that answers about it have.
+
+    A sparse matrix has no columns here; its cells are all known.
+    """
 
     columns: list[RawColumn]
     table: Any
@@ -80,12 +86,21 @@ class RawTable:
     dtype: DType = DOUBLE
 
     @property
-    def n_rows(self) -> int:
-        return len(self.columns[0].holes)
+    def is_sparse(self) -> bool:
+        return is_sparse(self.table)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        if not self.is_sparse:
+            return [column.name for column in self.columns]
+        return _names_of(self.features)
 
 
 def read(estimator: AnyEstimator, X: Input, *, reset: bool) -> RawTable:
     """A table of any columns; those of the fit, unless `reset`."""
+    if is_sparse(X.values if isinstance(X, Table) else X):
+        return _of_sparse(estimator, X, reset)
     X = _input.unmasked(_input.as_numpy(X))
     return _of_frame(estimator, X, reset) if is_frame(X) else _of_array(estimator, X, reset)
 
@@ -206,9 +221,7 @@ def _of_array(estimator: AnyEstimator, X: Any, reset: bool) -> RawTable:
     else:
         X = np.asarray(X, dtype=object)
     values, features = _input.checked(estimator, X, **checks)
-    names = [f"x{j}" for j in range(features.count)]
-    if features.names is not None:  # a table from a file
-        names = [str(name) for name in features.names]
+    names = _names_of(features)
     if is_text:
         columns = [_of_objects(name, values[:, j].tolist()) for j, name in enumerate(names)]
         return RawTable(columns, values, features)
@@ -219,6 +232,19 @@ def _of_array(estimator: AnyEstimator, X: Any, reset: bool) -> RawTable:
     ]
     dtype = np.dtype(np.float32 if values.dtype == np.float32 else np.float64)
     return RawTable(columns, values, features, dtype)
+
+
+def _of_sparse(estimator: AnyEstimator, X: Any, reset: bool) -> RawTable:
+    """A sparse matrix of counts, or of zeros and ones, in which all cells are known."""
+    checks = {"accept_sparse": "csr", "dtype": np.float64, "ensure_all_finite": True}
+    values, features = _input.checked(estimator, X, reset=reset, **checks)
+    return RawTable([], csr_array(values), features)
+
+
+def _names_of(features: Features) -> list[str]:
+    if features.names is not None:  # a table from a file
+        return [str(name) for name in features.names]
+    return [f"x{j}" for j in range(features.count)]
 
 
 def _has_text(X: Any) -> bool:
@@ -237,6 +263,8 @@ def _has_text(X: Any) -> bool:
 
 def filled(raw: RawTable, columns: Sequence[TableColumn], codes: FloatArray) -> Any:
     """The table with its holes filled from codes, numbers and counts, in its own types."""
+    if raw.is_sparse:
+        return raw.table.copy()
     if not is_frame(raw.table):
         return _filled_array(raw, columns, codes)
     out = raw.table.copy() if hasattr(raw.table, "iloc") else raw.table.clone()

@@ -53,7 +53,9 @@ class GeneralizedPCA(Transforming, Iterating[TableFit]):
     =====================  =======================================================================
 
     DataFrames of pandas and polars and arrays are read, numbers as well as texts. None and NaN are
-    holes, at `fit` and afterwards: only the cells that are there count.
+    holes, at `fit` and afterwards: only the cells that are there count. Sparse matrices of SciPy
+    are read where all columns are counts, or zeros and ones; they have no holes, and become dense
+    in blocks of rows only.
 
     Examples
     --------
@@ -167,13 +169,13 @@ class GeneralizedPCA(Transforming, Iterating[TableFit]):
         model = general_model(data, n_components=cap, init=self.init, log_units=units)
         found = inference.fit(model, data, _validation.looping(self, callback))
         about = {"columns": columns, "sized": bool(self.row_sizes)}
-        fitted = extended(found, TableFit, **about, n_samples=len(codes), dtype=raw.dtype)
+        fitted = extended(found, TableFit, **about, n_samples=codes.shape[0], dtype=raw.dtype)
         self._keep(fitted, raw.features)
         warn(fitted)
         if self.verbose:
             print(
-                f"bayespca: {len(codes)}×{len(columns)}, rank {self.n_components_}, free energy "
-                f"{self.free_energy_:.6g} after {self.n_iter_} sweeps, "
+                f"bayespca: {self.n_samples_}×{len(columns)}, rank {self.n_components_}, free "
+                f"energy {self.free_energy_:.6g} after {self.n_iter_} sweeps, "
                 f"{time.perf_counter() - start:.2f} s"
             )
         return self
@@ -223,13 +225,14 @@ class GeneralizedPCA(Transforming, Iterating[TableFit]):
         if interval is not None:
             SHARE.check("interval", interval)
         raw, codes, cells = self._read(X)
-        m, v = read.natural(self.posterior_, cells)
         holes: list[dict[str, Any]] = []
-        for j, view in enumerate(reading.views(self.fit_.columns, cells, m, v)):
-            rows = np.flatnonzero(raw.columns[j].holes)
-            guess = reading.guessed(view.at(rows), interval or 0.95)
-            codes[rows, j] = guess.value
-            holes.append(_described_holes(raw.columns[j], view.column, rows, guess))
+        if not raw.is_sparse:
+            m, v = read.natural(self.posterior_, cells)
+            for j, view in enumerate(reading.views(self.fit_.columns, cells, m, v)):
+                rows = np.flatnonzero(raw.columns[j].holes)
+                guess = reading.guessed(view.at(rows), interval or 0.95)
+                codes[rows, j] = guess.value
+                holes.append(_described_holes(raw.columns[j], view.column, rows, guess))
         table = _tables.filled(raw, self.fit_.columns, codes)
         return table if interval is None else (table, _joined(holes))
 
@@ -247,6 +250,8 @@ class GeneralizedPCA(Transforming, Iterating[TableFit]):
     def _drawn_table(
         self, raw: _tables.RawTable, codes: FloatArray, cells: TableCells, rng: np.random.Generator
     ) -> Any:
+        if raw.is_sparse:
+            return raw.table.copy()
         z = read.drawn_natural(self.posterior_, cells, rng)
         views = reading.views(self.fit_.columns, cells, z, np.zeros_like(z))
         drawn = np.stack([reading.drawn(view, rng) for view in views], axis=1)
@@ -317,8 +322,9 @@ def _described_holes(
 
 def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """The entries of all columns, as arrays."""
-    kinds = {"row": np.intp, "probability": np.float64}
+    kinds: dict[str, Any] = dict.fromkeys(("row", "column", "value", "low", "high"), object)
+    kinds |= {"row": np.intp, "probability": np.float64}
     return {
-        key: np.array([one for part in parts for one in part[key]], dtype=kinds.get(key, object))
-        for key in parts[0]
+        key: np.array([one for part in parts for one in part[key]], dtype=kind)
+        for key, kind in kinds.items()
     }

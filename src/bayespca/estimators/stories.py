@@ -18,6 +18,7 @@ from bayespca.spectrum.records import Advice
 from ._base import AnyEstimator
 from .summary import Summary, convergence, summarize
 from .wording import (
+    KINDS,
     conditional,
     counted,
     headline,
@@ -129,18 +130,21 @@ def _of_binary(model: AnyEstimator) -> Story:
 
 
 def _of_table(model: AnyEstimator) -> Story:
-    k, kinds = model.n_components_, Counter(model.likelihoods_.values())
+    k, likelihoods = model.n_components_, model.likelihoods_
+    kinds = Counter(KINDS[likelihood] for likelihood in likelihoods.values())
     lead = "Columns of all kinds vary together, in patterns that rows have more or less of."
     if k == 0:
         lead = "Columns vary independently of each other."
     words = f"There {_dimensions(k)} in this table.", lead, _rows_and_features(model)
     name = "dimensions" if k != 1 else "dimension"
-    columns = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    columns = ", ".join(
+        f"{count} {kind.one if count == 1 else kind.many}" for kind, count in kinds.most_common()
+    )
     facts = (
         Fact(name, str(k), "with the lowest free energy of those tried"),
         Fact("columns", str(model.n_features_in_), columns),
     )
-    return _story(model, words, *facts, rank=k, likelihoods=model.likelihoods_)
+    return _story(model, words, *facts, rank=k, likelihoods=likelihoods)
 
 
 def _of_curves(model: AnyEstimator) -> Story:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from bayespca.lowrank.noise_models import NOISES, OUTLYING_ROWS
 from bayespca.spectrum.records import ALL_ZERO, AT_LEAST
@@ -19,6 +19,23 @@ NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight",
 ENOUGH = 0.95
 # What every probability of a number of components is printed with.
 CONDITION = "if the noise is as assumed"
+
+
+class KindOfColumn(NamedTuple):
+    """What people call a column of a likelihood, and several of them."""
+
+    one: str
+    many: str
+
+
+KINDS = {
+    "normal": KindOfColumn("number", "numbers"),
+    "bernoulli": KindOfColumn("yes/no", "yes/no"),
+    "categorical": KindOfColumn("category", "categories"),
+    "ordinal": KindOfColumn("rank", "ranks"),
+    "poisson": KindOfColumn("count", "counts"),
+    "negative-binomial": KindOfColumn("count", "counts"),
+}
 MINUS = "\N{MINUS SIGN}"
 SPACE = "\N{NO-BREAK SPACE}"
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from scipy.special import gammaln
 
 from bayespca.arrays.types import FloatArray
 
@@ -22,6 +24,21 @@ def mean_rate(m: FloatArray, v: FloatArray) -> FloatArray:
 
 def rate_at(z: FloatArray) -> FloatArray:
     return np.asarray(np.exp(np.minimum(z, LARGEST)))
+
+
+def log_factorial(x: FloatArray) -> FloatArray:
+    return np.asarray(gammaln(x + 1))
+
+
+def where_counted(x: FloatArray, function: Callable[..., FloatArray], *others: Any) -> FloatArray:
+    """f(x) where x is not 0, and 0 elsewhere: zeros are often most of the counts.
+
+    `others` are arrays of one number for each column, of which those of x are taken.
+    """
+    there = np.nonzero(x)
+    found = np.zeros(x.shape)
+    found[there] = function(x[there], *(np.asarray(each)[there[1]] for each in others))
+    return found
 
 
 def log_mean(x: FloatArray, seen: FloatArray, offset: FloatArray) -> FloatArray:

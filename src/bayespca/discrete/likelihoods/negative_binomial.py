@@ -10,7 +10,7 @@ from scipy.special import betainc, digamma, gammaln, polygamma
 from bayespca.arrays.types import FloatArray
 
 from ..logistic import averages
-from .counting import count_quantile, log_mean, log_ratio, mean_rate, rate_at
+from .counting import count_quantile, log_mean, log_ratio, mean_rate, rate_at, where_counted
 from .likelihood import ExpectedLikelihood, Likelihood, Null
 
 # Bounds of log r. Above, counts are as good as Poisson's, and r·⟨σ⟩ has too few digits.
@@ -38,7 +38,7 @@ class NegativeBinomial(Likelihood):
         t = m - log_r
         log_norm, probability, slope = averages(t, v)
         total = x + r
-        constant = gammaln(total) - gammaln(r) - gammaln(x + 1)
+        constant = where_counted(x, _log_ways, r)
         return ExpectedLikelihood(
             constant + x * t - total * log_norm, x - total * probability, total * slope
         )
@@ -94,6 +94,19 @@ class NegativeBinomial(Likelihood):
         return np.where(worse, log_r, new)[:, None]
 
 
+def _log_ways(x: FloatArray, r: FloatArray) -> FloatArray:
+    """log of Γ(x + r)/Γ(r)x!"""
+    return np.asarray(gammaln(x + r) - gammaln(r) - gammaln(x + 1))
+
+
+def _of_digammas(x: FloatArray, r: FloatArray) -> FloatArray:
+    return np.asarray(digamma(x + r) - digamma(r))
+
+
+def _of_trigammas(x: FloatArray, r: FloatArray) -> FloatArray:
+    return np.asarray(polygamma(1, x + r) - polygamma(1, r))
+
+
 def _derivatives(
     x: FloatArray, m: FloatArray, v: FloatArray, seen: FloatArray, log_r: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
@@ -101,9 +114,9 @@ def _derivatives(
     r = np.exp(log_r)
     log_norm, probability, slope = averages(m - log_r, v)
     total = x + r
-    psi = r * (digamma(total) - digamma(r))
+    psi = r * where_counted(x, _of_digammas, r)
     first = psi - x - r * log_norm + total * probability
-    curvature = r * r * (polygamma(1, total) - polygamma(1, r))
+    curvature = r * r * where_counted(x, _of_trigammas, r)
     second = psi + curvature - r * log_norm + 2 * r * probability - total * slope
     return (first * seen).sum(axis=0), (second * seen).sum(axis=0)
 

@@ -5,11 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln, pdtr
+from scipy.special import pdtr
 
 from bayespca.arrays.types import FloatArray
 
-from .counting import count_quantile, log_mean, log_ratio, mean_rate, rate_at
+from .counting import (
+    count_quantile,
+    log_factorial,
+    log_mean,
+    log_ratio,
+    mean_rate,
+    rate_at,
+    where_counted,
+)
 from .likelihood import ExpectedLikelihood, Likelihood, Null, no_parameters
 
 
@@ -23,7 +31,7 @@ class Poisson(Likelihood):
         self, x: FloatArray, m: FloatArray, v: FloatArray, parameters: FloatArray
     ) -> ExpectedLikelihood:
         rate = mean_rate(m, v)
-        return ExpectedLikelihood(x * m - rate - gammaln(x + 1), x - rate, rate)
+        return ExpectedLikelihood(x * m - rate - where_counted(x, log_factorial), x - rate, rate)
 
     def null(self, x: FloatArray, seen: FloatArray, offset: FloatArray) -> Null:
         return Null(log_mean(x, seen, offset), no_parameters(x.shape[1]))
