@@ -16,6 +16,7 @@ from .column_options import ColumnKinds
 from .failures import SETTING, end_when_told, in_one_sentence
 from .helping import Verbs, verb
 from .outputs import FitOutputs, RatingOutputs
+from .panels import OUTPUT
 from .standard import COMPLETING, all_to_read, to_read
 from .view_options import Viewing, ViewOutputs
 
@@ -94,11 +95,14 @@ def fit(
             other.check(fitting, outputs, where)
             kinds.fit(data, reading.how(), other, outputs, as_json=json)
             return
-        choice = Choice.of(columns, fitting, stability=bool(outputs.stability), **where.given())
+        columns.check()
+        instead = fitting.of_numbers(stability=outputs.stability, **where.given())
+        choice = Choice(columns, fitting.cap(), fitting.seed, instead)
         work.fit(
             *(data, reading.how(), fitting.model(), outputs),
             where=where,
             choice=choice,
+            fit_mixed=kinds.fit_mixed,
             as_json=json,
         )
 
@@ -139,7 +143,7 @@ def transform(
     out: o.Out = None,
     std: Annotated[
         bool,
-        typer.Option("--std/--no-std", help="Standard deviations, too.", rich_help_panel=o.OUTPUT),
+        typer.Option("--std/--no-std", help="Standard deviations, too.", rich_help_panel=OUTPUT),
     ] = True,
     json: o.Json = False,
     reading: o.Reading,
@@ -199,7 +203,7 @@ def impute(
         typer.Option(
             "--std",
             help="Write the standard deviations of the filled cells beside it.",
-            rich_help_panel=o.OUTPUT,
+            rich_help_panel=OUTPUT,
         ),
     ] = False,
     intervals: Annotated[
@@ -207,7 +211,7 @@ def impute(
         typer.Option(
             "--intervals",
             help="Write a 95 % interval of each filled cell, or its probability, beside it.",
-            rich_help_panel=o.OUTPUT,
+            rich_help_panel=OUTPUT,
         ),
     ] = False,
     draws: Annotated[
@@ -215,7 +219,7 @@ def impute(
         typer.Option(
             help="Number of draws to write beside it, for multiple imputation.",
             min=0,
-            rich_help_panel=o.OUTPUT,
+            rich_help_panel=OUTPUT,
         ),
     ] = 0,
     saved: o.Saved = None,
@@ -228,14 +232,15 @@ def impute(
     """Fill the holes in DATA, with error bars: numbers, yes/no, categories, ranks and counts."""
     with in_one_sentence(as_json=json):
         from . import applying as work
-        from .filling import Beside
+        from .filling import FilledOutputs
         from .mixed import Choice
 
         if saved is not None:
             columns.refuse(f"--model, which uses {saved} as it is")
-        choice = Choice.of(columns, fitting, std=std)
+        columns.check()
+        choice = Choice(columns, fitting.cap(), fitting.seed, fitting.of_numbers(std=std))
         modelled = work.Modelled(fitting.model_unless(saved), saved, save, choice)
-        beside = Beside(std=std, intervals=intervals, draws=draws)
+        beside = FilledOutputs(std=std, intervals=intervals, draws=draws)
         work.impute(data, reading.how(), modelled, beside, out=out, as_json=json)
 
 

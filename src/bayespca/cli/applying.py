@@ -20,7 +20,7 @@ from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
 
 from . import screen, tensors, using
-from .filling import Beside, Filling
+from .filling import FilledOutputs, Filling
 from .inputs import Input, open_input
 from .mixed import Choice, MixedInput, of_saved
 from .outputs import Named, check_places, check_tables
@@ -153,7 +153,7 @@ def _without_noise(model: AnyEstimator, part: Table) -> Table:
 
 
 def impute(
-    data: Path, how: How, modelled: Modelled, beside: Beside, *, out: Path, as_json: bool
+    data: Path, how: How, modelled: Modelled, beside: FilledOutputs, *, out: Path, as_json: bool
 ) -> None:
     """Fill the holes of a file; beside it what is asked for."""
     check_tables(out)
@@ -166,7 +166,7 @@ def impute(
     check_places(places, read=[("DATA", data), *modelled.read()])
     if (tucker := modelled.of_tensors("impute")) is not None:
         _check_spread(tucker, replace(beside, std=False))
-        spread = Beside.place(out, "std") if beside.std else None
+        spread = FilledOutputs.place(out, "std") if beside.std else None
         tensors.impute(tucker, data, how, out, std=spread, as_json=as_json)
         return
     given = modelled.opened(data, how, "impute")
@@ -184,7 +184,7 @@ def impute(
     _tell(given, model, written, as_json=as_json, note=note, facts={"holes": holes})
 
 
-def _check_spread(model: AnyEstimator, beside: Beside) -> None:
+def _check_spread(model: AnyEstimator, beside: FilledOutputs) -> None:
     uses = using.uses_of(model)
     lacking = {
         "--std": beside.std and not uses.spread,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import MODEL, option
+from .panels import MODEL, option
 
 # `bayespca.discrete.columns.NAMES`, which would take a second to import.
 LIKELIHOODS = ("normal", "bernoulli", "categorical", "ordinal", "poisson", "negative-binomial")

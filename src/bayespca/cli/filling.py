@@ -24,7 +24,7 @@ LEVEL = 0.95
 
 
 @dataclass(frozen=True)
-class Beside:
+class FilledOutputs:
     """What is written beside the filled table: standard deviations of filled cells, intervals or
     probabilities of them, and so many draws.
     """
@@ -62,7 +62,7 @@ class Filling:
     source: Path
     how: How
     out: Path
-    beside: Beside
+    beside: FilledOutputs
 
     def write(self, model: AnyEstimator, given: Input) -> tuple[dict[str, str], Table]:
         """Fill a table and write what was asked for: what was written where, and the columns of the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from bayespca.io.tables import write_table
 from bayespca.lowrank.noise_models import ISOTROPIC
 from bayespca.version import __version__
 
-from . import kinds, screen
+from . import screen
 from .inputs import Input, labels_of, open_input
 from .mixed import Choice
 from .options import Computing
@@ -69,18 +69,19 @@ def fit(
     *,
     where: Computing = HERE,
     choice: Choice | None = None,
+    fit_mixed: Callable[..., None] | None = None,
     as_json: bool = False,
 ) -> None:
     """Fit a file and tell what was found.
 
-    With a `choice`, columns of all kinds are analysed where a table has them.
+    With a `choice`, columns of all kinds are analysed where a table has them, by `fit_mixed`.
     """
     start = time.perf_counter()
     outputs.check(data)
     with where.opened(data, how if choice is None else choice.how(how)) as given:
         mixed = None if choice is None else replace(choice, label=outputs.label).read(given, how)
-        if choice is not None and mixed is not None:
-            kinds.fit_mixed(mixed, choice.model(mixed), outputs, start, as_json=as_json)
+        if choice is not None and mixed is not None and fit_mixed is not None:
+            fit_mixed(mixed, choice.model(mixed), outputs, start, as_json=as_json)
             return
         labels = None if outputs.label is None else _labels(given, outputs.label)
         given.fit(model.fit, model.tol)

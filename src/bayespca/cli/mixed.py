@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from bayespca.arrays.namespaces import is_sparse
 from bayespca.estimators._columns import MOST_LEVELS
-from bayespca.estimators._input import check_all_there
 from bayespca.estimators.generalized_pca import GeneralizedPCA
 from bayespca.estimators.wording import KINDS
 from bayespca.io.dialect import LEVELS
 from bayespca.io.files import open_files
 from bayespca.io.layout import MOSTLY, listed
 from bayespca.io.numerals import bare
-from bayespca.io.packages import need
 from bayespca.io.records import How, Table
 
 from .column_options import ColumnKinds
+from .frames import frame_for, frame_of, names_of, texts_of
 from .inputs import Input
-from .options import Fitting
 from .progress import sweeps
 
 # Reasons to set a column aside: the first is that of all columns of text, which may be categories.
@@ -81,16 +77,10 @@ class Choice:
     """
 
     columns: ColumnKinds
-    fitting: Fitting
+    n_components: Any = "auto"
+    seed: int = 0
     instead: tuple[str, ...] = ()
     label: str | None = None
-
-    @classmethod
-    def of(cls, columns: ColumnKinds, fitting: Fitting, **others: bool) -> Choice:
-        """From the options of a command, and whether others are given that need numbers."""
-        columns.check()
-        named = [f"--{name.replace('_', '-')}" for name, given in others.items() if given]
-        return cls(columns, fitting, (*fitting.of_numbers(), *named))
 
     def how(self, how: How) -> How:
         """How to read the file: with columns of text, if these may be analysed."""
@@ -98,10 +88,12 @@ class Choice:
 
     def model(self, given: MixedInput) -> GeneralizedPCA:
         """The model of such a table."""
-        cap: Any = self.fitting.cap()
-        seed = self.fitting.seed
-        sizes = self.columns.row_sizes
-        return GeneralizedPCA(cap, likelihood=given.likelihood, row_sizes=sizes, random_state=seed)
+        return GeneralizedPCA(
+            self.n_components,
+            likelihood=given.likelihood,
+            row_sizes=self.columns.row_sizes,
+            random_state=self.seed,
+        )
 
     def hints(self, given: Input) -> list[str]:
         """A sentence where options keep columns out that could be analysed."""
@@ -138,7 +130,7 @@ def _mixed(
         return None
     asked = columns.by_column() | dict.fromkeys(columns.orders(), "ordinal")
     aside = _set_aside(table, {label} if label else set(), asked)
-    names = [name for name in _names(table) if name not in aside]
+    names = [name for name in names_of(table) if name not in aside]
     kinds = {str(table.types.get(name)) for name in names}
     has_others = any(name in table.others for name in names) or "bool" in kinds
     if not (is_asked or (has_others and len(names) > 1)):
@@ -151,22 +143,6 @@ def _mixed(
     return MixedInput(given.file, replace(table, aside=aside), frame, likelihood, is_asked)
 
 
-def frame_of(
-    table: Table, names: Sequence[str], orders: Mapping[str, Sequence[str]] | None = None
-) -> Any:
-    """Columns of a table as a frame of polars: flags, whole numbers, numbers and texts."""
-    pl = need("polars", "reading columns of text")
-    places = {name: j for j, name in enumerate(table.features)}
-    found = {}
-    for name in names:
-        if name in places:
-            found[name] = _numbers(pl, table, name, table.values[:, places[name]])
-            continue
-        texts, order = texts_of(table, name), (orders or {}).get(name)
-        found[name] = pl.Series(name, texts, dtype=pl.Enum(list(order)) if order else pl.String)
-    return pl.DataFrame(found)
-
-
 def of_saved(model: GeneralizedPCA, given: Input) -> Input:
     """A file with the columns of a saved model, if that reads columns of text."""
     table = given.table
@@ -177,47 +153,6 @@ def of_saved(model: GeneralizedPCA, given: Input) -> Input:
     aside = {name: why for name, why in table.aside.items() if name not in known}
     aside |= dict.fromkeys(strange, "not in the model")
     return MixedInput(given.file, replace(table, aside=aside), frame)
-
-
-def frame_for(model: GeneralizedPCA, table: Table) -> Any:
-    """The columns of a table that a fitted model has, in the order of the fit."""
-    wanted = [str(name) for name in getattr(model, "feature_names_in_", ())]
-    if not wanted or is_sparse(table.values):
-        return table
-    known = {*_names(table), *([table.id_name] if table.ids is not None else [])}
-    check_all_there(wanted, known)
-    return frame_of(table, wanted)
-
-
-def texts_of(table: Table, name: str) -> list[str | None]:
-    """The texts of a column, None where one stands for no value, or where there is none."""
-    cells = table.ids if name == table.id_name and table.ids else table.others[name].tolist()
-    if table.aside.get(name) == "empty":
-        return [None] * table.shape[0]
-    texts = [None if cell is None else str(cell).strip() for cell in cells or ()]
-    return [None if text is None or text.lower() in table.no_value else text for text in texts]
-
-
-def _names(table: Table) -> list[str]:
-    """Names of the columns of a file, features and others, in its order."""
-    features = table.features
-    every = {*features, *table.others}
-    return [name for name in table.order or [*features, *table.others] if name in every]
-
-
-def _numbers(pl: Any, table: Table, name: str, values: np.ndarray) -> Any:
-    kind, holes = str(table.types.get(name, "")), np.isnan(values)
-    cells = [None if hole else value for value, hole in zip(values.tolist(), holes, strict=True)]
-    if kind == "bool":
-        flags = [None if cell is None else bool(cell) for cell in cells]
-        return pl.Series(name, flags, dtype=pl.Boolean)
-    # Text has no types: numbers are whole where all of them are.
-    is_whole = "int" in kind or (table.is_of_text and _are_whole(values[~holes]))
-    return pl.Series(name, cells, dtype=pl.Float64).cast(pl.Int64 if is_whole else pl.Float64)
-
-
-def _are_whole(values: np.ndarray) -> bool:
-    return bool(values.size and (np.abs(values) < 2**53).all() and (values % 1 == 0).all())
 
 
 # --- which columns take part -------------------------------------------------------------------

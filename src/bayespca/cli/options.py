@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from .panels import MODEL, READING, option, output
 from .standard import to_read, to_write
 from .values import (
     Engine,
@@ -34,18 +35,6 @@ if TYPE_CHECKING:
     from bayespca.io.records import How
 
     from .inputs import Input
-
-READING, MODEL, OUTPUT = "Reading data", "The model", "Output"
-
-
-def option(*names: str, panel: str, **settings: Any) -> Any:
-    """An option in a panel of the help."""
-    return typer.Option(*names, rich_help_panel=panel, **settings)
-
-
-def output(*names: str, **settings: Any) -> Any:
-    """An option about what a command writes."""
-    return option(*names, panel=OUTPUT, **settings)
 
 
 # --- arguments and single options --------------------------------------------------------------
@@ -285,12 +274,13 @@ class Fitting:
         """Options that are not what they are by default."""
         return [f.name for f in fields(self) if getattr(self, f.name) != f.default]
 
-    def of_numbers(self) -> list[str]:
-        """Options that were given, and that only a PCA of numbers has."""
+    def of_numbers(self, **others: object) -> tuple[str, ...]:
+        """Options that were given, these and others, and that only a PCA of numbers has."""
         named = [name for name in self.changed() if name not in ("seed", "n_components")]
         if self.n_components != "auto" and not self.n_components.isdecimal():
             named.append("n_components")
-        return [f"--{name.replace('_', '-')}" for name in named]
+        named += [name for name, given in others.items() if given]
+        return tuple(f"--{name.replace('_', '-')}" for name in named)
 
     def cap(self) -> Any:
         """The largest rank allowed, or a word."""

@@ -9,7 +9,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Annotated
 
-from .options import Out, Stability, output
+from .options import Out, Stability
+from .panels import output
 from .standard import to_read, to_write
 
 Report = Annotated[Path | None, output(callback=to_write(".html"), help="An HTML page to read.")]

@@ -142,13 +142,13 @@ def _without_spread(model: Any, table: Table) -> Filled:
 
 
 def _scores_of_any(model: Any, part: Table, *, std: bool) -> Table:
-    from .mixed import frame_for
+    from .frames import frame_for
 
     return score_table(model, part, std=std, read=frame_for(model, part))
 
 
 def _of_any(model: Any, table: Table) -> Filled:
-    from .mixed import frame_for
+    from .frames import frame_for
 
     found = model.impute(frame_for(model, table))
     return found.toarray() if is_sparse(found) else found, None

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from .options import MODEL, option, output
 from .outputs import Report, Scores, check_places, check_tables
+from .panels import MODEL, option, output
 from .standard import to_read, to_write
 from .values import ViewNoise, as_number, whole_number_or
 
