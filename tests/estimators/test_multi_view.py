@@ -307,3 +307,17 @@ def test_sentences_for_views_that_are_not_known(fitted):
         model.transform([tables["genes"]])
     with pytest.raises(ValueError, match="view 'genes' has 5 columns, but the fit had 60"):
         model.transform({"genes": tables["genes"][:, :5]})
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        (np.ones((10, 3)), "nothing varies in the tables"),
+        (np.where(np.eye(10, 3) > 0, np.nan, 2.0), "nothing varies in the tables"),
+        (np.arange(3.0)[None], "the tables have a single sample"),
+    ],
+)
+def test_tables_that_say_nothing_of_factors(table, sentence):
+    for given in ({"a": table, "b": table}, [table, table]):
+        with pytest.raises(ValueError, match=sentence):
+            MultiViewPCA().fit(given)

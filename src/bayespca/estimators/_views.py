@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import _get_feature_names, check_array
 
 from bayespca.arrays.namespaces import is_sparse
@@ -97,6 +98,20 @@ def read(estimator: AnyEstimator, X: Input, views: Sequence[Any] | None) -> View
     features = Features(values.shape[1], np.concatenate([_features(one) for one in found]))
     frames = frozenset(one.name for one in found if one.is_frame)
     return Views(values, view, names, features, samples, _kind(X), frames)
+
+
+def check_any_varies(live: NDArray[np.bool_], n_samples: int) -> None:
+    """Raise where no column of any table varies, as those of a single sample do not."""
+    if n_samples == 1:
+        raise ValueError(
+            "the tables have a single sample, and factors are what samples differ in: give at "
+            "least two. Rows are samples, so transpose the table if it has them as columns."
+        )
+    if not live.any():
+        raise ValueError(
+            "nothing varies in the tables: every column holds a single value, so there are no "
+            "factors to find."
+        )
 
 
 def tables_in(X: Input) -> dict[str, Any] | None:

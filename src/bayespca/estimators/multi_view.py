@@ -160,6 +160,7 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         # Several tables were joined: what they were joined in is of no use to anyone else.
         joined = given.kind != "matrix"
         data = views_table(values, given.view, given.names.size, std, overwrite=joined)
+        _views.check_any_varies(data.live, len(values))
         fitted = inference.fit(ViewsModel(self._most(values.shape)), data, self._looping(callback))
         kept = extended(
             fitted,
