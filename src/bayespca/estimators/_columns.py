@@ -21,6 +21,9 @@ from ._tables import Level, RawColumn, RawTable
 # More levels than these are names, not categories.
 MOST_LEVELS = 50
 
+# What columns of a sparse matrix can be: their zeros are cells like others.
+OF_SPARSE = (*COUNTS, "bernoulli")
+
 
 def described(raw: RawTable, likelihood: Any) -> tuple[TableColumn, ...]:
     """What each column is; `likelihood` is "auto", a name for all, or names by column."""
@@ -83,10 +86,10 @@ def _of_sparse(raw: RawTable, asked: Mapping[str, str]) -> tuple[TableColumn, ..
 def _check_sparse(raw: RawTable, kinds: Sequence[str]) -> None:
     """Raise unless the cells of a sparse matrix can be what its columns are."""
     for name, kind in zip(raw.names, kinds, strict=True):
-        if kind not in (*COUNTS, "bernoulli"):
+        if kind not in OF_SPARSE:
             raise ValueError(
                 f"X is sparse, and its column {name!r} is {kind!r}: sparse matrices are for "
-                f"{', '.join(map(repr, (*COUNTS, 'bernoulli')))}; give a dense table."
+                f"{', '.join(map(repr, OF_SPARSE))}; give a dense table."
             )
     data, bits = raw.table.data, np.array([kind == "bernoulli" for kind in kinds])
     whole = (data >= 0) & (data <= LARGEST_COUNT) & (data == np.floor(data))

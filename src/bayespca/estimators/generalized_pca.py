@@ -297,6 +297,8 @@ class GeneralizedPCA(Transforming, Iterating[TableFit]):
         tags.input_tags.allow_nan = True
         tags.input_tags.string = True
         tags.input_tags.categorical = True
+        kind = self.likelihood
+        tags.input_tags.sparse = not isinstance(kind, str) or kind in ("auto", *_columns.OF_SPARSE)
         return tags
 
 
