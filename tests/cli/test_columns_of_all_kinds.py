@@ -326,7 +326,7 @@ def test_saved_models_meet_new_rows(folder):
         ),
         (["--likelihood", "remark=categorical"], "'remark' has 131 levels, more than 50: leave it"),
         (["--likelihood", "remark=categorical"], "leave it out (--drop 'remark')"),
-        (["--likelihood", "site=categorical"], "has a single level, 'north', which tells nothing"),
+        (["--likelihood", "site=categorical"], "has a single level, 'north', which says nothing"),
         (["--likelihood", "smokes=poisson"], "'smokes' holds labels such as 'no'"),
         (["--likelihood", "pain=ordinal"], "the lowest to the highest, as in --order pain=mild"),
         (["--likelihood", "nothing=ordinal"], "--likelihood names the column 'nothing', which is"),
