@@ -63,7 +63,7 @@ def general(posterior: Posterior) -> HolesPosterior:
 
 def knowing_rows(data: Data, fit: P) -> P:
     """A fit that recognises the rows that it has learned from, if they are few and in memory."""
-    if fit.posterior.learned_from.size or data.where is not Where.DENSE:
+    if fit.posterior.learned_from.size or not data.where.in_memory:
         return fit
     known = replace(fit.posterior, learned_from=digests_of_few(data.values))
     return replace(fit, posterior=known)

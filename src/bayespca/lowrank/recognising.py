@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.arrays.namespaces import on_host, row_blocks
+from bayespca.arrays.namespaces import is_sparse, on_host, row_blocks
 from bayespca.arrays.types import Array, Counts, FloatArray
 
 from .holes import Holes
@@ -51,8 +51,10 @@ def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def digests_of_few(X: Array) -> Counts:
-    """Digests of the rows of a small table; none of a large one."""
-    return digests(X) if X.shape[0] * X.shape[1] <= FEW_CELLS else np.empty(0, np.int64)
+    """Digests of the rows of a small table, which may be sparse; none of a large one."""
+    if X.shape[0] * X.shape[1] > FEW_CELLS:
+        return np.empty(0, np.int64)
+    return digests(X.toarray() if is_sparse(X) else X)
 
 
 def chance_to_be_new(X: Array, learned_from: Counts) -> FloatArray | float:
