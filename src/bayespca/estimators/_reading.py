@@ -17,7 +17,7 @@ from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.posterior import Posterior
 from bayespca.lowrank.recognising import digests_of_few
 from bayespca.lowrank.records import PCAFit, PCAPosterior, VariationalFit
-from bayespca.sources.data import Data, Where
+from bayespca.sources.data import Data
 
 P = TypeVar("P", PCAFit, VariationalFit)
 
