@@ -75,9 +75,12 @@ class RankReport:
                 f"finds {best}. Rules that take all noise for equal count what is unequal in it "
                 "as components."
             )
+        near = "Some rules keep components near the limit of what can be seen, and others do not"
+        if self.minka is None:
+            # The rules that are known to ask for more, or for less, have not been asked.
+            return f"{near}."
         return (
-            "Components near the limit of what can be seen are kept by some rules and not by "
-            "others: parallel analysis and cross-validation ask for more than that, Minka's "
+            f"{near}: parallel analysis and cross-validation ask for more than that, Minka's "
             "evidence for less."
         )
 
