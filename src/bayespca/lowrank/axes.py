@@ -94,11 +94,14 @@ def standard_deviations(axes: Axes) -> FloatArray:
 
 def turns(some: FloatArray, others: FloatArray, axes: Axes) -> FloatArray:
     """⟨sin²θ⟩ of the angle in the plane of each two components of these strengths."""
-    v, w = _bounded(some)[:, None], _bounded(others)[None, :]
-    known = _known(v, axes) * _known(w, axes)
-    spread = np.hypot(_by_holes(v, axes), _by_holes(w, axes))
-    gaps = np.log(v / w)[..., None] + spread[..., None] * NODES
-    kappa = 2 * axes.n * known[..., None] * np.sinh(0.5 * np.clip(gaps, -FAR, FAR)) ** 2
+    v, w = _bounded(some)[:, None, None], _bounded(others)[None, :, None]
+    of_v, of_w = _moved_by_holes(v, axes), _moved_by_holes(w, axes)
+    gaps = np.log(v / w) + np.sign(NODES) * np.hypot(of_v, of_w)
+    # Where it is nearer to the other, the weaker one is stronger, and better known.
+    stronger_v = v * np.exp(np.where(NODES > 0, of_v, 0.0))
+    stronger_w = w * np.exp(np.where(NODES < 0, of_w, 0.0))
+    known = _known(_bounded(stronger_v), axes) * _known(_bounded(stronger_w), axes)
+    kappa = 2 * axes.n * known * np.sinh(0.5 * np.clip(gaps, -FAR, FAR)) ** 2
     return np.asarray(_of_bingham(kappa) @ WEIGHTS)
 
 
@@ -110,13 +113,16 @@ def _of_bingham(kappa: FloatArray) -> FloatArray:
     )
 
 
-def _by_holes(v: FloatArray, axes: Axes) -> FloatArray:
-    """Standard deviation of log ℓ by holes: 2/n·((1 + 1/fℓ)² − (1 + 1/ℓ)²) is the squared one of ℓ
-    over ℓ, which may be larger than 1.
+def _moved_by_holes(v: FloatArray, axes: Axes) -> FloatArray:
+    """How far log ℓ is moved by holes at Gauss's points: with a relative error e of ℓ, whose square
+    is 2/n·((1 + 1/fℓ)² − (1 + 1/ℓ)²), by z·log(1 + e).
+
+    The error may be much larger than ℓ: beyond one standard deviation, ℓ has no more than ze added.
     """
-    inverse = 1 / axes.share
+    inverse, z = 1 / axes.share, np.abs(NODES)
     square = 2 / axes.n * (inverse - 1) / v * (2 + (inverse + 1) / v)
-    return np.asarray(np.log1p(np.sqrt(square)))
+    error = np.sqrt(square)
+    return np.asarray(np.minimum(z * np.log1p(error), np.log1p(z * error)))
 
 
 def leaning_out(axes: Axes) -> FloatArray:
