@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.special import i0, i1
+from scipy.special import ive
 from tests.oracles.axes import information_of_angle, squared_distances
 
 from bayespca import BayesianPCA, VariationalPCA
@@ -65,17 +65,31 @@ def test_few_cells_of_a_row_tell_less_than_their_share(p, share):
 
 
 def test_holes_make_strengths_and_with_them_angles_uncertain():
-    """Against an average over strengths that are drawn."""
-    rng, v, w, n, p, share = np.random.default_rng(0), 8.0, 5.0, 30, 12, 0.5
-    given = axes((v, w), n, p, counts=np.full(p, n * share))
-    known = given.share * np.array([v, w]) / (1 + given.share * np.array([v, w]))
-    complete = np.array([v, w]) / (1 + np.array([v, w]))
-    deviations = np.log1p(np.sqrt(2 / n * (1 / known**2 - 1 / complete**2)))
-    gaps = np.log(v / w) + rng.normal(size=(20000, 2)) @ deviations
-    kappa = 2 * n * known.prod() * np.sinh(gaps / 2) ** 2
-    expected = np.mean(0.5 * (1 - i1(kappa / 2) / i0(kappa / 2)))
-    found = turns(np.array([v]), np.array([w]), given)[0, 0]
+    """Against an average over strengths that are drawn; one that is stronger is better known."""
+    rng, both, n, p, share = np.random.default_rng(0), np.array([8.0, 5.0]), 30, 12, 0.5
+    given = axes(both, n, p, counts=np.full(p, n * share))
+
+    def known(strengths):
+        return given.share * strengths / (1 + given.share * strengths)
+
+    errors = np.sqrt(2 / n * (1 / known(both) ** 2 - (1 + 1 / both) ** 2))
+    z = rng.normal(size=(20000, 2))
+    size = np.minimum(np.abs(z) * np.log1p(errors), np.log1p(np.abs(z) * errors))
+    moved = both * np.exp(np.sign(z) * size)
+    certain = known(np.maximum(moved, both)).prod(axis=1)
+    kappa = 2 * n * certain * np.sinh(np.log(moved[:, 0] / moved[:, 1]) / 2) ** 2
+    expected = np.mean(0.5 * (1 - ive(1, kappa / 2) / ive(0, kappa / 2)))
+    found = turns(both[:1], both[1:], given)[0, 0]
     assert found == pytest.approx(expected, rel=0.03)
+
+
+@pytest.mark.parametrize("weak", [1e-8, 1e-6, 1e-4, 1e-2])
+@pytest.mark.parametrize("strong", [1e3, 1e7])
+def test_what_cannot_be_seen_does_not_turn_what_is_far_stronger(weak, strong):
+    """Holes leave open whether it is 0.1, but not whether it is as strong as the other."""
+    given = axes((strong,), 1500, 18, counts=np.full(18, 1350.0))
+    found = turns(np.array([strong]), np.array([weak]), given)[0, 0]
+    assert found < 1 / strong
 
 
 def test_what_is_hardly_there_does_not_turn_a_strong_axis():
