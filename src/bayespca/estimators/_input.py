@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,11 +119,13 @@ def checked(
     if isinstance(X, io.Table):
         return _checked_table(estimator, X, reset=reset, **checks)
     refuse_others(X)
+    tensor = checks.get("allow_nd", False)
     if not reset:
-        values = as_numbers(lambda: validate_data(estimator, X, reset=False, **checks), X)
-        return values, features_of(estimator)
+        checking = partial(validate_data, estimator, X, reset=False, **checks)
+        return as_numbers(checking, X, tensor=tensor), features_of(estimator)
     names = _get_feature_names(X)
-    values = as_numbers(lambda: check_array(X, input_name="X", estimator=estimator, **checks), X)
+    checking = partial(check_array, X, input_name="X", estimator=estimator, **checks)
+    values = as_numbers(checking, X, tensor=tensor)
     return values, Features(int(values.shape[1]), names)
 
 

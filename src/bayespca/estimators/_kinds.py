@@ -56,12 +56,15 @@ def refuse_others(X: Input) -> None:
         raise TypeError(f"X is {what}, which is no table of numbers: {READ}.")
 
 
-def as_numbers(convert: Callable[[], Any], X: Input) -> Any:
-    """What `convert` makes of X, with a sentence about X in the place of NumPy's error."""
+def as_numbers(convert: Callable[[], Any], X: Input, *, tensor: bool = False) -> Any:
+    """What `convert` makes of X, with a sentence about X in the place of NumPy's error.
+
+    A `tensor` may have more axes than a table.
+    """
     try:
         return convert()
     except (TypeError, ValueError) as error:
-        if sentence := _why_no_numbers(X):
+        if sentence := _why_no_numbers(X, tensor=tensor):
             raise ValueError(sentence) from error
         raise
 
@@ -93,7 +96,7 @@ def _is_like_an_array(X: Input) -> bool:
     return bool(is_array or is_number or isinstance(X, Sequence))
 
 
-def _why_no_numbers(X: Input) -> str | None:
+def _why_no_numbers(X: Input, *, tensor: bool) -> str | None:
     """Rows of different lengths, more than two axes, or the first cell of text; None otherwise."""
     if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1:
         X = list(X)
@@ -105,8 +108,12 @@ def _why_no_numbers(X: Input) -> str | None:
         return None
     if X.ndim > 2:
         return (
-            f"X has {X.ndim} axes, of shape {X.shape}, and a table has two: give each sample a "
-            "row, as X.reshape(len(X), -1) does, or use BayesianTucker."
+            None
+            if tensor
+            else (
+                f"X has {X.ndim} axes, of shape {X.shape}, and a table has two: give each sample a "
+                "row, as X.reshape(len(X), -1) does, or use BayesianTucker."
+            )
         )
     return _why_text(X) if X.dtype.kind in "OUST" else None
 

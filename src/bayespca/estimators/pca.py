@@ -68,7 +68,8 @@ def _feature_noise(fit: PCAFit) -> Any:
     own, rows = fit.noise.features, fit.noise.samples
     found = fit.noise_variance * to_numpy(fit.posterior.scale) ** 2 if own is None else own
     if rows is not None and found.any():
-        found = found * (rows.mean() / found.mean())
+        # Columns that do not vary have none, and no part in what rows have.
+        found = found * (rows.mean() / found[found > 0].mean())
     return to_namespace(found, fit.posterior.components)
 
 
