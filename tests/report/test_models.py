@@ -194,5 +194,5 @@ def test_planes_where_planes_are_enough():
 
 
 def test_a_model_without_a_page():
-    with pytest.raises(ValueError, match="no report of a BayesianPCAImputer"):
+    with pytest.raises(ValueError, match="a BayesianPCAImputer keeps what it fills cells with"):
         render(bayespca.BayesianPCAImputer().fit(X))

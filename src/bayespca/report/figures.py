@@ -162,7 +162,7 @@ def _level(value: float, name: str, color: str, dash: str, n: int) -> JsonObject
 def rank_posterior(model: FittedPCA) -> Figure | None:
     """Probability of each rank, near the rank that was found."""
     known = not rank_was_given(model) and hasattr(model, "rank_posterior_")
-    if not known or ALL_ZERO in model.status_:
+    if not known or ALL_ZERO in getattr(model, "status_", ""):
         return None
     probability, k = to_numpy(model.rank_posterior_), model.n_components_
     first, last = max(0, k - 4), min(probability.size - 1, k + 4)
