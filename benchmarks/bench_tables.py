@@ -170,11 +170,11 @@ def recovered(tables: dict[str, list[str]] = TABLES) -> None:
             seconds = (time.process_time() - start) / SEEDS
             right = sum(rank == RANK for rank in ranks)
             held = f", 95 % intervals hold {100 * np.nanmean(inside):.1f} %" if share else ""
-            told = f", log loss {np.mean(ratios):.3f} of the truth's" if share else ""
-            told += f" ({np.mean(least):.3f} with known loadings)" if least else ""
+            losses = f", log loss {np.mean(ratios):.3f} of the truth's" if share else ""
+            losses += f" ({np.mean(least):.3f} with known loadings)" if least else ""
             print(
                 f"    {name}, {share:.0%} hidden: rank {right}/{SEEDS} {sorted(set(ranks))}"
-                f"{told}{held}, {seconds:.1f} s of CPU",
+                f"{losses}{held}, {seconds:.1f} s of CPU",
                 flush=True,
             )
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import subprocess
-import sys
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -20,7 +18,8 @@ from scipy.sparse import coo_array
 import bayespca
 from bayespca.cli.app import app
 
-COMMAND = [sys.executable, "-m", "bayespca"]
+from .installed import run
+
 ROWS = 160
 HOLES = ("", "NA", "?", "n/a", " NaN ", "-", "null")
 HOLED = ("age", "weight", "smokes", "insured", "visits", "mood", "pain", "city")
@@ -40,15 +39,6 @@ KINDS = {
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def run(*arguments, rc=0):
-    done = subprocess.run(
-        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == rc, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return " ".join((done.stdout + done.stderr).split())
 
 
 def run_inside(*arguments, rc=0):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -13,22 +12,13 @@ import pytest
 import bayespca
 from bayespca.datasets import low_rank
 
-COMMAND = [sys.executable, "-m", "bayespca"]
+from .installed import COMMAND, run
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def run(*arguments, rc=0):
-    done = subprocess.run(
-        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == rc, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return " ".join((done.stdout + done.stderr).split())
 
 
 def parsed(*arguments):

@@ -52,7 +52,7 @@ def test_scores_that_may_go_together_move_each_other():
 
 
 def test_new_rows_vary_more_along_the_weaker_of_two_axes_than_those_fitted():
-    """Of 30 rows in 2 columns, whose axes turn: the population's variance along those found."""
+    """The population's variance along axes found from 30 rows of 2 columns, which turn."""
     rng, n, true = np.random.default_rng(2), 30, np.array([16.0, 6.0])
     seen, along = [], []
     for _ in range(4000):

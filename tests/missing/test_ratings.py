@@ -399,8 +399,8 @@ def test_intervals_hold_where_ratings_are_few():
     assert np.mean(inside) == pytest.approx(0.95, abs=0.012)
 
 
-@pytest.mark.parametrize(("share", "told"), [(0.2, True), (0.6, False)])
-def test_ratings_too_few_to_show_a_component_are_told(share, told):
+@pytest.mark.parametrize(("share", "noted"), [(0.2, True), (0.6, False)])
+def test_ratings_too_few_to_show_a_component_get_a_note(share, noted):
     data = sorted_cells(*rated(60, 40, share=share))
     codes = [advice.code for advice in fitted(data).status.advice]
-    assert ("few-ratings" in codes) == told
+    assert ("few-ratings" in codes) == noted

@@ -155,7 +155,7 @@ def _without_noise(model: AnyEstimator, part: Table) -> Table:
 def impute(
     data: Path, how: How, modelled: Modelled, beside: FilledOutputs, *, out: Path, as_json: bool
 ) -> None:
-    """Fill the holes of a file; beside it what is asked for."""
+    """Fill the holes of a file, and write the other outputs that were requested."""
     check_tables(out)
     if is_written(out) and beside.named():
         raise ValueError(
@@ -244,22 +244,22 @@ def _tell(
     note: str | None = None,
     facts: dict[str, Any] | None = None,
 ) -> None:
-    told = story(model)
+    account = story(model)
     if as_json:
-        about = {"file": str(given.file.path)} | told.numbers | given.facts
-        about["notes"] = [*told.numbers["notes"], *_notes(given, model)]
+        about = {"file": str(given.file.path)} | account.numbers | given.facts
+        about["notes"] = [*account.numbers["notes"], *_notes(given, model)]
         screen.print_json(about | (facts or {}) | {"written": written})
         return
     notes = [*([note] if note else []), *_notes(given, model)]
     if hasattr(model, "spectrum_"):
         screen.print_summary(summarize(model), given.file.path.name, [], notes)
     else:
-        screen.print_story(told, given.file.path.name, notes)
+        screen.print_story(account, given.file.path.name, notes)
     screen.print_footer(written, f"engine {model.engine_}" if hasattr(model, "engine_") else "")
 
 
 def _notes(given: Input, model: AnyEstimator) -> list[str]:
-    return given.told(model) if isinstance(given, MixedInput) else given.notes
+    return given.notes_on(model) if isinstance(given, MixedInput) else given.notes
 
 
 def _as_columns(parts: list[Table]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What `fit` and `impute` may be told about the columns of a table."""
+"""Options of `fit` and `impute` that describe the columns of a table."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def fit_mixed(
     assert given.table is not None
     samples = _samples(given.table, outputs)
     given.fit(model.fit, model.tol)
-    about = (given.file.path, samples, given.facts, given.told(model))
+    about = (given.file.path, samples, given.facts, given.notes_on(model))
     _tell(FoundKind(model, given.table, *about, read=given.frame), outputs, start, as_json=as_json)
 
 
@@ -155,14 +155,14 @@ def _tell(found: FoundKind, outputs: FitOutputs, start: float, *, as_json: bool)
     """Write what was asked for, and say what was found."""
     data, written = found.source, _write(found, outputs)
     seconds = time.perf_counter() - start
-    told = story(found.model)
+    account = story(found.model)
     if as_json:
-        about = {"file": str(data), "version": __version__} | told.numbers | found.facts
-        about["notes"] = [*told.numbers["notes"], *found.notes]
+        about = {"file": str(data), "version": __version__} | account.numbers | found.facts
+        about["notes"] = [*account.numbers["notes"], *found.notes]
         ended = {"written": written, "seconds": round(seconds, 3)}
         screen.print_json(about | ended | {"memory_mb": screen.peak_memory()})
         return
-    screen.print_story(told, data.name, found.notes)
+    screen.print_story(account, data.name, found.notes)
     screen.print_footer(written, f"{screen.took(seconds)}, bayespca {__version__}")
 
 

@@ -41,8 +41,8 @@ NAMED = 4
 class MixedInput(Input):
     """A file whose columns of all kinds are analysed: `frame` is what the model reads.
 
-    That is a frame, or the table itself where it is sparse. `likelihood` is what `GeneralizedPCA`
-    is told, None for a saved model; `is_asked` says whether the user asked for one.
+    That is a frame, or the table itself where it is sparse. `likelihood` is the option of
+    `GeneralizedPCA`, None for a saved model; `is_asked` says whether the user gave one.
     """
 
     frame: Any
@@ -53,8 +53,8 @@ class MixedInput(Input):
         with sweeps("fitting", tol) as callback:
             work(self.frame, callback=callback)
 
-    def told(self, model: GeneralizedPCA) -> list[str]:
-        """A sentence on what columns were taken for, and others on what may not be as meant."""
+    def notes_on(self, model: GeneralizedPCA) -> list[str]:
+        """What each column was read as, and which columns may be meant otherwise."""
         if self.likelihood is None:
             return self.notes
         kinds: dict[str, list[str]] = {}

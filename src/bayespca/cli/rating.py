@@ -78,9 +78,9 @@ def _use(
     written = _write(model, table, wanted, path.name)
     shown = table if wanted.out is None else None
     if as_json:
-        told = story(model).numbers
-        notes = {"notes": [*told["notes"], *strangers]}
-        said = {"model": str(path), "written": written} | told | notes
+        numbers = story(model).numbers
+        notes = {"notes": [*numbers["notes"], *strangers]}
+        said = {"model": str(path), "written": written} | numbers | notes
         screen.print_json(said | ({} if shown is None else _as_columns(shown)))
     elif shown is not None:
         _print_csv(shown, strangers)

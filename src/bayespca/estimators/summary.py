@@ -78,9 +78,9 @@ class Summary:
 def summarize(model: FittedPCA) -> Summary:
     """The summary of a fitted `BayesianPCA` or `VariationalPCA`."""
     method = getattr(model, "method", type(model).__name__)
-    told = rank_was_given(model)
+    is_given = rank_was_given(model)
     # Where nothing varies there is nothing to be sure of.
-    known = hasattr(model, "rank_posterior_") and not told and ALL_ZERO not in model.status_
+    known = hasattr(model, "rank_posterior_") and not is_given and ALL_ZERO not in model.status_
     posterior = to_numpy(model.rank_posterior_) if known else np.zeros(0)
     likely = {int(k): float(posterior[k]) for k in np.flatnonzero(posterior > 1e-3)}
     return Summary(
@@ -88,7 +88,7 @@ def summarize(model: FittedPCA) -> Summary:
         n_samples=model.n_samples_,
         n_features=model.n_features_in_,
         rank=model.n_components_,
-        told=told,
+        told=is_given,
         probability=float(posterior[model.n_components_]) if known else None,
         rank_probabilities=likely,
         noise_variance=model.noise_variance_,

@@ -21,7 +21,7 @@ from .embedding import JsonObject, numbers, plain, shortened
 from .figures import Figure
 from .scores import MAX_GROUPS
 
-# Columns with levels, and numbers, that can still be told apart.
+# Columns with levels, and numbers, that the eye can still distinguish.
 MOST_COLUMNS, MOST_ARROWS = 12, 20
 CAPTION = (
     "Each point is a level of a column, where its rows lie on average; those near each other are "

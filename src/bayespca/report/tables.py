@@ -72,8 +72,8 @@ def _columns(model: Any) -> dict[str, str]:
     for column in model.fit_.columns:
         levels = ", ".join(str(level) for level in column.levels[:MOST_LEVELS])
         more = ", …" if len(column.levels) > MOST_LEVELS else ""
-        told = f"{column.name} ({levels}{more})" if levels else column.name
-        found.setdefault(KINDS[column.likelihood].many, []).append(told)
+        described = f"{column.name} ({levels}{more})" if levels else column.name
+        found.setdefault(KINDS[column.likelihood].many, []).append(described)
     return {
         kind.capitalize(): "; ".join(names[:MOST_NAMED])
         + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
