@@ -10,9 +10,9 @@ import time
 import numpy as np
 import torch
 
-from bayespca.nonlinear import bound, kernels
+from bayespca.nonlinear import bound, kernels, statistics
 from bayespca.nonlinear.data import prepared
-from bayespca.nonlinear.pairs import ArrayPairs
+from bayespca.nonlinear.pairs import HOST, ArrayPairs, first_exponential, first_gradients
 from bayespca.nonlinear.rowwise import Latent
 
 N, D, Q, M = 20_000, 100, 10, 100
@@ -30,9 +30,11 @@ def main() -> None:
     like = torch.empty(0, dtype=torch.float64, device=place)
     if place == "cuda":
         print(torch.cuda.get_device_name())
-    exps = torch.randn((N, M * M // 8), dtype=torch.float64, device=place)
-    print(f"exponentials alone, 2×N·M² : {8 * timed(lambda: torch.exp(exps), place) * 2:.1f} ms")
-    for name, pairs in (("device", ArrayPairs(like)), ("host, compiled", None)):
+    # An exponential for each pair of inducing points, for the sums and for their gradients.
+    exps = torch.randn((N, M * (M + 1) // 2), dtype=torch.float64, device=place)
+    alone = 2 * timed(lambda: torch.exp(exps, out=exps), place)
+    print(f"exponentials alone, N·M(M + 1) in all: {alone:.1f} ms")
+    for name, pairs in (("device", ArrayPairs(like)), ("host, compiled", HOST)):
         data = prepared(Y, Y, center=True, per_feature=False, pairs=pairs)
 
         def evaluated(data=data):
@@ -43,16 +45,27 @@ def main() -> None:
         except ImportError as error:
             print(f"{name}: {error}")
             continue
-        print(f"{name}: {timed(evaluated, place, times=3):.1f} ms, free energy {energy:.6f}")
-    pairs = ArrayPairs(like)
-    args = latent.mean, latent.variance, Z, hyper.w
-    g1 = np.ones((N, M))
-    print(f"psi1 on the device, brought here: {timed(lambda: pairs.first(*args), place):.1f} ms")
-    work = timed(lambda: pairs.first_gradients(*args, g1), place)
-    print(f"gradients of psi1 on the device, brought here: {work:.1f} ms")
-    print(f"sums on the device: {timed(lambda: pairs.total(*args), place):.1f} ms")
-    G = np.ones((M, M))
-    print(f"gradients on the device: {timed(lambda: pairs.gradients(*args, G), place):.1f} ms")
+        print(f"{name}: {timed(evaluated, place, times=5):.1f} ms, free energy {energy:.6f}")
+    parts_on(ArrayPairs(like), latent, Z, hyper, Y, place)
+
+
+def parts_on(pairs, latent, Z, hyper, Y, place: str) -> None:
+    """What an evaluation consists of."""
+    data = prepared(Y, Y, center=True, per_feature=False, pairs=pairs)
+    args = tuple(map(pairs.moved, (latent.mean, latent.variance, Z, hyper.w)))
+    weights = pairs.moved(np.ones((1, M * (M + 1) // 2)))
+    psi1 = first_exponential(*args)
+    at = statistics.statistics(latent, Z, hyper, data.rows)
+    for words, work in {
+        "latent points to the device": lambda: [*map(pairs.moved, (latent.mean, latent.variance))],
+        "sums over pairs": lambda: pairs.total(*args),
+        "their gradients": lambda: pairs.gradients(*args, weights),
+        "psi1": lambda: first_exponential(*args),
+        "its gradients": lambda: first_gradients(*args, psi1),
+        "all statistics": lambda: statistics.statistics(latent, Z, hyper, data.rows),
+        "all gradients": lambda: statistics.gradients(latent, Z, hyper, at[0], at, data.rows),
+    }.items():
+        print(f"    {words}: {timed(work, place):.1f} ms")
 
 
 def timed(work, place: str, times: int = 10) -> float:

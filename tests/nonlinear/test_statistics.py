@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from bayespca.nonlinear import compiled, kernels, rowwise, statistics
-from bayespca.nonlinear.pairs import ArrayPairs
+from bayespca.nonlinear.data import Rows
+from bayespca.nonlinear.pairs import HOST, ArrayPairs
 from bayespca.nonlinear.rowwise import Latent
 from oracles import gplvm as oracle
 
@@ -25,6 +26,21 @@ def problem(name, seed=0, N=4, M=5, Q=2):
     hyper = kernels.first_hyper(kernels.kernel_named(name), rng.uniform(0.3, 2, size=Q))
     latent = Latent(rng.normal(size=(N, Q)), rng.uniform(0.05, 1, size=(N, Q)))
     return latent, rng.normal(size=(M, Q)), hyper
+
+
+def rows_like(latent, seen=None, pairs=HOST, D=3):
+    values = np.random.default_rng(5).normal(size=(len(latent.mean), D))
+    return Rows(pairs.moved(values), None if seen is None else pairs.moved(seen), pairs)
+
+
+def derivatives(rng, G, M, D=3):
+    """Of something in the sums over rows."""
+    return statistics.Statistics(
+        rng.normal(size=G),
+        rng.normal(size=(M, D)),
+        rng.normal(size=(G, M)),
+        *(symmetric(rng.normal(size=(G, M, M))) for _ in range(2)),
+    )
 
 
 def parameters(hyper):
@@ -56,13 +72,16 @@ def test_statistics_are_averages(name):
 def test_sums_are_those_of_rows(name, holes):
     latent, Z, hyper = problem(name, N=300)
     seen = (np.random.default_rng(1).random((300, 3)) < 0.7).astype(float) if holes else None
-    found = statistics.statistics(latent, Z, hyper, seen)
+    rows = rows_like(latent, seen)
+    found, _ = statistics.statistics(latent, Z, hyper, rows)
     mask = np.ones((300, 1)) if seen is None else seen
     psi1, psi2 = rowwise.first(latent, Z, hyper), rowwise.second(latent, Z, hyper)
     np.testing.assert_allclose(found.psi0, rowwise.zeroth(latent, hyper) @ mask, rtol=1e-12)
     np.testing.assert_allclose(found.psi2, np.einsum("ng,nij->gij", mask, psi2), rtol=1e-11)
     outer = np.einsum("ng,ni,nj->gij", mask, psi1, psi1)
     np.testing.assert_allclose(found.outer, outer, rtol=1e-11)
+    np.testing.assert_allclose(found.sums, mask.T @ psi1, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(found.pulled, psi1.T @ rows.values, rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -72,21 +91,17 @@ def test_gradients_are_differences(name, holes):
     rng = np.random.default_rng(2)
     G, M = (3, len(Z)) if holes else (1, len(Z))
     seen = (rng.random((4, 3)) < 0.7).astype(float) if holes else None
-    given = statistics.Statistics(
-        rng.normal(size=G),
-        rng.normal(size=(4, M)),
-        *(symmetric(rng.normal(size=(G, M, M))) for _ in range(2)),
-    )
+    rows, given = rows_like(latent, seen), derivatives(rng, G, M)
 
     def total(mean, variance, Z, logs):
-        at = statistics.statistics(Latent(mean, variance), Z, hyper.with_logs(logs), seen)
+        at, _ = statistics.statistics(Latent(mean, variance), Z, hyper.with_logs(logs), rows)
         return sum(
             float((one * two).sum())
             for one, two in zip(vars(given).values(), vars(at).values(), strict=True)
         )
 
-    at = statistics.statistics(latent, Z, hyper, seen)
-    found = statistics.gradients(latent, Z, hyper, given, at, seen)
+    at = statistics.statistics(latent, Z, hyper, rows)
+    found = statistics.gradients(latent, Z, hyper, given, at, rows)
     where = [latent.mean, latent.variance, Z, hyper.logs]
     slopes = [found.mean, found.variance, found.Z, found.hyper * hyper.vector]
     for i, slope in enumerate(slopes):
@@ -131,22 +146,31 @@ def library(name):
 
 
 @pytest.mark.parametrize("name", ["numpy", "strict", "torch"])
-@pytest.mark.parametrize("kernel", ["squared-exponential", "squared-exponential+white"])
-def test_arrays_of_other_libraries_give_the_same(name, kernel):
+@pytest.mark.parametrize("holes", [False, True])
+@pytest.mark.parametrize(
+    "kernel",
+    ["squared-exponential", "squared-exponential+white", "squared-exponential+linear"],
+)
+def test_arrays_of_other_libraries_give_the_same(name, kernel, holes):
     latent, Z, hyper = problem(kernel, N=50)
-    pairs = ArrayPairs(library(name))
-    rng = np.random.default_rng(3)
-    M = len(Z)
-    found = statistics.statistics(latent, Z, hyper, None, pairs)
-    expected = statistics.statistics(latent, Z, hyper)
-    np.testing.assert_allclose(found.psi1, expected.psi1, rtol=1e-12)
-    np.testing.assert_allclose(found.psi2, expected.psi2, rtol=1e-12)
-    given = statistics.Statistics(
-        rng.normal(size=1),
-        rng.normal(size=(50, M)),
-        *(symmetric(rng.normal(size=(1, M, M))) for _ in range(2)),
-    )
-    here = statistics.gradients(latent, Z, hyper, given, expected)
-    there = statistics.gradients(latent, Z, hyper, given, found, None, pairs)
-    for one, other in zip(vars(here).values(), vars(there).values(), strict=True):
+    seen = (np.random.default_rng(1).random((50, 3)) < 0.7).astype(float) if holes else None
+    here, there = (rows_like(latent, seen, pairs) for pairs in (HOST, ArrayPairs(library(name))))
+    at_here = statistics.statistics(latent, Z, hyper, here)
+    at_there = statistics.statistics(latent, Z, hyper, there)
+    if "linear" not in kernel:
+        assert type(at_there[1]) is type(library(name))
+    for one, other in zip(vars(at_here[0]).values(), vars(at_there[0]).values(), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-12, atol=1e-12)
+    given = derivatives(np.random.default_rng(3), 3 if holes else 1, len(Z))
+    found_here = statistics.gradients(latent, Z, hyper, given, at_here, here)
+    found_there = statistics.gradients(latent, Z, hyper, given, at_there, there)
+    for one, other in zip(vars(found_here).values(), vars(found_there).values(), strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-9, atol=1e-11)
+
+
+def test_points_far_from_the_origin_keep_their_digits():
+    """Exponents are products of factors with squares of the places in them."""
+    latent, Z, hyper = problem("squared-exponential", N=30)
+    moved = Latent(latent.mean + 1e3, latent.variance)
+    expected = rowwise.second(latent, Z, hyper)
+    np.testing.assert_allclose(rowwise.second(moved, Z + 1e3, hyper), expected, rtol=1e-9)

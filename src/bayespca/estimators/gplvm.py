@@ -21,7 +21,7 @@ from bayespca.nonlinear import posterior as read
 from bayespca.nonlinear.data import prepared
 from bayespca.nonlinear.fit import FEW_ROWS, GPFit, GPModel, MapModel
 from bayespca.nonlinear.kernels import Kernel, kernel_named
-from bayespca.nonlinear.pairs import ArrayPairs
+from bayespca.nonlinear.pairs import HOST, ArrayPairs, Pairs
 from bayespca.nonlinear.posterior import GPPosterior
 from bayespca.nonlinear.start import MOST_ROWS
 from bayespca.sources.data import Data
@@ -59,7 +59,7 @@ class GPLVM(Transforming, Iterating[GPFit]):
     says by how many nats curves are better than the planes of `BayesianPCA`.
 
     NaN in X are holes, at `fit` and afterwards: only the cells that are there count. If X is a
-    complete torch or CuPy array on an accelerator and the kernel the squared exponential, sums over
+    torch or CuPy array on an accelerator and the kernel the squared exponential, sums over rows and
     pairs of inducing points are made there; fitted attributes are NumPy arrays.
 
     Examples
@@ -172,7 +172,7 @@ class GPLVM(Transforming, Iterating[GPFit]):
         start = time.perf_counter()
         self._chosen()
         kernel = kernel_named(self.kernel)
-        pairs = ArrayPairs(X) if on_accelerator(X) else None
+        pairs = ArrayPairs(X) if on_accelerator(X) else HOST
         data = _input.read_with_holes(self, X, reset=True, least_rows=2)
         _input.check_any_value(data)
         _input.check_every_column(data)
@@ -210,7 +210,7 @@ class GPLVM(Transforming, Iterating[GPFit]):
         values: FloatArray,
         kernel: Kernel,
         linear: BayesianPCA,
-        pairs: ArrayPairs | None,
+        pairs: Pairs,
         callback: inference.Callback | None,
     ) -> GPFit:
         holes = bool(np.isnan(values).any())

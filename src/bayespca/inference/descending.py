@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.linalg.blas import daxpy
 
-from bayespca.arrays.types import FloatArray, Matrix, Vector
+from bayespca.arrays.types import FloatArray, Vector
 
-# Pairs of steps and changes of the gradient that are remembered.
+# Steps that are remembered.
 MEMORY = 30
 # Share of the fall that the gradient promises which a step must bring, and times that it is made
 # shorter until it does.
@@ -32,30 +33,36 @@ def plain(x: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
+class Secant:
+    """A step, the change of the gradient along it, and their product."""
+
+    step: Vector
+    change: Vector
+    curvature: float
+
+
+@dataclass(frozen=True, eq=False)
 class Descent:
-    """A point, the free energy and the gradient there, and the last steps: (k, size) each."""
+    """A point, the free energy and the gradient there, and the last steps."""
 
     x: Vector
     energy: float
     gradient: Vector
-    steps: Matrix
-    changes: Matrix
+    secants: tuple[Secant, ...] = ()
 
 
 def begun(objective: Objective, x: FloatArray) -> Descent:
     """A descent that has not moved yet."""
-    energy, gradient = objective(x)
-    none = np.empty((0, x.size))
-    return Descent(x, energy, gradient, none, none)
+    return Descent(x, *objective(x))
 
 
 def descended(objective: Objective, now: Descent, count: int, metric: Metric = plain) -> Descent:
     """`count` steps further, or fewer where none leads lower."""
     for _ in range(count):
         found = _step(objective, now, metric)
-        if found is None and len(now.steps):
+        if found is None and now.secants:
             # What is remembered may be what misleads.
-            now = replace(now, steps=now.steps[:0], changes=now.changes[:0])
+            now = replace(now, secants=())
             found = _step(objective, now, metric)
         if found is None:
             break
@@ -69,7 +76,7 @@ def _step(objective: Objective, now: Descent, metric: Metric) -> Descent | None:
     slope = float(direction @ now.gradient)
     if not slope < 0:
         return None
-    length = 1.0 if len(now.steps) else min(1.0, 1.0 / float(np.abs(direction).sum()))
+    length = 1.0 if now.secants else min(1.0, 1.0 / float(np.abs(direction).sum()))
     for _ in range(SHORTER):
         x = now.x + length * direction
         energy, gradient = objective(x)
@@ -86,26 +93,22 @@ def _step(objective: Objective, now: Descent, metric: Metric) -> Descent | None:
 def _two_loops(now: Descent, metric: FloatArray) -> FloatArray:
     """The inverse Hessian that the memory tells of, times the gradient (Nocedal 1980)."""
     q = now.gradient.copy()
-    pairs = list(zip(now.steps, now.changes, strict=True))
     shares = []
-    for s, y in reversed(pairs):
-        share = float(s @ q) / float(s @ y)
-        shares.append(share)
-        q -= share * y
+    for past in reversed(now.secants):
+        shares.append(float(past.step @ q) / past.curvature)
+        q = daxpy(past.change, q, a=-shares[-1])
     q *= metric
-    if pairs:
-        s, y = pairs[-1]
-        q *= float(s @ y) / float(y @ (metric * y))
-    for (s, y), share in zip(pairs, reversed(shares), strict=True):
-        q += (share - float(y @ q) / float(s @ y)) * s
+    if now.secants:
+        last = now.secants[-1]
+        q *= last.curvature / float(last.change @ (metric * last.change))
+    for past, share in zip(now.secants, reversed(shares), strict=True):
+        q = daxpy(past.step, q, a=share - float(past.change @ q) / past.curvature)
     return q
 
 
 def _remembering(now: Descent, x: FloatArray, energy: float, gradient: FloatArray) -> Descent:
     s, y = x - now.x, gradient - now.gradient
-    least = LEAST_CURVATURE * float(np.linalg.norm(s) * np.linalg.norm(y))
-    if not float(s @ y) > least:
+    curvature = float(s @ y)
+    if not curvature > LEAST_CURVATURE * float(np.linalg.norm(s) * np.linalg.norm(y)):
         return replace(now, x=x, energy=energy, gradient=gradient)
-    steps = np.concatenate([now.steps[-MEMORY + 1 :], s[None]])
-    changes = np.concatenate([now.changes[-MEMORY + 1 :], y[None]])
-    return Descent(x, energy, gradient, steps, changes)
+    return Descent(x, energy, gradient, (*now.secants[-MEMORY + 1 :], Secant(s, y, curvature)))

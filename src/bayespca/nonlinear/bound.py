@@ -22,7 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from bayespca.arrays.types import FloatArray, Index, Vector
+from bayespca.arrays.threads import beside, one_blas_thread
+from bayespca.arrays.types import Array, FloatArray, Index, Vector
 
 from . import statistics
 from .data import GPData
@@ -101,11 +102,11 @@ def evaluate(
     held: bool,
 ) -> Evaluated:
     """The free energy and its gradients; ratios start from `log_ratios`, or stay there if held."""
-    at = statistics.statistics(latent, Z, hyper, data.seen, data.pairs)
-    parts = _Parts.of(at, Z, hyper, data)
+    parts = _Parts.of(latent, Z, hyper, data)
     ratios = log_ratios if held else best_ratios(parts.units, log_ratios)
     energy, noise = profile(parts.units, ratios)
-    found = parts.gradients(latent, hyper, ratios, noise)
+    with beside(data.rows.values):
+        found = parts.gradients(latent, hyper, ratios, noise)
     mean = found.mean + latent.mean
     spread = found.variance + 0.5 * (1 - 1 / latent.variance)
     whole = Gradients(mean, spread, found.Z, found.hyper)
@@ -121,8 +122,7 @@ def energy_at(
     held: bool,
 ) -> float:
     """The free energy alone."""
-    at = statistics.statistics(latent, Z, hyper, data.seen, data.pairs)
-    units = _Parts.of(at, Z, hyper, data).units
+    units = _Parts.of(latent, Z, hyper, data).units
     ratios = log_ratios if held else best_ratios(units, log_ratios)
     return float(profile(units, ratios)[0].sum()) + latent.divergence
 
@@ -131,9 +131,7 @@ def solve(
     latent: Latent, Z: FloatArray, hyper: KernelHyper, data: GPData, log_ratios: FloatArray
 ) -> Solved:
     """The posterior of the inducing variables at given ratios."""
-    parts = _Parts.of(
-        statistics.statistics(latent, Z, hyper, data.seen, data.pairs), Z, hyper, data
-    )
+    parts = _Parts.of(latent, Z, hyper, data)
     _, noise = profile(parts.units, log_ratios)
     s, s2 = np.exp(log_ratios)[data.unit_of], noise[data.unit_of]
     E = parts.pulls(s)
@@ -239,6 +237,7 @@ class _Parts:
     """Matrices of the bound; W = L⁻ᵀV has the eigenvectors V of A in its columns."""
 
     at: Statistics
+    psi1: Array
     Z: FloatArray
     data: GPData
     jitter: float
@@ -249,18 +248,26 @@ class _Parts:
     units: Units
 
     @classmethod
-    def of(cls, at: Statistics, Z: FloatArray, hyper: KernelHyper, data: GPData) -> _Parts:
+    def of(cls, latent: Latent, Z: FloatArray, hyper: KernelHyper, data: GPData) -> _Parts:
+        at, psi1 = statistics.statistics(latent, Z, hyper, data.rows)
+        # Waking up threads for matrices this small takes longer than they do.
+        with one_blas_thread():
+            return cls._solved(at, psi1, Z, hyper, data)
+
+    @classmethod
+    def _solved(
+        cls, at: Statistics, psi1: Array, Z: FloatArray, hyper: KernelHyper, data: GPData
+    ) -> _Parts:
         L, jitter = factored(covariance(Z, hyper), smooth=bool(hyper.w.size))
         Li = solve_triangular(L, np.eye(len(L)), lower=True)
         A = Li @ _centred(at, data) @ Li.T
         lam, V = np.linalg.eigh(0.5 * (A + A.transpose(0, 2, 1)))
         lam, W = np.maximum(lam, 0.0), Li.T @ V
-        pulled = at.psi1.T @ data.centred
         each = W[data.group_of] if len(W) > 1 else None
-        c = pulled.T @ W[0] if each is None else np.einsum("dmi,md->di", each, pulled)
+        c = at.pulled.T @ W[0] if each is None else np.einsum("dmi,md->di", each, at.pulled)
         trace = at.psi0 - np.einsum("ij,gij->g", Li.T @ Li, at.psi2)
         units = _units(lam, c, np.maximum(trace, 0.0), data)
-        return cls(at, Z, data, jitter, Li.T @ Li, W, lam, c, units)
+        return cls(at, psi1, Z, data, jitter, Li.T @ Li, W, lam, c, units)
 
     def pulls(self, s: FloatArray) -> FloatArray:
         """(K + sΨ₂)⁻¹Ψ₁ᵀy of each column: (D, M)."""
@@ -284,11 +291,10 @@ class _Parts:
         squares = _outer_by_group(E, s**2 / s2, data, G)
         gC = 0.5 * ((self.W * shrunk[:, None, :]) @ WT + squares)
         ratios = _by_group(s[:, None], data.group_of, G)[:, 0]
-        g1 = -(data.centred * (s / s2)) @ E
-        g2, g_outer, g1_more = _uncentred(gC, at, data)
+        g2, g_outer, g_sums = _uncentred(gC, at, data)
         g2 = g2 - 0.5 * ratios[:, None, None] * self.Ki
-        given = Statistics(0.5 * ratios, g1 + g1_more, g2, g_outer)
-        found = statistics.gradients(latent, self.Z, hyper, given, at, data.seen, data.pairs)
+        given = Statistics(0.5 * ratios, -(s / s2) * E.T, g_sums, g2, g_outer)
+        found = statistics.gradients(latent, self.Z, hyper, given, (at, self.psi1), data.rows)
         gK = 0.5 * ((self.W * plain[:, None, :]) @ WT).sum(axis=0) - 0.5 * len(s) * self.Ki
         gK += 0.5 * (E * (s / s2)[:, None]).T @ E
         gK += 0.5 * self.Ki @ np.einsum("g,gij->ij", ratios, at.psi2) @ self.Ki
@@ -337,7 +343,7 @@ def _centred(at: Statistics, data: GPData) -> FloatArray:
     """Σψ₂ for columns whose mean is integrated out."""
     if not data.center:
         return at.psi2
-    t = data.sums_of(at.psi1)
+    t = at.sums
     n = data.seen_in_group[:, None, None]
     return at.psi2 - (at.psi2 + t[:, :, None] * t[:, None, :] - at.outer) / n
 
@@ -345,13 +351,8 @@ def _centred(at: Statistics, data: GPData) -> FloatArray:
 def _uncentred(
     g: FloatArray, at: Statistics, data: GPData
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Derivatives of Σψ₂, Σψ₁ψ₁ᵀ and ψ₁ from that of the centred sum."""
+    """Derivatives of Σψ₂, Σψ₁ψ₁ᵀ and Σψ₁ from that of the centred sum."""
     if not data.center:
-        return g, np.zeros_like(g), np.zeros_like(at.psi1)
+        return g, np.zeros_like(g), np.zeros_like(at.sums)
     n = data.seen_in_group[:, None, None]
-    t = data.sums_of(at.psi1)
-    gt = -2 * np.einsum("gij,gj->gi", g, t) / data.seen_in_group[:, None]
-    per_row = (
-        np.broadcast_to(gt, (len(at.psi1), gt.shape[1])) if data.seen is None else (data.seen @ gt)
-    )
-    return g * (1 - 1 / n), g / n, per_row
+    return g * (1 - 1 / n), g / n, -2 * np.einsum("gij,gj->gi", g, at.sums) / n[:, 0]

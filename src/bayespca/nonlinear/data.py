@@ -3,13 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.arrays.types import FloatArray, Index, Matrix, Vector
+from bayespca.arrays.namespaces import array_namespace
+from bayespca.arrays.types import Array, FloatArray, Index, Matrix, Vector
 
-from .pairs import ArrayPairs
+from .pairs import HOST, Pairs
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Data that are summed over.
+
+    Attributes
+    ----------
+    values
+        Centred values, 0 where there is a hole: (N, D).
+    seen
+        Which rows each group of columns has: (N, G); None where all are there.
+    pairs
+        Where sums over pairs are made, and where values and holes are.
+    """
+
+    values: Array
+    seen: Array | None = None
+    pairs: Pairs = HOST
+
+    def sums_of(self, values: Array) -> Array:
+        """Sums over the rows of each group: (G, M)."""
+        if self.seen is None:
+            return array_namespace(values).sum(values, axis=0)[None, :]
+        return self.seen.T @ values
+
+    def of_groups(self, values: Array) -> Array:
+        """For each row the sum over the groups that have it, of (G, M): (N or 1, M)."""
+        return values if self.seen is None else self.seen @ values
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +66,7 @@ class GPData:
     filled
         The data with holes filled, from which the iteration starts: (N, D).
     pairs
-        Where sums over pairs of inducing points are made; None for compiled loops on the host.
+        Where sums over pairs of inducing points are made.
     """
 
     centred: Matrix
@@ -46,7 +77,7 @@ class GPData:
     center: bool
     per_feature: bool
     filled: Matrix
-    pairs: ArrayPairs | None = None
+    pairs: Pairs = HOST
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -80,7 +111,14 @@ class GPData:
         """Cells of each column, without the one that its mean takes: (D,)."""
         return self.seen_in_group[self.group_of] - float(self.center)
 
-    @property
+    @cached_property
+    def rows(self) -> Rows:
+        """What sums over rows need of the data."""
+        move = self.pairs.moved
+        seen = None if self.seen is None else move(self.seen)
+        return Rows(move(self.centred), seen, self.pairs)
+
+    @cached_property
     def squares(self) -> FloatArray:
         """Sums of squares of the columns: (D,)."""
         return (self.centred**2).sum(axis=0)
@@ -92,10 +130,6 @@ class GPData:
         """
         return 0.5 * float(self.count.sum()) * float(np.log(2 * np.pi) + 1)
 
-    def sums_of(self, values: FloatArray) -> FloatArray:
-        """Sums over the rows of each group: (G, …)."""
-        return values.sum(axis=0, keepdims=True) if self.seen is None else self.seen.T @ values
-
 
 def prepared(
     values: FloatArray,
@@ -103,7 +137,7 @@ def prepared(
     *,
     center: bool,
     per_feature: bool,
-    pairs: ArrayPairs | None = None,
+    pairs: Pairs = HOST,
 ) -> GPData:
     """The record of a table with NaN for holes, and of the same table with holes filled."""
     there = ~np.isnan(values)

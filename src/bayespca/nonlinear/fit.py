@@ -315,7 +315,8 @@ def _centres(point: LatentPoint, data: GPData, count: int) -> FloatArray:
     M = len(point.Z)
     if not data.center:
         return np.zeros((count, M))
-    sums = data.sums_of(first(point.latent, point.Z, point.hyper))
+    psi1 = first(point.latent, point.Z, point.hyper)
+    sums = psi1.sum(axis=0)[None] if data.seen is None else data.seen.T @ psi1
     means = sums / data.seen_in_group[:, None]
     return means if len(means) == count else means[data.group_of]
 

@@ -1,41 +1,50 @@
 """Statistics of the squared exponential by arrays of any library: NumPy, torch, CuPy.
 
-ψ₁ has its formulas here, for the host as for accelerators. Sums over pairs of inducing points are
-the same as in `compiled`, for what that is compared with, and for accelerators: the exponents of a
-block of rows are one batched product of their scaled differences, and so are gradients.
+With a = w/(1 + 2wS), the exponent of ψ₂ of a row and of two inducing points in the middle of which
+is z̄ is
+
+    −Σ a(μ − z̄)² − ½ Σ log(1 + 2wS) = Σ a·(−z̄²) + Σ aμ·2z̄ − Σ(aμ² + ½ log(1 + 2wS)),
+
+beside the factor exp(−¼ w(z − z')²), which does not depend on the row: a product of 2Q + 1 numbers
+of the row with 2Q + 1 of the pair. All exponents of a block of rows are one product of matrices,
+and so are gradients. Pairs are packed, as `arrays.packing` has them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from functools import cache
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from bayespca.arrays.namespaces import array_namespace, device, to_numpy
+from bayespca.arrays.packing import packed, unpacked
+from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.types import Array, FloatArray
 
-# Numbers of a block on an accelerator, and on the host.
-BLOCK, SMALL_BLOCK = 1 << 27, 1 << 20
+# Numbers of a block of rows on an accelerator, and on the host, where it stays in a core's cache.
+BLOCK, SMALL_BLOCK = 1 << 27, 1 << 15
+# Rows of a block, at least.
+LEAST_ROWS = 32
 
 T = TypeVar("T")
 Four: TypeAlias = tuple[T, T, T, T]
 
 
 def first_exponential(mu: Array, S: Array, Z: Array, w: Array) -> Array:
-    """Π(1 + wS)^−½ exp(−½ w(μ − z)²/(1 + wS))"""
+    """ψ₁ = Π(1 + wS)^−½ exp(−½ w(μ − z)²/(1 + wS))"""
     xp = array_namespace(mu)
     spread = 1.0 + w * S
     a = w / spread
-    squares = xp.sum(a * mu * mu, axis=1)[:, None] - 2.0 * (a * mu) @ Z.T + a @ (Z * Z).T
-    squares = xp.where(squares > 0.0, squares, xp.zeros_like(squares))
-    return xp.exp(-0.5 * (squares + xp.sum(xp.log(spread), axis=1)[:, None]))
+    rest = xp.sum(a * mu * mu + xp.log(spread), axis=1)[:, None]
+    return xp.exp(-0.5 * (rest - 2.0 * (a * mu) @ Z.T + a @ (Z * Z).T))
 
 
-def first_gradients(mu: Array, S: Array, Z: Array, w: Array, g1: Array) -> Four[Array]:
-    """Gradients of Σ g1·(what `first_exponential` gives): of mu, S, Z and w."""
+def first_gradients(mu: Array, S: Array, Z: Array, w: Array, H: Array) -> Four[Array]:
+    """Gradients of Σ g·ψ₁ for H = g·ψ₁: of mu, S, Z and w."""
     xp = array_namespace(mu)
-    H = g1 * first_exponential(mu, S, Z, w)
     r, HZ, HZ2 = xp.sum(H, axis=1)[:, None], H @ Z, H @ (Z * Z)
     spread = 1.0 + w * S
     a = w / spread
@@ -48,76 +57,172 @@ def first_gradients(mu: Array, S: Array, Z: Array, w: Array, g1: Array) -> Four[
     )
 
 
-def _four(parts: list[FloatArray]) -> Four[FloatArray]:
-    return parts[0], parts[1], parts[2], parts[3]
+@dataclass(frozen=True, eq=False)
+class _Factors:
+    """What the exponents are products of: `of_rows` (N, 2Q + 1) and `of_pairs` (2Q + 1, P).
+
+    Means and the middles of pairs, (Q, P), count from the middle of all inducing points: their
+    squares are subtracted from each other.
+    """
+
+    mean: Array
+    wide: Array
+    middle: Array
+    of_rows: Array
+    of_pairs: Array
+
+    @classmethod
+    def of(cls, mu: Array, S: Array, Z: Array, w: Array) -> _Factors:
+        xp = array_namespace(mu)
+        origin = xp.mean(Z, axis=0)
+        mu, points = mu - origin, (Z - origin).T
+        middle = packed(0.5 * (points[:, :, None] + points[:, None, :]))
+        wide = 1.0 + 2.0 * w * S
+        a = w / wide
+        rest = -xp.sum(a * mu * mu + 0.5 * xp.log(wide), axis=1)[:, None]
+        ones = xp.ones_like(middle[:1, :])
+        return cls(
+            mu,
+            wide,
+            middle,
+            xp.concat([a, a * mu, rest], axis=1),
+            xp.concat([-middle * middle, 2.0 * middle, ones], axis=0),
+        )
+
+    @property
+    def ones(self) -> Array:
+        """The last factor of all pairs: (1, P)."""
+        return self.of_pairs[-1:, :]
+
+    def exponents(self, rows: slice) -> Array:
+        return self.of_rows[rows, :] @ self.of_pairs
+
+    def of_weighted(self, rows: slice, E: Array) -> tuple[Array, Array]:
+        """Gradients of the factors of some rows, and of those of pairs that have gradients."""
+        of_rows = self.of_rows[rows, :]
+        return E @ self.of_pairs.T, of_rows[:, :-1].T @ E
+
+    def gradients(self, g_rows: Array, g_pairs: Array, S: Array, M: int) -> Four[Array]:
+        """Gradients of mu, S, Z and w from those of the factors."""
+        xp, Q = array_namespace(S), S.shape[1]
+        mu, wide, a, r = self.mean, self.wide, self.of_rows[:, :Q], g_rows[:, -1:]
+        g_linear = g_rows[:, Q : 2 * Q]
+        ga = g_rows[:, :Q] + mu * (g_linear - r * mu)
+        g_middle = unpacked(2.0 * (g_pairs[Q:, :] - self.middle * g_pairs[:Q, :]), M)
+        return (
+            a * (g_linear - 2.0 * r * mu),
+            -a * (2.0 * ga * a + r),
+            0.5 * (xp.sum(g_middle, axis=2) + xp.linalg.diagonal(g_middle)).T,
+            xp.sum(ga / wide**2 - r * S / wide, axis=0),
+        )
+
+
+class Pairs:
+    """Sums over rows of exponentials of all pairs, on the host, by compiled loops."""
+
+    def moved(self, part: FloatArray) -> Array:
+        """An array where the sums are made."""
+        return np.ascontiguousarray(part, np.float64)
+
+    def total(self, mu: Array, S: Array, Z: Array, w: Array, seen: Array | None = None) -> Array:
+        """Σ exp(exponent) over the rows that each of G groups has seen, (N, G): (G, P).
+
+        Without groups, over all rows: (1, P).
+        """
+        factors = _Factors.of(mu, S, Z, w)
+
+        def of_rows(rows: slice) -> Array:
+            exponents = factors.exponents(rows)
+            if seen is None:
+                return self._summed(exponents)
+            return seen[rows, :].T @ self._weighted(exponents, factors.ones)
+
+        return _sum(self._over(factors, of_rows))
+
+    def gradients(
+        self, mu: Array, S: Array, Z: Array, w: Array, weights: Array, seen: Array | None = None
+    ) -> Four[Array]:
+        """Gradients of Σ weights·exp(exponent): of mu, S, Z and w.
+
+        Weights are those of each row or of all, (N or 1, P), or of groups, (G, P), whose sum over
+        the groups that have seen it, (N, G), a row has. A pair of two points counts once: its
+        weight is that of both orders.
+        """
+        xp, factors = array_namespace(mu), _Factors.of(mu, S, Z, w)
+
+        def of_rows(rows: slice) -> tuple[Array, Array]:
+            if seen is not None:
+                given = seen[rows, :] @ weights
+            else:
+                given = weights if weights.shape[0] == 1 else weights[rows, :]
+            return factors.of_weighted(rows, self._weighted(factors.exponents(rows), given))
+
+        g_rows, g_pairs = zip(*self._over(factors, of_rows), strict=True)
+        return factors.gradients(xp.concat(g_rows), _sum(iter(g_pairs)), S, Z.shape[0])
+
+    def of_rows(self, mu: Array, S: Array, Z: Array, w: Array) -> Array:
+        """exp(exponent) of each row: (N, P)."""
+        factors = _Factors.of(mu, S, Z, w)
+        return self._weighted(factors.exponents(slice(None)), factors.ones)
+
+    def _over(self, factors: _Factors, work: Callable[[slice], T]) -> Iterator[T]:
+        return in_turn(work, list(_blocks(factors, SMALL_BLOCK)))
+
+    def _summed(self, exponents: Array) -> Array:
+        total = np.zeros(exponents.shape[1])
+        _loops().add_exponentials(exponents, total)
+        return total[None]
+
+    def _weighted(self, exponents: Array, weights: Array) -> Array:
+        _loops().weigh_exponentials(exponents, weights)
+        return exponents
 
 
 @dataclass(frozen=True, eq=False)
-class ArrayPairs:
-    """Sums where an array lives: `like` is any array of the library, on the device."""
+class ArrayPairs(Pairs):
+    """The same where an array lives: `like` is any array of the library, on the device."""
 
     like: Array
 
-    def first(self, mu: FloatArray, S: FloatArray, Z: FloatArray, w: FloatArray) -> FloatArray:
-        """ψ₁ of each row: (N, M)."""
-        return np.asarray(to_numpy(first_exponential(*map(self._moved, (mu, S, Z, w)))))
-
-    def first_gradients(
-        self, mu: FloatArray, S: FloatArray, Z: FloatArray, w: FloatArray, g1: FloatArray
-    ) -> Four[FloatArray]:
-        """Gradients of Σ g1·ψ₁: of mu, S, Z and w."""
-        found = first_gradients(*map(self._moved, (mu, S, Z, w, g1)))
-        return _four([np.asarray(to_numpy(part)) for part in found])
-
-    def total(self, mu: FloatArray, S: FloatArray, Z: FloatArray, w: FloatArray) -> FloatArray:
-        """Σ exp(exponent) over rows, for all pairs: (M, M)."""
-        xp = array_namespace(self.like)
-        mean, spread, points, scales = (self._moved(part) for part in (mu, S, Z, w))
-        found = xp.zeros((len(Z), len(Z)), dtype=mean.dtype, device=device(self.like))
-        for rows in self._blocks(len(mu), len(Z)):
-            found = found + xp.sum(
-                _exponentials(mean[rows, :], spread[rows, :], points, scales)[1], axis=0
-            )
-        return np.asarray(to_numpy(found))
-
-    def gradients(
-        self, mu: FloatArray, S: FloatArray, Z: FloatArray, w: FloatArray, G: FloatArray
-    ) -> Four[FloatArray]:
-        """Gradients of Σ G·exp(exponent), G symmetric: of mu, S, Z and w."""
-        xp = array_namespace(self.like)
-        mean, spread, points, scales, given = (self._moved(part) for part in (mu, S, Z, w, G))
-        means, spreads = [], []
-        gZ, gw = xp.zeros_like(points), xp.zeros_like(scales)
-        for rows in self._blocks(len(mu), len(Z)):
-            D, E = _exponentials(mean[rows, :], spread[rows, :], points, scales)
-            E = E * given
-            sums = xp.sum(E, axis=2)
-            g = -2.0 * (sums[:, :, None] * D + xp.matmul(E, D))
-            wide = 2.0 * scales * spread[rows, :] + 1.0
-            root = xp.sqrt(0.5 * scales / wide)
-            total, radial = xp.sum(sums, axis=1)[:, None], xp.sum(g * D, axis=1)
-            means.append(root * xp.sum(g, axis=1))
-            spreads.append(-(radial + total) * scales / wide)
-            gZ = gZ - xp.sum(g * root[:, None, :], axis=0)
-            share = spread[rows, :] / wide
-            gw = gw + xp.sum(radial * (0.5 / scales - share) - total * share, axis=0)
-        parts = xp.concat(means), xp.concat(spreads), gZ, gw
-        return _four([np.asarray(to_numpy(part)) for part in parts])
-
-    def _moved(self, part: FloatArray) -> Array:
+    def moved(self, part: FloatArray) -> Array:
         xp = array_namespace(self.like)
         return xp.asarray(np.ascontiguousarray(part), device=device(self.like))
 
-    def _blocks(self, N: int, M: int) -> list[slice]:
-        step = max((SMALL_BLOCK if isinstance(self.like, np.ndarray) else BLOCK) // (M * M), 1)
-        return [slice(i, min(i + step, N)) for i in range(0, N, step)]
+    def _over(self, factors: _Factors, work: Callable[[slice], T]) -> Iterator[T]:
+        return map(work, _blocks(factors, BLOCK))
+
+    def _summed(self, exponents: Array) -> Array:
+        xp = array_namespace(exponents)
+        return xp.sum(xp.exp(exponents), axis=0)[None, :]
+
+    def _weighted(self, exponents: Array, weights: Array) -> Array:
+        return weights * array_namespace(exponents).exp(exponents)
 
 
-def _exponentials(mu: Array, S: Array, Z: Array, w: Array) -> tuple[Array, Array]:
-    """Scaled differences (N, M, Q), and exp of the exponents (N, M, M); see `compiled`."""
-    xp = array_namespace(mu)
-    wide = 2.0 * w * S + 1.0
-    D = (mu[:, None, :] - Z[None, :, :]) * xp.sqrt(0.5 * w / wide)[:, None, :]
-    h = -0.5 * xp.sum(D * D, axis=2) - 0.25 * xp.sum(xp.log(wide), axis=1)[:, None]
-    products = xp.matmul(D, xp.permute_dims(D, (0, 2, 1)))
-    return D, xp.exp(h[:, :, None] + h[:, None, :] - products)
+HOST = Pairs()
+
+
+def brought(parts: Four[Array]) -> Four[FloatArray]:
+    """Arrays of any library as NumPy's."""
+    here = [np.asarray(to_numpy(part)) for part in parts]
+    return here[0], here[1], here[2], here[3]
+
+
+def _sum(parts: Iterator[Array]) -> Array:
+    found = next(parts)
+    for part in parts:
+        found = found + part
+    return found
+
+
+def _blocks(factors: _Factors, size: int) -> Iterator[slice]:
+    N, step = factors.of_rows.shape[0], max(size // factors.of_pairs.shape[1], LEAST_ROWS)
+    return (slice(i, min(i + step, N)) for i in range(0, N, step))
+
+
+@cache
+def _loops() -> Any:
+    """Loops that are compiled; numba is imported when they are needed."""
+    from . import compiled
+
+    return compiled

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import ModuleType
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from bayespca.arrays.packing import unpacked
 from bayespca.arrays.types import FloatArray, Matrix
 
 from .kernels import KernelHyper, squared_distances
-from .pairs import first_exponential
+from .pairs import HOST, first_exponential
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +57,7 @@ def second(latent: Latent, Z: FloatArray, hyper: KernelHyper) -> FloatArray:
     N, M = latent.shape[0], len(Z)
     found = np.zeros((N, M, M))
     if hyper.w.size:
-        triangles = np.empty((N, M * (M + 1) // 2))
-        loops().pairs_of_rows(*contiguous(latent, Z), hyper.w, triangles)
+        triangles = HOST.of_rows(latent.mean, latent.variance, Z, hyper.w)
         found += unpacked(triangles, M) * np.exp(-0.25 * squared_distances(Z, hyper.w))
     if hyper.v.size:
         T = Z * hyper.v
@@ -88,18 +86,3 @@ def tilted_means(latent: Latent, Z: FloatArray, hyper: KernelHyper) -> FloatArra
     """Means of x under N(x; μ, S) times the squared exponential at z: (N, M, Q)."""
     wS = hyper.w * latent.variance
     return (latent.mean[:, None, :] + wS[:, None, :] * Z) / (1 + wS)[:, None, :]
-
-
-def loops() -> ModuleType:
-    """Loops that are compiled; numba is imported when they are needed."""
-    from . import compiled
-
-    return compiled
-
-
-def contiguous(latent: Latent, Z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    return (
-        np.ascontiguousarray(latent.mean),
-        np.ascontiguousarray(latent.variance),
-        np.ascontiguousarray(Z),
-    )

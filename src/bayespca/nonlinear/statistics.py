@@ -7,45 +7,52 @@ Row n of the latent space is N(μₙ, diag Sₙ). With k(x, z) the kernel,
 in closed form for the squared exponential (Titsias and Lawrence 2010, Sec. 3.2), the linear kernel,
 a bias, white noise, and sums of them. ψ₂ is needed as a sum over rows, and where there are holes as
 one sum for each group of columns with the same holes: all that is done with it is linear, so that
-the mask times packed triangles gives all sums at once.
+the mask times packed triangles gives all sums at once. Of ψ₁ its product with the data, its sum and
+that of its squares are needed: nothing with a row for each row of the data leaves the place where
+it is made but the gradients of the latent points.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 
+from bayespca.arrays.namespaces import array_namespace, to_numpy
 from bayespca.arrays.packing import packed, unpacked
-from bayespca.arrays.parallel import in_turn
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import Array, FloatArray
 
+from .data import Rows
 from .kernels import KernelHyper, distance_gradient, distance_gradient_of_scales, squared_distances
-from .pairs import ArrayPairs, Four, first_gradients
-from .rowwise import (
-    Latent,
-    contiguous,
-    exponential_of_rows,
-    first,
-    loops,
-    second,
-    tilted_means,
-    zeroth,
-)
+from .pairs import HOST, Four, brought, first_exponential, first_gradients
+from .rowwise import Latent, exponential_of_rows, first, second, tilted_means, zeroth
 
-# Numbers of packed triangles that are worked on at a time, and rows for each thread.
+# Numbers of packed triangles that are worked on at a time.
 BLOCK = 1 << 18
-ROWS = 256
 
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """ψ₀ (G,), ψ₁ (N, M), Σψ₂ (G, M, M), and Σψ₁ψ₁ᵀ (G, M, M), sums for each of G groups."""
+    """Sums over rows, of each of G groups of columns; or derivatives of something in them.
+
+    Attributes
+    ----------
+    psi0
+        Σψ₀: (G,).
+    pulled
+        Ψ₁ᵀY: (M, D).
+    sums
+        Σψ₁: (G, M).
+    psi2
+        Σψ₂: (G, M, M).
+    outer
+        Σψ₁ψ₁ᵀ: (G, M, M).
+    """
 
     psi0: FloatArray
-    psi1: FloatArray
+    pulled: FloatArray
+    sums: FloatArray
     psi2: FloatArray
     outer: FloatArray
 
@@ -60,28 +67,19 @@ class Gradients:
     hyper: FloatArray
 
 
-# Which rows each group of columns has seen, (N, G); None where all of one group are there.
-Seen: TypeAlias = FloatArray | None
-
-
 def statistics(
-    latent: Latent,
-    Z: FloatArray,
-    hyper: KernelHyper,
-    seen: Seen = None,
-    pairs: ArrayPairs | None = None,
-) -> Statistics:
-    """ψ statistics of all rows, summed for each group."""
-    psi0 = zeroth(latent, hyper)
-    if pairs is not None and seen is None and _is_plain(hyper):
-        psi1 = pairs.first(latent.mean, latent.variance, Z, hyper.w)
+    latent: Latent, Z: FloatArray, hyper: KernelHyper, rows: Rows
+) -> tuple[Statistics, Array]:
+    """ψ statistics of all rows, summed for each group; and ψ₁ of each row, where it was made."""
+    if _is_plain(hyper):
+        psi1, psi2 = _of_exponential(latent, Z, hyper, rows)
     else:
-        psi1 = first(latent, Z, hyper)
-    if seen is not None:
-        psi2, outer = _sums_by_group(latent, Z, hyper, psi1, seen)
-        return Statistics(psi0 @ seen, psi1, psi2, outer)
-    psi2 = _sum_of_all(latent, Z, hyper, pairs)
-    return Statistics(np.array([psi0.sum()]), psi1, psi2[None], (psi1.T @ psi1)[None])
+        rows, psi1 = _on_host(rows), first(latent, Z, hyper)
+        psi2 = _of_parts(latent, Z, hyper, rows.seen)
+    psi0 = rows.pairs.moved(zeroth(latent, hyper)[:, None])
+    made = (rows.sums_of(psi0)[:, 0], psi1.T @ rows.values, rows.sums_of(psi1))
+    here = [np.asarray(to_numpy(part)) for part in (*made, _outer(psi1, rows.seen))]
+    return Statistics(here[0], here[1], here[2], psi2, here[3]), psi1
 
 
 def gradients(
@@ -89,41 +87,23 @@ def gradients(
     Z: FloatArray,
     hyper: KernelHyper,
     given: Statistics,
-    at: Statistics,
-    seen: Seen = None,
-    pairs: ArrayPairs | None = None,
+    at: tuple[Statistics, Array],
+    rows: Rows,
 ) -> Gradients:
     """Gradients of Σ given·statistics, where `given` holds the derivatives of what is summed.
 
-    `at` are the statistics themselves. The derivative of Σψ₁ψ₁ᵀ is carried over to ψ₁ here.
+    `at` is what `statistics` has given.
     """
     found = _Sums.of(latent, Z, hyper)
-    g1, psi1 = given.psi1.copy(), at.psi1
     if _is_plain(hyper):
-        found.add_factor(-0.25 * (given.psi2 * at.psi2).sum(axis=0))
-    if seen is None:
-        g1 += 2 * psi1 @ given.outer[0]
-        if _is_plain(hyper) and pairs is not None:
-            found.add_elsewhere(latent, g1, given.psi2[0], pairs)
-        elif _is_plain(hyper):
-            found.add_exponential(latent, slice(None), _weights(given.psi2))
-        else:
-            g1 += found.add_total(latent, given.psi2[0])
-        g0 = np.full(latent.shape[0], given.psi0[0])
+        found.add_factor(-0.25 * (given.psi2 * at[0].psi2).sum(axis=0))
+        found.add_of_exponential(latent, given, at[1], rows)
     else:
-        triangles, outers = packed(given.psi2), packed(given.outer)
-        for rows in _blocks(latent.shape[0], len(Z)):
-            R = unpacked(seen[rows] @ outers, len(Z))
-            g1[rows] += 2 * np.einsum("nm,nmj->nj", psi1[rows], R)
-            G = unpacked(seen[rows] @ triangles, len(Z))
-            if _is_plain(hyper):
-                found.add_exponential(latent.rows(rows), rows, _weights(G))
-            else:
-                g1[rows] += found.add_second(latent.rows(rows), rows, G)
-        g0 = seen @ given.psi0
-    if seen is not None or pairs is None or not _is_plain(hyper):
-        found.add_first(latent, g1)
-    found.add_zeroth(latent, g0)
+        here = _on_host(rows)
+        g1 = _of_first(given, at[1], here)
+        found.add_first(latent, g1 + found.add_of_parts(latent, given.psi2, here.seen))
+    each = np.asarray(to_numpy(rows.of_groups(rows.pairs.moved(given.psi0[:, None]))))
+    found.add_zeroth(latent, np.broadcast_to(each[:, 0], latent.shape[:1]))
     return found.finished()
 
 
@@ -161,25 +141,60 @@ def _blocks(N: int, M: int) -> Iterator[slice]:
     return (slice(i, min(i + step, N)) for i in range(0, N, step))
 
 
-def _sum_of_all(
-    latent: Latent, Z: FloatArray, hyper: KernelHyper, pairs: ArrayPairs | None
+def _on_host(rows: Rows) -> Rows:
+    seen = None if rows.seen is None else np.asarray(to_numpy(rows.seen))
+    return Rows(np.asarray(to_numpy(rows.values)), seen)
+
+
+def _there(latent: Latent, Z: FloatArray, hyper: KernelHyper, rows: Rows) -> Four[Array]:
+    move = rows.pairs.moved
+    return move(latent.mean), move(latent.variance), move(Z), move(hyper.w)
+
+
+def _of_exponential(
+    latent: Latent, Z: FloatArray, hyper: KernelHyper, rows: Rows
+) -> tuple[Array, FloatArray]:
+    """ψ₁ of each row, and Σψ₂, of the squared exponential alone."""
+    parts = _there(latent, Z, hyper, rows)
+    triangles = np.asarray(to_numpy(rows.pairs.total(*parts, rows.seen)))
+    factor = np.exp(-0.25 * squared_distances(Z, hyper.w))
+    return first_exponential(*parts), unpacked(triangles, len(Z)) * factor
+
+
+def _outer(psi1: Array, seen: Array | None) -> Array:
+    """Σψ₁ψ₁ᵀ: (G, M, M)."""
+    if seen is None:
+        return (psi1.T @ psi1)[None, :, :]
+    groups = range(seen.shape[1])
+    return array_namespace(psi1).stack([(psi1 * seen[:, g : g + 1]).T @ psi1 for g in groups])
+
+
+def _of_first(given: Statistics, psi1: Array, rows: Rows) -> Array:
+    """Derivatives of ψ₁ of each row: (N, M)."""
+    move = rows.pairs.moved
+    found = rows.values @ move(given.pulled.T) + rows.of_groups(move(given.sums))
+    for g, outer in enumerate(given.outer):
+        pulled = 2.0 * (psi1 @ move(outer))
+        found = found + (pulled if rows.seen is None else pulled * rows.seen[:, g : g + 1])
+    return found
+
+
+def _of_parts(
+    latent: Latent, Z: FloatArray, hyper: KernelHyper, seen: FloatArray | None
 ) -> FloatArray:
-    N, M = latent.shape[0], len(Z)
-    if _is_plain(hyper) and pairs is not None:
-        total = pairs.total(latent.mean, latent.variance, Z, hyper.w)
-        return np.asarray(total * np.exp(-0.25 * squared_distances(Z, hyper.w)))
-    if not _is_plain(hyper):
-        return _sum_of_parts(latent, Z, hyper)
+    """Σψ₂ of a sum of parts: (G, M, M)."""
+    if seen is None:
+        return _sum_of_parts(latent, Z, hyper)[None]
+    sums = np.zeros((seen.shape[1], len(Z) * (len(Z) + 1) // 2))
+    for some in _blocks(latent.shape[0], len(Z)):
+        sums += seen[some].T @ packed(second(latent.rows(some), Z, hyper))
+    return np.asarray(unpacked(sums, len(Z)))
 
-    def of_rows(rows: slice) -> FloatArray:
-        total = np.zeros((M, M))
-        loops().add_pairs(*contiguous(latent.rows(rows), Z), hyper.w, total)
-        return total
 
-    shares = [slice(i, min(i + ROWS, N)) for i in range(0, N, ROWS)]
-    upper = sum(in_turn(of_rows, shares), np.zeros((M, M)))
-    whole = upper + np.triu(upper, 1).T
-    return np.asarray(whole * np.exp(-0.25 * squared_distances(Z, hyper.w)))
+def _sum_of_exponentials(latent: Latent, Z: FloatArray, w: FloatArray) -> FloatArray:
+    """Σψ₂ of the squared exponential on the host: (M, M)."""
+    total = HOST.total(latent.mean, latent.variance, Z, w)
+    return np.asarray(unpacked(total, len(Z))[0] * np.exp(-0.25 * squared_distances(Z, w)))
 
 
 def _sum_of_parts(latent: Latent, Z: FloatArray, hyper: KernelHyper) -> FloatArray:
@@ -188,7 +203,7 @@ def _sum_of_parts(latent: Latent, Z: FloatArray, hyper: KernelHyper) -> FloatArr
     """
     found = np.zeros((len(Z), len(Z)))
     if hyper.w.size:
-        found += _sum_of_all(latent, Z, _exponential_alone(hyper), None)
+        found += _sum_of_exponentials(latent, Z, hyper.w)
     if hyper.v.size:
         T = Z * hyper.v
         line = latent.mean @ T.T
@@ -217,18 +232,6 @@ def _total_tilted(latent: Latent, Z: FloatArray, hyper: KernelHyper) -> FloatArr
     """Σ ψ₁·(tilted mean) over rows, ψ₁ that of the squared exponential: (M, Q)."""
     p, (own, pull) = exponential_of_rows(latent, Z, hyper.w), _shares(latent, hyper.w)
     return np.asarray(p.T @ own + Z * (p.T @ pull))
-
-
-def _sums_by_group(
-    latent: Latent, Z: FloatArray, hyper: KernelHyper, psi1: FloatArray, seen: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    G, M = seen.shape[1], len(Z)
-    sums = np.zeros((2, G, M * (M + 1) // 2))
-    for rows in _blocks(latent.shape[0], M):
-        one = psi1[rows]
-        sums[0] += seen[rows].T @ packed(second(latent.rows(rows), Z, hyper))
-        sums[1] += seen[rows].T @ packed(one[:, :, None] * one[:, None, :])
-    return unpacked(sums[0], M), unpacked(sums[1], M)
 
 
 def _weights(G: FloatArray) -> FloatArray:
@@ -280,7 +283,7 @@ class _Sums:
 
     def _add_first_exponential(self, latent: Latent, rows: slice, g1: FloatArray) -> None:
         parts = latent.mean, latent.variance, self.points, self.parameters.w
-        self._add_four(rows, first_gradients(*parts, g1))
+        self._add_four(rows, first_gradients(*parts, g1 * first_exponential(*parts)))
 
     def _add_four(self, rows: slice, found: Four[FloatArray]) -> None:
         """Gradients of means and variances of some rows, of points, and of scales."""
@@ -292,34 +295,31 @@ class _Sums:
     def add_exponential(self, latent: Latent, rows: slice, weights: FloatArray) -> None:
         """ψ₂ of the squared exponential, with packed derivatives of each row, or of all."""
         Z, w = self.points, self.parameters.w
-        mu, S, points = contiguous(latent, Z)
-        factor = packed(np.exp(-0.25 * squared_distances(Z, w)))
-        gmu, gS, shared = np.zeros(mu.shape), np.zeros(mu.shape), len(weights) == 1
-        scaled = weights * factor
+        scaled = weights * packed(np.exp(-0.25 * squared_distances(Z, w)))
+        self._add_four(rows, HOST.gradients(latent.mean, latent.variance, Z, w, scaled))
 
-        def of_rows(part: slice) -> tuple[FloatArray, FloatArray]:
-            gZ, gw = np.zeros_like(Z), np.zeros_like(w)
-            given = scaled if shared else scaled[part]
-            at = gmu[part], gS[part], gZ, gw
-            loops().add_gradients(mu[part], S[part], points, w, given, *at)
-            return gZ, gw
-
-        shares = [slice(i, min(i + ROWS, len(mu))) for i in range(0, len(mu), ROWS)]
-        for gZ, gw in in_turn(of_rows, shares):
-            self.Z[:] += gZ
-            self.hyper.w[:] += gw
-        self.mean[rows] += gmu
-        self.variance[rows] += gS
-
-    def add_elsewhere(
-        self, latent: Latent, g1: FloatArray, G: FloatArray, pairs: ArrayPairs
+    def add_of_exponential(
+        self, latent: Latent, given: Statistics, psi1: Array, rows: Rows
     ) -> None:
-        """ψ₁ and ψ₂ with one derivative of ψ₂ for all rows, where an accelerator has them."""
-        Z, w = self.points, self.parameters.w
-        factor = np.exp(-0.25 * squared_distances(Z, w))
-        parts = latent.mean, latent.variance, Z, w
-        self._add_four(slice(None), pairs.gradients(*parts, G * factor))
-        self._add_four(slice(None), pairs.first_gradients(*parts, g1))
+        """All statistics of the squared exponential alone, wherever they are made."""
+        Z, hyper = self.points, self.parameters
+        parts = _there(latent, Z, hyper, rows)
+        factor = packed(np.exp(-0.25 * squared_distances(Z, hyper.w)))
+        weights = rows.pairs.moved(_weights(given.psi2) * factor)
+        of_first = first_gradients(*parts, _of_first(given, psi1, rows) * psi1)
+        of_second = rows.pairs.gradients(*parts, weights, rows.seen)
+        whole = [one + other for one, other in zip(of_first, of_second, strict=True)]
+        self._add_four(slice(None), brought((whole[0], whole[1], whole[2], whole[3])))
+
+    def add_of_parts(self, latent: Latent, G: FloatArray, seen: FloatArray | None) -> FloatArray:
+        """Σψ₂ of a sum of parts, with the derivatives of groups: what it adds to those of ψ₁."""
+        if seen is None:
+            return self.add_total(latent, G[0])
+        g1, triangles = np.zeros((latent.shape[0], len(self.points))), packed(G)
+        for some in _blocks(*g1.shape):
+            of_rows = unpacked(seen[some] @ triangles, g1.shape[1])
+            g1[some] = self.add_second(latent.rows(some), some, of_rows)
+        return g1
 
     def add_factor(self, g: FloatArray) -> None:
         """The factor exp(−¼ w(z − z')²) of all rows, with derivatives of the squared distances."""
@@ -333,7 +333,7 @@ class _Sums:
         g1 = np.zeros((latent.shape[0], len(Z)))
         if hyper.w.size:
             self.add_exponential(latent, slice(None), _weights(G[None]))
-            self.add_factor(-0.25 * G * _sum_of_all(latent, Z, _exponential_alone(hyper), None))
+            self.add_factor(-0.25 * G * _sum_of_exponentials(latent, Z, hyper.w))
         if hyper.v.size:
             self._add_total_lines(latent, G)
             if hyper.w.size:
