@@ -34,7 +34,7 @@ def reproduce(run: Run) -> Outcome:
     found = {study: drawn(study, n_sets) for study in run.each(_chosen(quick=run.quick))}
     return Outcome(
         tuple(_lines(found, *run.printed["held"], quick=run.quick)),
-        setting=f"{n_sets} data sets of each kind, up to five times as many of small tables, fewer "
+        setting=f"{n_sets} data sets of each kind, up to 18 times as many of small tables, fewer "
         "of models that take long; noise of variance 1, means of the columns unknown.",
         seed="from 0 on",
         tables=tuple(tables(found)),
