@@ -102,19 +102,20 @@ class _Factors:
         of_rows = self.of_rows[rows, :]
         return E @ self.of_pairs.T, of_rows[:, :-1].T @ E
 
+    def row_gradients(self, g_rows: Array) -> tuple[Array, Array, Array]:
+        """Gradients of mu, S and a from those of the factors of rows."""
+        Q = self.mean.shape[1]
+        mu, a, r, g_linear = self.mean, self.of_rows[:, :Q], g_rows[:, -1:], g_rows[:, Q : 2 * Q]
+        ga = g_rows[:, :Q] + mu * (g_linear - r * mu)
+        return a * (g_linear - 2.0 * r * mu), -a * (2.0 * ga * a + r), ga
+
     def gradients(self, g_rows: Array, g_pairs: Array, S: Array, M: int) -> Four[Array]:
         """Gradients of mu, S, Z and w from those of the factors."""
-        xp, Q = array_namespace(S), S.shape[1]
-        mu, wide, a, r = self.mean, self.wide, self.of_rows[:, :Q], g_rows[:, -1:]
-        g_linear = g_rows[:, Q : 2 * Q]
-        ga = g_rows[:, :Q] + mu * (g_linear - r * mu)
+        xp, Q, wide = array_namespace(S), S.shape[1], self.wide
+        gmu, gS, ga = self.row_gradients(g_rows)
         g_middle = unpacked(2.0 * (g_pairs[Q:, :] - self.middle * g_pairs[:Q, :]), M)
-        return (
-            a * (g_linear - 2.0 * r * mu),
-            -a * (2.0 * ga * a + r),
-            0.5 * (xp.sum(g_middle, axis=2) + xp.linalg.diagonal(g_middle)).T,
-            xp.sum(ga / wide**2 - r * S / wide, axis=0),
-        )
+        gZ = 0.5 * (xp.sum(g_middle, axis=2) + xp.linalg.diagonal(g_middle)).T
+        return gmu, gS, gZ, xp.sum(ga / wide**2 - g_rows[:, -1:] * S / wide, axis=0)
 
 
 class Pairs:
@@ -159,6 +160,23 @@ class Pairs:
 
         g_rows, g_pairs = zip(*self._over(factors, of_rows), strict=True)
         return factors.gradients(xp.concat(g_rows), _sum(iter(g_pairs)), S, Z.shape[0])
+
+    def each_row(
+        self, mu: Array, S: Array, Z: Array, w: Array, weights: Array
+    ) -> tuple[Array, Array, Array]:
+        """Σ weights·exp(exponent) of each row, (N,), and its gradients of mu and S.
+
+        Weights are those of each row or of all: (N or 1, P).
+        """
+        xp, factors = array_namespace(mu), _Factors.of(mu, S, Z, w)
+
+        def of_rows(rows: slice) -> Array:
+            given = weights if weights.shape[0] == 1 else weights[rows, :]
+            return self._weighted(factors.exponents(rows), given) @ factors.of_pairs.T
+
+        g_rows = xp.concat(list(self._over(factors, of_rows)))
+        # The last factor of all pairs is 1.
+        return (g_rows[:, -1], *factors.row_gradients(g_rows)[:2])
 
     def of_rows(self, mu: Array, S: Array, Z: Array, w: Array) -> Array:
         """exp(exponent) of each row: (N, P)."""

@@ -18,7 +18,7 @@ from bayespca.inference.descending_rows import rows_descended
 
 from .kernels import KernelHyper, between, variance
 from .rowwise import Latent, first, second, zeroth
-from .statistics import gradients_of_rows
+from .statistics import of_rows, weights_of_rows
 
 # Steps of a new row at most, and the fall of its free energy that ends them.
 MOST, SETTLED = 200, 1e-6
@@ -224,7 +224,7 @@ def _placed(found: GPPosterior, Y: FloatArray, known: FloatArray) -> Modes:
     starts = [Latent(found.mean[one], wide[one]) for one in _different(found, Y, known).T]
     starts.append(Latent(np.zeros_like(starts[0].mean), np.tile(found.prior, (len(Y), 1))))
     places = tuple(rows.descended(one) for one in starts)
-    energies = np.stack([rows.energies(one) for one in places])
+    energies = np.stack([rows.at(one)[0] for one in places])
     # Where two starts have led to one place, it counts once.
     for k in range(1, len(places)):
         for other in range(k):
@@ -286,6 +286,7 @@ class _RowEnergy:
         weights = there[:1] / s2 if complete else there / s2
         G = 0.5 * np.einsum("nc,cmj->nmj", scales, inner)
         G += 0.5 * ((A * weights[:, None, :]) @ A.T)
+        G = weights_of_rows(found.Z, found.hyper, G)
         return cls(found, constant, 0.5 * (there @ s), g1, G)
 
     def part(self, index: Index) -> _RowEnergy:
@@ -293,39 +294,24 @@ class _RowEnergy:
         G = self.G if len(self.G) == 1 else self.G[index]
         return _RowEnergy(self.found, self.constant[index], self.g0[index], self.g1[index], G)
 
-    def energies(self, latent: Latent) -> FloatArray:
-        """Of each row: (n,)."""
-        found, total = self.found, np.empty(latent.shape[0])
-        for rows in _blocks(latent.shape[0], len(found.Z)):
-            one = latent.rows(rows)
-            G = self.G if len(self.G) == 1 else self.G[rows]
-            total[rows] = (
-                self.constant[rows]
-                + self.g0[rows] * zeroth(one, found.hyper)
-                + (self.g1[rows] * first(one, found.Z, found.hyper)).sum(axis=1)
-                + np.einsum(
-                    "nij,nij->n",
-                    np.broadcast_to(G, (len(one.mean), *G.shape[1:])),
-                    second(one, found.Z, found.hyper),
-                )
-            )
+    def at(self, latent: Latent) -> tuple[FloatArray, FloatArray]:
+        """The free energy of each row, (n,), and its gradients of means and logarithms of
+        variances: (n, 2Q).
+        """
+        found, given = self.found, (self.g0, self.g1, self.G)
+        values, gm, gS = of_rows(latent, found.Z, found.hyper, given)
         ratio = latent.variance / found.prior
-        return total + 0.5 * (latent.mean**2 / found.prior + ratio - 1 - np.log(ratio)).sum(axis=1)
-
-    def slopes(self, latent: Latent) -> FloatArray:
-        """Gradients of each row with respect to means and logarithms of variances: (n, 2Q)."""
-        given = self.g0, self.g1, self.G
-        gm, gS = gradients_of_rows(latent, self.found.Z, self.found.hyper, given)
-        gm = gm + latent.mean / self.found.prior
-        gS = gS + 0.5 * (1 / self.found.prior - 1 / latent.variance)
-        return np.concatenate([gm, gS * latent.variance], axis=1)
+        apart = 0.5 * (latent.mean**2 / found.prior + ratio - 1 - np.log(ratio)).sum(axis=1)
+        gm = gm + latent.mean / found.prior
+        gS = gS + 0.5 * (1 / found.prior - 1 / latent.variance)
+        slopes = np.concatenate([gm, gS * latent.variance], axis=1)
+        return self.constant + values + apart, slopes
 
     def descended(self, latent: Latent) -> Latent:
         """Where the free energy of each row is lowest."""
 
         def objective(x: FloatArray, index: Index) -> tuple[FloatArray, FloatArray]:
-            rows, at = self.part(index), _from_logs(x)
-            return rows.energies(at), rows.slopes(at)
+            return self.part(index).at(_from_logs(x))
 
         x = np.concatenate([latent.mean, np.log(latent.variance)], axis=1)
         return _from_logs(rows_descended(objective, x, most=MOST, settled=SETTLED))

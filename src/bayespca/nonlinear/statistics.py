@@ -107,25 +107,39 @@ def gradients(
     return found.finished()
 
 
-def gradients_of_rows(
+def weights_of_rows(Z: FloatArray, hyper: KernelHyper, G: FloatArray) -> FloatArray:
+    """Derivatives of ψ₂ of each row or of all, (N or 1, M, M), as `of_rows` takes them."""
+    if not _is_plain(hyper):
+        return G
+    return np.asarray(_weights(G) * packed(np.exp(-0.25 * squared_distances(Z, hyper.w))))
+
+
+def of_rows(
     latent: Latent,
     Z: FloatArray,
     hyper: KernelHyper,
     given: tuple[FloatArray, FloatArray, FloatArray],
-) -> tuple[FloatArray, FloatArray]:
-    """Gradients of means and variances, for derivatives of each row's own statistics: ψ₀ (N,),
-    ψ₁ (N, M), and ψ₂ (N or 1, M, M).
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Σ given·statistics of each row, (N,), and its gradients of means and variances.
+
+    Given are derivatives of each row's own statistics: ψ₀ (N,), ψ₁ (N, M), and ψ₂ as
+    `weights_of_rows` has them.
     """
     g0, g1, G = given
+    values = g0 * zeroth(latent, hyper)
     found = _Sums.of(latent, Z, hyper)
-    if _is_plain(hyper):
-        found.add_exponential(latent, slice(None), _weights(G))
-        found.add_first(latent, g1)
-    else:
-        whole = np.broadcast_to(G, (len(g1), *G.shape[1:]))
-        found.add_first(latent, g1 + found.add_second(latent, slice(None), whole))
     found.add_zeroth(latent, g0)
-    return found.mean, found.variance
+    if _is_plain(hyper):
+        parts = latent.mean, latent.variance, Z, hyper.w
+        H = g1 * first_exponential(*parts)
+        of_first, (second_values, gmu, gS) = first_gradients(*parts, H), HOST.each_row(*parts, G)
+        mean, variance = of_first[0] + gmu, of_first[1] + gS
+        return values + H.sum(axis=1) + second_values, found.mean + mean, found.variance + variance
+    whole = np.broadcast_to(G, (len(g1), *G.shape[1:]))
+    values += (g1 * first(latent, Z, hyper)).sum(axis=1)
+    values += np.einsum("nij,nij->n", whole, second(latent, Z, hyper))
+    found.add_first(latent, g1 + found.add_second(latent, slice(None), whole))
+    return values, found.mean, found.variance
 
 
 # --- sums over rows ----------------------------------------------------------------------------
