@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bayespca.inference.chains import Schedule
 from bayespca.linear.gibbs import alignment
 from bayespca.linear.gibbs import posterior as reading
 from bayespca.linear.gibbs import step as gibbs
 from bayespca.linear.gibbs.data import GibbsData, compress
-from bayespca.linear.gibbs.fit import PrecisionError, Schedule, fit
+from bayespca.linear.gibbs.fit import PrecisionError, fit
 from bayespca.linear.gibbs.start import start
 from bayespca.linear.gibbs.step import GibbsState
 from bayespca.lowrank.variational import Hyper

@@ -17,9 +17,10 @@ from bayespca import inference
 from bayespca.arrays.namespaces import is_sparse, to_numpy
 from bayespca.arrays.types import Array, ArrayOrPair, DType, Input, RandomState
 from bayespca.engines.decomposing import available_memory
+from bayespca.inference.chains import Schedule
 from bayespca.linear.gibbs import posterior as reading
 from bayespca.linear.gibbs.data import GibbsData, compress, suited
-from bayespca.linear.gibbs.fit import GibbsDraws, Schedule
+from bayespca.linear.gibbs.fit import GibbsDraws
 from bayespca.linear.gibbs.fit import fit as draw
 
 from . import _arviz, _input, _validation

@@ -11,6 +11,7 @@ import numpy as np
 
 from bayespca.arrays.threads import one_blas_thread
 from bayespca.arrays.types import Matrices, Matrix, Stacks
+from bayespca.inference.chains import Schedule, kept_states
 from bayespca.inference.loop import Callback, Info
 from bayespca.lowrank.variational import Hyper
 
@@ -30,16 +31,6 @@ PRECISION = (
 
 class PrecisionError(ArithmeticError):
     """Numbers of a chain left the range or the precision of floating-point arithmetic."""
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How many chains, sweeps before the first draw, draws, and sweeps for each draw."""
-
-    n_chains: int = 4
-    n_warmup: int = 500
-    n_draws: int = 1000
-    thin: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,11 +105,8 @@ class Chains:
 
     def fill(self, draws: GibbsDraws, chain: int, q: int, rng: np.random.Generator) -> None:
         state = _precise(start, self.data, q, self.prior, rng)
-        for _ in range(self.schedule.n_warmup):
-            state = self.swept(state, rng)
-        for draw in range(self.schedule.n_draws):
-            for _ in range(self.schedule.thin):
-                state = self.swept(state, rng)
+        kept = kept_states(state, lambda last: self.swept(last, rng), self.schedule)
+        for draw, state in enumerate(kept):
             _precise(self.store, draws, (chain, draw), state)
 
     def store(self, draws: GibbsDraws, at: tuple[int, int], state: GibbsState) -> None:

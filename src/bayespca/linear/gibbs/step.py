@@ -8,7 +8,6 @@ What the posterior needs of the data are at most d + 1 rows (`data`), so that a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import exp, log
 
@@ -17,6 +16,7 @@ from scipy.linalg.lapack import dtrtrs
 from scipy.special import gammaln
 
 from bayespca.arrays.types import FloatArray
+from bayespca.inference.chains import slice_sampled
 from bayespca.lowrank.variational import Hyper
 from bayespca.spectrum.tolerances import LOG_2PI
 
@@ -24,8 +24,8 @@ from .data import GibbsData
 
 # Rounds of rotations in a sweep. Measured: effective draws per second grow up to about four.
 TURNS = 4
-# Of a slice sampler: a step and the most steps it takes outward. Any values are exact.
-LOG_SCALE_STEP, LOG_NOISE_STEP, MOST_STEPS = 2.0, 0.4, 40
+# Steps of slice samplers. Any values are exact.
+LOG_SCALE_STEP, LOG_NOISE_STEP = 2.0, 0.4
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def noise_precision(
         log_det = n * float(np.log(w).sum())
         return (prior.a_tau + shape) * y - 0.5 * (log_det + distance) - prior.b_tau * t
 
-    return t0 * exp(_slice_sampled(log_density, rng, step=LOG_NOISE_STEP))
+    return t0 * exp(slice_sampled(log_density, rng, step=LOG_NOISE_STEP))
 
 
 def rescaled(
@@ -207,32 +207,7 @@ def _scale(
         D = h + v * (1 - h)
         return -0.5 * (n * log(D) + f * (1 - v) / D) - a * y - rate / v
 
-    return exp(_slice_sampled(log_density, rng, step=LOG_SCALE_STEP))
-
-
-def _slice_sampled(
-    log_density: Callable[[float], float], rng: np.random.Generator, *, step: float
-) -> float:
-    """From 0 to the next point (Neal, "Slice sampling", Annals of Statistics 31, 2003, Fig. 3, 5).
-
-    The number of steps outward is limited as there, at random between both sides.
-    """
-    level = log_density(0.0) - rng.exponential()
-    if not np.isfinite(level):
-        raise FloatingPointError(f"the log density of a state of the chain is {level}")
-    low = -step * rng.random()
-    high = low + step
-    left = int(rng.integers(MOST_STEPS))
-    right = MOST_STEPS - 1 - left
-    while left > 0 and log_density(low) > level:
-        low, left = low - step, left - 1
-    while right > 0 and log_density(high) > level:
-        high, right = high + step, right - 1
-    while True:
-        y = low + (high - low) * rng.random()
-        if log_density(y) >= level:
-            return float(y)
-        low, high = (y, high) if y < 0 else (low, y)
+    return exp(slice_sampled(log_density, rng, step=LOG_SCALE_STEP))
 
 
 # --- moves along which the likelihood does not change ------------------------------------------
