@@ -260,3 +260,63 @@ def test_scores_know_that_loadings_are_uncertain(model):
     assert narrow == pytest.approx(own, rel=1e-3)
     factorised = next(reading._by_block(posterior, cells)).rows.matrices
     assert (wide > np.sqrt(np.einsum("kh,nhl,kl->nk", M, factorised, M))).all()
+
+
+# --- draws -------------------------------------------------------------------------------------
+
+SHORT = {"method": "gibbs", "n_warmup": 60, "n_draws": 60, "thin": 1, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def sampled():
+    return BinaryPCA(**SHORT).fit(HOLES)
+
+
+def test_draws_predict_hidden_cells(model, sampled):
+    hidden = np.isnan(HOLES)
+    assert sampled.n_components_ == model.n_components_
+    assert (sampled.components_ == model.components_).all()
+    chains, draws, p, width = sampled.draws_.b.shape
+    assert (chains, draws, p, width) == (2, 60, HOLES.shape[1], model.n_components_ + 10 + 1)
+    ours, before = (
+        log_loss(X[hidden], one.predict_proba(HOLES)[hidden]) for one in (sampled, model)
+    )
+    assert ours < before + 0.01
+    assert ours < 0.9 * log_loss(X[hidden], np.full(hidden.sum(), X.mean()))
+    assert set(sampled.r_hat_) == set(sampled.ess_) == {"log_likelihood", "variance"}
+    assert model.draws_ is model.r_hat_ is None
+
+
+def test_scores_of_draws_are_near_those_of_the_variational_posterior(model, sampled):
+    T, std = sampled.transform(HOLES, return_std=True)
+    before, spread = model.transform(HOLES, return_std=True)
+    apart = (T - before) / spread
+    assert np.sqrt((apart**2).mean()) < 0.5
+    assert std.mean() == pytest.approx(spread.mean(), rel=0.25)
+
+
+def test_draws_are_those_of_their_seed(tmp_path, sampled):
+    few = HOLES[:20]
+    again = BinaryPCA(**SHORT).fit(HOLES)
+    assert (again.draws_.b == sampled.draws_.b).all()
+    assert (again.impute(few) == sampled.impute(few)).all()
+    sampled.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert (loaded.impute(few) == sampled.impute(few)).all()
+    assert loaded.r_hat_ == sampled.r_hat_
+
+
+def test_draws_of_small_tables_and_of_rows_without_values():
+    few = X[:40, :6].astype(float)
+    few[3], few[:, 2] = np.nan, np.nan
+    for n_components in ("auto", 0, 3):
+        options = SHORT | {"n_warmup": 5, "n_draws": 5, "n_chains": 1}
+        found = BinaryPCA(n_components, **options).fit(few)
+        assert found.draws_.b.shape[3] - 1 == {"auto": 6, 0: 0, 3: 3}[n_components]
+        assert np.isfinite(found.impute(few)).all()
+        assert np.isfinite(found.transform(few)).all()
+
+
+def test_chains_that_have_not_mixed():
+    with pytest.warns(ConvergenceWarning, match="have not mixed: R-hat of the"):
+        BinaryPCA(**SHORT | {"n_warmup": 0, "n_draws": 20}).fit(HOLES)

@@ -353,3 +353,36 @@ def test_verbose_and_an_early_end(capsys):
     assert "300×18, rank 0, free energy" in capsys.readouterr().out
     with pytest.warns(ConvergenceWarning, match="the free energy still fell"):
         GeneralizedPCA(max_iter=2).fit(FULL)
+
+
+def test_draws_of_all_kinds_that_have_them():
+    names = [name for name in HOLES if not name.startswith("visits")]
+    table, hidden = HOLES[names], HIDDEN[:, [HOLES.columns.get_loc(name) for name in names]]
+    options = {"n_chains": 1, "n_warmup": 60, "n_draws": 80, "thin": 1, "random_state": 0}
+    sampled, before = (
+        GeneralizedPCA(method=method, **options).fit(table) for method in ("gibbs", "vb")
+    )
+    assert sampled.n_components_ == before.n_components_
+    ours, theirs = sampled.predict_cells(table), before.predict_cells(table)
+    for j, name in enumerate(sampled.output_names_):
+        assert np.corrcoef(ours[:, j], theirs[:, j])[0, 1] > 0.95, name
+    filled, holes = sampled.impute(table, interval=0.95)
+    assert (filled.dtypes == table.dtypes).all()
+    some = [str(name).startswith("size") for name in holes["column"]]
+    truth = np.array(
+        [FULL[name][row] for row, name in zip(holes["row"], holes["column"], strict=True)]
+    )[some].astype(float)
+    low, high = (holes[key][some].astype(float) for key in ("low", "high"))
+    assert 0.9 < ((low <= truth) & (truth <= high)).mean() < 1.0
+    one, two = sampled.sample_imputations(table, 2, random_state=0)
+    differ = (one.astype(str) != two.astype(str)).to_numpy()
+    assert differ[hidden].mean() > 0.3
+    assert not differ[~hidden].any()
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "negative-binomial"])
+def test_counts_have_no_draws(likelihood):
+    table = HOLES[["size0", "size1", "visits0"]]
+    model = GeneralizedPCA(method="gibbs", likelihood={"visits0": likelihood})
+    with pytest.raises(ValueError, match=f"given {likelihood} cells, and column 'visits0'"):
+        model.fit(table)

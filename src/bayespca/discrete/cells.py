@@ -23,7 +23,7 @@ from bayespca.lowrank.kernels import kernel_for
 
 from .data import TableCells
 from .normals import Normals
-from .sites import Sites
+from .sites import Measuring, Sites
 
 
 class NaturalRegressors(NamedTuple):
@@ -57,7 +57,9 @@ def sites(rows: Normals, second: FloatArray, given: NaturalRegressors, cells: Ta
     return cells.sites(*moments(rows, second, given))
 
 
-def rows_from(found: Sites, given: NaturalRegressors, prior: FloatArray, n_in_all: int) -> Normals:
+def rows_from(
+    found: Measuring, given: NaturalRegressors, prior: FloatArray, n_in_all: int
+) -> Normals:
     """The posterior of rows whose cells are measurements τ/ω with precisions ω.
 
     `n_in_all` is the number of rows of all blocks, for which a compiled loop may be worth its time.
@@ -72,7 +74,7 @@ def rows_from(found: Sites, given: NaturalRegressors, prior: FloatArray, n_in_al
     return Normals(got.a, np.ascontiguousarray(got.cov.T), got.log_dets)
 
 
-def columns_precision(found: Sites, rows: Normals, second: FloatArray) -> FloatArray:
+def columns_precision(found: Measuring, rows: Normals, second: FloatArray) -> FloatArray:
     """Packed Σᵢωᵢⱼ⟨ãᵢãᵢᵀ⟩ of each column and, after it, Σᵢτᵢⱼ⟨ãᵢ⟩: (p, …)."""
     wide = np.concatenate([rows.mean, np.ones((len(rows.mean), 1))], axis=1)
     return np.concatenate([found.omega.T @ second, found.tau.T @ wide], axis=1)

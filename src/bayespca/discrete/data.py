@@ -15,7 +15,7 @@ from bayespca.sources.seen import Seen, seen_in
 
 from .likelihoods.bernoulli import BERNOULLI
 from .likelihoods.likelihood import BoolArray, Likelihood, Null
-from .sites import Sites
+from .sites import Measurement, Sites
 
 # Rows that are worked on at a time: there is work for several threads, and what belongs to them
 # stays in the cache.
@@ -109,6 +109,14 @@ class ColumnGroup:
         tau += omega * m
         return Sites(omega, tau, self._without_holes(found.log_likelihood))
 
+    def augmented(self, z: FloatArray, rng: np.random.Generator) -> Measurement:
+        """Draws of ω and τ given z."""
+        if self.seen is not None:
+            # Nothing is drawn for holes.
+            z = np.where(self.seen, z, np.nan)
+        found = self.likelihood.augmented(self.numbers, z, self.parameters, rng)
+        return Measurement(*map(self._without_holes, found))
+
     def updated(self, m: FloatArray, v: FloatArray) -> ColumnGroup:
         """With parameters that are more likely."""
         args = self.numbers, m + self.added, v, self.known, self.parameters
@@ -184,6 +192,11 @@ class TableCells:
         for group, some in self.with_columns():
             found.put((EVERY, some), group.sites(m[:, some], v[:, some]))
         return found
+
+    def augmented(self, z: FloatArray, rng: np.random.Generator) -> Measurement:
+        """Draws of ω and τ given z, with which cells are normal measurements of z."""
+        parts = [group.augmented(z[:, some], rng) for group, some in self.with_columns()]
+        return Measurement(*(np.concatenate(each, axis=1) for each in zip(*parts, strict=True)))
 
     def updated(self, moments: Callable[[slice], tuple[FloatArray, FloatArray]]) -> TableCells:
         """With parameters of likelihoods that are more likely.

@@ -43,11 +43,14 @@ F = TypeVar("F", bound=Fit[Any])
 class BinaryFit(Fit[BinaryPosterior], OfComponents):
     """A finished fit; `n_samples` counts all rows, those without values too.
 
-    `dtype` is that of the data, and of what is read from the posterior.
+    `dtype` is that of the data, and of what is read from the posterior. `r_hat` and `ess` are
+    ArviZ's, of draws; None without it, or without draws.
     """
 
     n_samples: int = 0
     dtype: DType = DOUBLE
+    r_hat: dict[str, float] | None = None
+    ess: dict[str, float] | None = None
 
     def check(self) -> None:
         """Raise ValueError unless the parts belong together."""
@@ -59,13 +62,16 @@ class BinaryFit(Fit[BinaryPosterior], OfComponents):
 class TableFit(Fit[TablePosterior]):
     """A finished generalized PCA: what its columns are, and whether rows have sizes.
 
-    `n_samples` counts all rows, those without values too; `dtype` is that of what is read.
+    `n_samples` counts all rows, those without values too; `dtype` is that of what is read; `r_hat`
+    and `ess` are as in `BinaryFit`.
     """
 
     columns: tuple[TableColumn, ...] = ()
     sized: bool = False
     n_samples: int = 0
     dtype: DType = DOUBLE
+    r_hat: dict[str, float] | None = None
+    ess: dict[str, float] | None = None
 
     @property
     def n_components(self) -> int:

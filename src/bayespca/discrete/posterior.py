@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,8 @@ from bayespca.arrays.types import FloatArray, Matrices, Matrix, Vector
 
 from .cells import moments, regressors, sites
 from .data import TableCells, row_blocks
+from .draws import NaturalDraws
+from .gibbs import posterior as drawing
 from .logistic import averages
 from .normals import Normals
 from .sites import Sites
@@ -39,6 +41,9 @@ class NaturalPosterior:
         Scores along them are `basis`·a: (k, k).
     latent_variance
         Mean ⟨a²⟩ over the training rows: (k,).
+    draws
+        Draws from the posterior, which all that is said of rows is then averaged over; None without
+        any.
     """
 
     b: Matrix
@@ -47,6 +52,7 @@ class NaturalPosterior:
     components: Matrix
     basis: Matrix
     latent_variance: Vector
+    draws: NaturalDraws | None = field(default=None, kw_only=True)
 
     @property
     def columns(self) -> Normals:
@@ -63,6 +69,9 @@ class NaturalPosterior:
         positive = bool((self.prior > 0).all() and (self.latent_variance >= 0).all())
         check_moments(what, *moments, positive=positive)
         check_covariances(what, are_covariances(self.b_cov))
+        if self.draws is not None:
+            self.draws.check()
+            check_sizes(what, self.draws.b.shape[2] == p)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +128,10 @@ def score_variance(posterior: NaturalPosterior) -> FloatArray:
 
 def scores(posterior: NaturalPosterior, data: TableCells) -> tuple[FloatArray, FloatArray]:
     """Posterior means of the scores of rows, and their standard deviations."""
+    if posterior.draws is not None:
+        components, center = posterior.components, posterior.b[:, -1]
+        mean, variance = drawing.score_moments(posterior.draws, data, components, center)
+        return mean, np.sqrt(variance)
     M = posterior.basis
     parts = [
         (found.rows.mean @ M.T, np.einsum("kh,nhl,kl->nk", M, _spread(posterior, found), M))
@@ -166,6 +179,8 @@ def _spread(posterior: NaturalPosterior, found: _SettledRows) -> FloatArray:
 
 def probabilities(posterior: NaturalPosterior, data: TableCells) -> FloatArray:
     """⟨σ(z)⟩ of each cell, from the cells of its row that are there."""
+    if posterior.draws is not None:
+        return averages(*drawing.natural_moments(posterior.draws, data)).probability
     given = regressors(posterior.columns)
 
     def of_block(rows: Normals) -> FloatArray:
@@ -203,6 +218,8 @@ class Natural(NamedTuple):
 
 def natural(posterior: TablePosterior, data: TableCells) -> Natural:
     """z of all cells of rows, from the cells that are there."""
+    if posterior.draws is not None:
+        return Natural(*drawing.natural_moments(posterior.draws, data))
     parts = [
         _natural(posterior, found.rows.mean, _spread(posterior, found))
         for found in _by_block(posterior, data)
@@ -226,6 +243,8 @@ def drawn_natural(
     posterior: TablePosterior, data: TableCells, rng: np.random.Generator
 ) -> FloatArray:
     """A draw of z of all cells: one of the loadings, and one of the scores of each row."""
+    if posterior.draws is not None:
+        return drawing.drawn_natural(posterior.draws, data, rng)
     b = _drawn(posterior.b, posterior.b_spread, rng)
     parts = [
         _drawn(found.rows.mean, _spread(posterior, found), rng)

@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from bayespca.arrays.types import FloatArray
+
+
+class Measuring(Protocol):
+    """What cells say of their z: precisions ω, and ω times the value that was measured."""
+
+    @property
+    def omega(self) -> FloatArray: ...
+
+    @property
+    def tau(self) -> FloatArray: ...
+
+
+class Measurement(NamedTuple):
+    """ω and τ of some cells, drawn with the variables that make them normal; 0 in holes."""
+
+    omega: FloatArray
+    tau: FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,12 +17,12 @@ from bayespca.discrete.fit import BinaryFit, binary_model
 from bayespca.inference.result import extended
 
 from . import _binary, _input, _validation
-from ._base import PER_COMPONENT, PER_ENTRY, PER_FEATURE, Fitted, typed
+from ._base import PER_ENTRY, PER_FEATURE, Fitted, typed
+from ._natural import OPTIONS, NaturalPCA
 from ._options import Auto, table
-from ._transforming import Transforming
 
 
-class BinaryPCA(Transforming, _binary.BinaryReader[BinaryFit]):
+class BinaryPCA(NaturalPCA[BinaryFit], _binary.BinaryReader[BinaryFit]):
     """Logistic PCA for tables of zeros and ones with holes; finds its number of components.
 
     A cell is 1 with probability σ(aᵢᵀbⱼ + μⱼ), with normal priors on scores a, loadings b and means
@@ -53,6 +53,7 @@ class BinaryPCA(Transforming, _binary.BinaryReader[BinaryFit]):
         init="Where sweeps start: at the closed form of the cells about their columns, or at "
         "normal draws.",
         n_init='Number of random starts, with ``init="random"``; the lowest free energy wins.',
+        **OPTIONS,
     )
 
     components_ = Fitted(
@@ -60,23 +61,7 @@ class BinaryPCA(Transforming, _binary.BinaryReader[BinaryFit]):
         "Orthonormal directions in the space of logits.",
         typed(lambda fit: fit.posterior.components),
     )
-    n_components_ = Fitted("int", "Number of components found; 0 is a legal answer.")
     mean_ = Fitted(PER_FEATURE, "Logits at scores of 0.", typed(lambda fit: fit.posterior.b[:, -1]))
-    explained_variance_ = Fitted(
-        PER_COMPONENT,
-        "Variance of the logits along each component.",
-        typed(lambda fit: read.score_variance(fit.posterior)),
-    )
-    rank_posterior_ = Fitted(
-        "array", "exp(−free energy) of the ranks that were seen, normalised; index = rank."
-    )
-    free_energy_ = Fitted(
-        "float",
-        "−log of a bound on the evidence, in which logits are taken as normal; in nats, all "
-        "constants included.",
-    )
-    n_samples_ = Fitted("int", "Number of rows.")
-
     n_components: int | Auto = "auto"
     _: KW_ONLY
     init: Literal["closed", "random"] = "closed"
@@ -101,7 +86,8 @@ class BinaryPCA(Transforming, _binary.BinaryReader[BinaryFit]):
         table = binary_table(data)
         model = binary_model(table, n_components=cap, init=self.init)
         fitted = inference.fit(model, table, _validation.looping(self, callback))
-        self._keep(extended(fitted, BinaryFit, dtype=np.dtype(data.dtype)), data.features)
+        kept = extended(fitted, BinaryFit, dtype=np.dtype(data.dtype))
+        self._keep(self._with_draws(kept, bits(data), cap), data.features)
         seconds = time.perf_counter() - start
         _binary.report(self, fitted, data, f"binary: rank {self.n_components_}", seconds)
         return self

@@ -20,11 +20,10 @@ from bayespca.discrete.fit import TableFit, general_model
 from bayespca.inference.result import extended
 
 from . import _columns, _input, _tables, _validation
-from ._base import PER_COMPONENT, Fitted, typed
+from ._base import Fitted, typed
 from ._constraints import SHARE, Constraint, one_of
-from ._iterating import Iterating
+from ._natural import OPTIONS, NaturalPCA, refuse_likelihoods
 from ._options import Auto, Option, table
-from ._transforming import Transforming
 from ._warnings import warn
 
 BY_COLUMN = Constraint(
@@ -33,7 +32,7 @@ BY_COLUMN = Constraint(
 PER_CELL = "array of shape (n_components_, n_cells)"
 
 
-class GeneralizedPCA(Transforming, Iterating[TableFit]):
+class GeneralizedPCA(NaturalPCA[TableFit]):
     """PCA of tables as they are: numbers, yes/no, categories, ranks and counts, with holes.
 
     Each column has a likelihood of its own; what they share is one low-rank matrix of natural
@@ -97,6 +96,7 @@ class GeneralizedPCA(Transforming, Iterating[TableFit]):
         init="Where sweeps start: at the closed form of the cells about their columns, or at "
         "normal draws.",
         n_init='Number of random starts, with ``init="random"``; the lowest free energy wins.',
+        **OPTIONS,
     )
 
     likelihoods_ = Fitted(
@@ -120,27 +120,11 @@ class GeneralizedPCA(Transforming, Iterating[TableFit]):
         "Names of the columns that `inverse_transform` gives.",
         lambda fit: [name for column in fit.columns for name in reading.expected_names(column)],
     )
-    n_components_ = Fitted("int", "Number of components found; 0 is a legal answer.")
     mean_ = Fitted(
         "array of shape (n_cells,)",
         "Natural parameters at scores of 0.",
         typed(lambda fit: fit.posterior.b[:, -1]),
     )
-    explained_variance_ = Fitted(
-        PER_COMPONENT,
-        "Variance of the natural parameters along each component.",
-        typed(lambda fit: read.score_variance(fit.posterior)),
-    )
-    rank_posterior_ = Fitted(
-        "array", "exp(−free energy) of the ranks that were seen, normalised; index = rank."
-    )
-    free_energy_ = Fitted(
-        "float",
-        "−log of a bound on the evidence, in which natural parameters are taken as normal; in "
-        "nats, all constants included.",
-    )
-    n_samples_ = Fitted("int", "Number of rows.")
-
     n_components: int | Auto = "auto"
     _: KW_ONLY
     likelihood: Any = "auto"
@@ -163,6 +147,8 @@ class GeneralizedPCA(Transforming, Iterating[TableFit]):
         cap = _validation.largest_rank_of_starts(self)
         raw = _tables.read(self, X, reset=True)
         columns = _columns.described(raw, self.likelihood)
+        if self.method == "gibbs":
+            refuse_likelihoods({column.name: column.likelihood for column in columns})
         codes = _columns.codes(raw, columns)
         data = known_table(as_cells(codes, columns, sized=self.row_sizes))
         units = float(log_units(codes, columns).sum())
@@ -170,7 +156,8 @@ class GeneralizedPCA(Transforming, Iterating[TableFit]):
         found = inference.fit(model, data, _validation.looping(self, callback))
         about = {"columns": columns, "sized": bool(self.row_sizes)}
         fitted = extended(found, TableFit, **about, n_samples=codes.shape[0], dtype=raw.dtype)
-        self._keep(fitted, raw.features)
+        cells = as_cells(codes, columns, fitted.posterior.parameters)
+        self._keep(self._with_draws(fitted, cells, cap), raw.features)
         warn(fitted)
         if self.verbose:
             print(

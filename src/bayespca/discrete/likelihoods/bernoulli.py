@@ -9,6 +9,7 @@ import numpy as np
 from bayespca.arrays.types import FloatArray
 
 from ..logistic import averages
+from ..sites import Measurement
 from .likelihood import ExpectedLikelihood, Likelihood, Null, no_parameters
 
 
@@ -36,6 +37,14 @@ class Bernoulli(Likelihood):
         self, level: float, m: FloatArray, v: FloatArray, parameters: FloatArray
     ) -> FloatArray:
         return (1 - averages(m, v).probability < level).astype(np.float64)
+
+    def augmented(
+        self, x: FloatArray, z: FloatArray, parameters: FloatArray, rng: np.random.Generator
+    ) -> Measurement:
+        """σ(z)ˣσ(−z)¹⁻ˣ = ½⟨exp((x − ½)z − ½ωz²)⟩ over ω ~ PG(1, 0)."""
+        from ..polya_gamma import polya_gamma
+
+        return Measurement(polya_gamma(z, rng), x - 0.5)
 
     def drawn(self, z: FloatArray, parameters: FloatArray, rng: np.random.Generator) -> FloatArray:
         probability = averages(z, np.zeros_like(z)).probability

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray
 
+from ..sites import Measurement
+
 BoolArray = NDArray[np.bool_]
 
 
@@ -69,6 +71,17 @@ class Likelihood(ABC):
     ) -> FloatArray:
         """Parameters with a larger Σ⟨log p(x | z)⟩ over the cells that are there, or the same."""
         return parameters
+
+    def augmented(
+        self, x: FloatArray, z: FloatArray, parameters: FloatArray, rng: np.random.Generator
+    ) -> Measurement:
+        """Draws, given z, of variables with which p(x | z) ∝ exp(τz − ½ωz²)."""
+        raise NotImplementedError(f"there are no such variables for {self.name} cells")
+
+    @property
+    def augments(self) -> bool:
+        """Whether there are such variables."""
+        return type(self).augmented is not Likelihood.augmented
 
     def reach(self, apart: FloatArray) -> FloatArray:
         """How far from its mean a cell would have z: `apart` is the slope of log p there over ω."""

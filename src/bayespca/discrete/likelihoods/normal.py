@@ -10,6 +10,7 @@ from scipy.special import ndtri
 from bayespca.arrays.types import FloatArray
 from bayespca.spectrum.tolerances import LOG_2PI
 
+from ..sites import Measurement
 from .likelihood import ExpectedLikelihood, Likelihood, Null
 
 # The least noise variance, as a part of the variance of the column.
@@ -46,6 +47,13 @@ class Normal(Likelihood):
         self, level: float, m: FloatArray, v: FloatArray, parameters: FloatArray
     ) -> FloatArray:
         return np.asarray(m + ndtri(level) * np.sqrt(v + np.exp(parameters[:, 0])))
+
+    def augmented(
+        self, x: FloatArray, z: FloatArray, parameters: FloatArray, rng: np.random.Generator
+    ) -> Measurement:
+        """ω = 1/s² and τ = x/s²: nothing has to be drawn."""
+        precision = np.exp(-parameters[:, 0])
+        return Measurement(np.broadcast_to(precision, x.shape).copy(), x * precision)
 
     def drawn(self, z: FloatArray, parameters: FloatArray, rng: np.random.Generator) -> FloatArray:
         return np.asarray(z + np.exp(0.5 * parameters[:, 0]) * rng.normal(size=z.shape))

@@ -10,6 +10,7 @@ import numpy as np
 from bayespca.arrays.types import FloatArray
 
 from ..logistic import averages
+from ..sites import Measurement
 from .likelihood import BoolArray, ExpectedLikelihood, Likelihood, Null
 
 # The least and the greatest distance of two cut points.
@@ -83,6 +84,20 @@ class Ordinal(Likelihood):
         below = np.cumsum(rank_probabilities(m, v, parameters), axis=-1)[..., :-1]
         # Probabilities add up to 1 but for rounding.
         return (below < level - 1e-9).sum(axis=-1).astype(np.float64)
+
+    def augmented(
+        self, x: FloatArray, z: FloatArray, parameters: FloatArray, rng: np.random.Generator
+    ) -> Measurement:
+        """A Pólya–Gamma variable for the cut point below and for that above: log p is the sum of
+        two logistic terms, σ(z − l) and σ(u − z).
+        """
+        from ..polya_gamma import polya_gamma
+
+        cuts = _around(x, cut_points(parameters))
+        low = cuts.has_below * polya_gamma(z - cuts.below, rng)
+        high = cuts.has_above * polya_gamma(z - cuts.above, rng)
+        slope = 0.5 * (cuts.has_below.astype(np.float64) - cuts.has_above)
+        return Measurement(low + high, slope + low * cuts.below + high * cuts.above)
 
     def drawn(self, z: FloatArray, parameters: FloatArray, rng: np.random.Generator) -> FloatArray:
         cuts = cut_points(parameters)

@@ -1,0 +1,131 @@
+"""What is read from draws: scores of rows are drawn given each draw of loadings.
+
+Given loadings, rows do not see each other. A chain of scores goes through the draws of loadings, a
+few sweeps with each; of the last of them the distribution of scores given ω is kept, not a draw
+from it, as averages over it are closed forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from bayespca.arrays.parallel import in_turn
+from bayespca.arrays.types import FloatArray
+
+from ..cells import moments
+from ..data import TableCells, row_blocks
+from ..draws import NaturalDraws
+from ..normals import Normals
+from .step import drawn, natural, scores_given, sharp_regressors
+
+# Sweeps with the first draw of loadings, and with each other one.
+FIRST, EACH = 30, 2
+
+
+class _Mixture(NamedTuple):
+    """Mean and variance of a mixture of equal parts."""
+
+    mean: FloatArray
+    variance: FloatArray
+
+    @classmethod
+    def of(cls, parts: Iterator[tuple[FloatArray, FloatArray]]) -> _Mixture:
+        """That of parts with these means and variances."""
+        count, mean, square = 0, np.zeros(()), np.zeros(())
+        for m, v in parts:
+            count, mean, square = count + 1, mean + m, square + m * m + v
+        mean = mean / count
+        return cls(mean, np.maximum(square / count - mean * mean, 0.0))
+
+
+def natural_moments(draws: NaturalDraws, data: TableCells) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of z of all cells, from the cells of their row that are there."""
+
+    def of_block(cells: TableCells, rng: np.random.Generator) -> _Mixture:
+        return _Mixture.of(
+            moments(rows, rows.second_with_one, sharp_regressors(b))
+            for b, rows in _walk(draws, cells, rng)
+        )
+
+    return _by_block(draws, data, of_block)
+
+
+def score_moments(
+    draws: NaturalDraws, data: TableCells, components: FloatArray, center: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of the coordinates of z − center along components, of each row."""
+
+    def of_block(cells: TableCells, rng: np.random.Generator) -> _Mixture:
+        return _Mixture.of(
+            _along(rows, components @ b[:, :-1], components @ (b[:, -1] - center))
+            for b, rows in _walk(draws, cells, rng)
+        )
+
+    return _by_block(draws, data, of_block)
+
+
+def drawn_natural(draws: NaturalDraws, data: TableCells, rng: np.random.Generator) -> FloatArray:
+    """A draw of z of all cells: one of the loadings, and scores given these."""
+    b = list(draws)[int(rng.integers(draws.size))]
+    given, parts = sharp_regressors(b), []
+    for rows in row_blocks(data):
+        cells = data.part(rows)
+        a = np.zeros((cells.shape[0], b.shape[1] - 1))
+        for _ in range(FIRST):
+            a = drawn(scores_given(a, b, given, cells, rng, n_in_all=data.shape[0]), rng)
+        parts.append(natural(a, b))
+    return np.concatenate(parts)
+
+
+def _along(rows: Normals, G: FloatArray, offset: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Means and variances of G·a + offset."""
+    turned = rows.mean @ G.T + offset
+    k, l = np.triu_indices(G.shape[1])
+    twice = np.where(k == l, 1.0, 2.0)
+    return turned, rows.cov @ (G[:, k] * G[:, l] * twice).T
+
+
+def _walk(
+    draws: NaturalDraws, cells: TableCells, rng: np.random.Generator
+) -> Iterator[tuple[FloatArray, Normals]]:
+    """Each draw of loadings, and the distribution of scores given it and drawn ω."""
+    n = cells.shape[0]
+    for chain in draws.b:
+        a = np.zeros((n, draws.b.shape[-1] - 1))
+        last = chain[0]
+        for number, b in enumerate(chain):
+            given = sharp_regressors(b)
+            a = _carried(a, last, b)
+            for _ in range(EACH if number else FIRST):
+                rows = scores_given(a, b, given, cells, rng, n_in_all=n)
+                a = drawn(rows, rng)
+            yield b, rows
+            last = b
+
+
+def _carried(a: FloatArray, last: FloatArray, b: FloatArray) -> FloatArray:
+    """Scores whose z under the next loadings are nearest to those under the last: columns of
+    loadings turn from draw to draw, and scores with them.
+    """
+    apart = natural(a, last) - b[:, -1]
+    return np.asarray(np.linalg.lstsq(b[:, :-1], apart.T, rcond=None)[0].T)
+
+
+def _by_block(
+    draws: NaturalDraws,
+    data: TableCells,
+    of_block: Callable[[TableCells, np.random.Generator], _Mixture],
+) -> _Mixture:
+    """Of all rows, in blocks that have generators of their own."""
+    blocks = row_blocks(data)
+    rngs = np.random.default_rng(draws.seed).spawn(len(blocks))
+
+    def work(item: tuple[slice, np.random.Generator]) -> _Mixture:
+        rows, rng = item
+        return of_block(data.part(rows), rng)
+
+    parts = in_turn(work, list(zip(blocks, rngs, strict=True)))
+    return _Mixture(*(np.concatenate(each) for each in zip(*parts, strict=True)))

@@ -1,0 +1,136 @@
+"""What `BinaryPCA` and `GeneralizedPCA` share: attributes, and draws from the posterior.
+
+Annotations are evaluated here: the subclasses' modules do not know the names in them.
+"""
+
+import warnings
+from dataclasses import KW_ONLY, replace
+from typing import Any, Generic, Literal, TypeVar
+
+from sklearn.exceptions import ConvergenceWarning
+
+from bayespca.discrete import posterior as read
+from bayespca.discrete.data import TableCells
+from bayespca.discrete.fit import BinaryFit, TableFit
+from bayespca.discrete.gibbs.fit import fit as draw
+from bayespca.discrete.gibbs.start import columns
+from bayespca.engines.decomposing import available_memory
+from bayespca.inference.chains import Schedule
+
+from . import _arviz, _validation
+from ._base import PER_COMPONENT, Fitted, typed
+from ._constraints import whole
+from ._iterating import Iterating
+from ._options import Option
+from ._transforming import Transforming
+
+F = TypeVar("F", bound=BinaryFit | TableFit)
+# Above it, chains that start at one place are still on their way (Vehtari et al. 2021 ask for 1.01
+# of chains that end where numbers are quoted to the last digit).
+LARGEST_R_HAT = 1.1
+WITH_DRAWS = ("normal", "bernoulli", "categorical", "ordinal")
+
+# Options of the draws; a part of the tables of both.
+OPTIONS: dict[str, Option | str] = {
+    "method": Option(
+        '``"vb"`` is the variational posterior. ``"gibbs"`` finds it first, and then draws from '
+        "the posterior itself, for predictions that are nearer to the truth and take minutes. The "
+        "number of components, the components and densities stay as they were; what is said of "
+        "cells and scores is averaged over draws, which have ten components more unless "
+        "`n_components` says how many. It needs cells that are normal, Bernoulli, categorical or "
+        "ordinal, and keeps their noise and cut points as they are."
+    ),
+    "n_draws": Option("Draws kept of each chain.", whole(1)),
+    "n_warmup": Option("Sweeps before the first of them.", whole(0)),
+    "n_chains": Option("Number of chains, all of which start at the variational answer.", whole(1)),
+    "thin": Option("Sweeps for each draw.", whole(1)),
+}
+
+
+class NaturalPCA(Transforming, Iterating[F], Generic[F]):
+    """PCA of natural parameters."""
+
+    n_components_ = Fitted("int", "Number of components found; 0 is a legal answer.")
+    explained_variance_ = Fitted(
+        PER_COMPONENT,
+        "Variance of the natural parameters along each component.",
+        typed(lambda fit: read.score_variance(fit.posterior)),
+    )
+    rank_posterior_ = Fitted(
+        "array", "exp(−free energy) of the ranks that were seen, normalised; index = rank."
+    )
+    free_energy_ = Fitted(
+        "float",
+        "−log of a bound on the evidence, in which natural parameters are taken as normal; in "
+        "nats, all constants included.",
+    )
+    n_samples_ = Fitted("int", "Number of rows.")
+    draws_ = Fitted(
+        "NaturalDraws or None",
+        "Loadings and means of each chain and draw; None without any.",
+        lambda fit: fit.posterior.draws,
+    )
+    r_hat_ = Fitted(
+        "dict or None",
+        "Rank-normalised split R-hat, by ArviZ, of the log likelihood of the cells and of the "
+        "variance of the natural parameters. None without draws, or if ArviZ is not installed.",
+    )
+    ess_ = Fitted("dict or None", "Bulk effective sample size of the same quantities.")
+
+    _: KW_ONLY
+    method: Literal["vb", "gibbs"] = "vb"
+    n_draws: int = 100
+    n_warmup: int = 500
+    n_chains: int = 2
+    thin: int = 5
+
+    def _with_draws(self, fitted: F, cells: TableCells, most: int | None) -> F:
+        """The fit with draws from the posterior of these cells, where they are asked for."""
+        if self.method == "vb":
+            return fitted
+        found = fitted.posterior
+        H = columns(found.prior.size, most, cells.shape)
+        self._check_size(cells.shape[1], H)
+        names = ("n_chains", "n_warmup", "n_draws", "thin")
+        draws = draw(
+            cells,
+            (found.b, found.prior),
+            H,
+            schedule=Schedule(**{name: int(getattr(self, name)) for name in names}),
+            rng=_validation.generator(self.random_state),
+        )
+        judged = _arviz.diagnostics(draws.quantities())
+        r_hat, ess = judged if judged else (None, None)
+        _warn_of_mixing(r_hat)
+        posterior: Any = replace(found, draws=draws)
+        return replace(fitted, posterior=posterior, r_hat=r_hat, ess=ess)
+
+    def _check_size(self, p: int, H: int) -> None:
+        needed = 8.0 * self.n_chains * self.n_draws * p * (H + 1)
+        if needed > available_memory():
+            raise ValueError(
+                f"the draws of loadings would need {needed / 1e9:.1f} GB: lower n_components or "
+                "n_draws (with thin to keep the length of the chains)."
+            )
+
+
+def refuse_likelihoods(likelihoods: dict[str, str]) -> None:
+    """Raise for columns whose cells cannot be made normal measurements."""
+    for name, likelihood in likelihoods.items():
+        if likelihood not in WITH_DRAWS:
+            raise ValueError(
+                f"method='gibbs' cannot draw given {likelihood} cells, and column {name!r} has "
+                f"such: it knows {', '.join(WITH_DRAWS)} ones. Use method='vb', or another "
+                "likelihood for this column."
+            )
+
+
+def _warn_of_mixing(r_hat: dict[str, Any] | None) -> None:
+    for name, value in (r_hat or {}).items():
+        if value > LARGEST_R_HAT:
+            warnings.warn(
+                f"the chains have not mixed: R-hat of the {name.replace('_', ' ')} is {value:.2f}, "
+                f"above {LARGEST_R_HAT}. Raise n_warmup and thin.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
