@@ -1,9 +1,11 @@
 """Tables of all kinds of columns: ranks, intervals and log loss of simulated ones, a mixed table
-with hidden cells against scikit-learn and gcimpute, counts against glmpca.
+with hidden cells against scikit-learn, gcimpute and missforest, counts against glmpca and bipca.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import time
 import warnings
@@ -314,6 +316,18 @@ def wine() -> None:
             pd.DataFrame(np.column_stack([filled, last]), columns=numbers.columns), table
         )
 
+    def forest(table: pd.DataFrame) -> pd.DataFrame:
+        from missforest import MissForest
+
+        numbers = as_numbers(table.drop(columns="cultivar"))
+        numbers["cultivar"] = table["cultivar"].cat.codes.astype(float).replace(-1, np.nan)
+        levels = ["cultivar", *(c for c in table if table[c].dtype != float and c != "cultivar")]
+        with contextlib.redirect_stderr(io.StringIO()):
+            filled = MissForest(categorical=levels, verbose=0).fit_transform(numbers)
+        kinds = np.array(list(table["cultivar"].cat.categories))
+        out = from_numbers(filled.drop(columns="cultivar"), table.drop(columns="cultivar"))
+        return out.assign(cultivar=kinds[filled["cultivar"].astype(int)])
+
     ways = {
         "GeneralizedPCA": ours,
         "GeneralizedPCA, counts by their means": ours_by_means,
@@ -322,6 +336,8 @@ def wine() -> None:
     }
     if find_spec("gcimpute") is not None:
         ways["gcimpute, one-hot"] = copula
+    if find_spec("missforest") is not None:
+        ways["missforest"] = forest
     heading(
         "Wine with ranks, counts, flags and categories, 20 % hidden: error of numbers, of levels"
     )
@@ -370,9 +386,17 @@ def thinned() -> None:
     rate = model.predict_cells((X - aside).astype(float)) / 9
     seconds = time.process_time() - start
     ours, truth = deviance(aside, rate, everything), deviance(aside, 0.1 * np.exp(Z), everything)
-    print(f"    rank {model.n_components_}, {ours:.4f} (truth {truth:.4f}), {seconds:.1f} s of CPU")
-    if find_spec("glmpca") is None:
-        return
+    print(
+        f"    rank {model.n_components_} in {model.n_iter_} sweeps, {ours:.4f} "
+        f"(truth {truth:.4f}), {seconds:.2f} s of CPU"
+    )
+    if find_spec("glmpca") is not None:
+        _glmpca(X, aside, everything)
+    if find_spec("bipca") is not None:
+        _bipca(X - aside)
+
+
+def _glmpca(X: np.ndarray, aside: np.ndarray, everything: np.ndarray) -> None:
     from glmpca.glmpca import glmpca
 
     start = time.process_time()
@@ -381,7 +405,16 @@ def thinned() -> None:
     # Its size factors are the logarithms of mean counts of samples.
     offset = np.log((X - aside).mean(axis=1))[:, None]
     rate = np.exp(found["coefX"][:, 0] + found["factors"] @ found["loadings"].T + offset) / 9
-    print(f"    glmpca, 5 components: {deviance(aside, rate, everything):.4f}, {seconds:.1f} s")
+    print(f"    glmpca, 5 components: {deviance(aside, rate, everything):.4f}, {seconds:.2f} s")
+
+
+def _bipca(X: np.ndarray) -> None:
+    from bipca import BiPCA
+
+    start = time.process_time()
+    with contextlib.redirect_stdout(io.StringIO()):
+        rank = int(BiPCA(verbose=0).fit(X.astype(float)).mp_rank)
+    print(f"    bipca: rank {rank}, {time.process_time() - start:.2f} s")
 
 
 def deviance(X: np.ndarray, rate: np.ndarray, hidden: np.ndarray) -> float:

@@ -15,6 +15,17 @@ from .namespaces import array_namespace, device, is_numpy_array, is_torch_array
 from .types import Array
 
 
+@lru_cache(maxsize=256)
+def triangle(H: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows and columns of the entries of a packed triangle: `np.triu_indices`, once for each size.
+
+    They are asked for several times in every block of rows.
+    """
+    rows, columns = np.triu_indices(H)
+    rows.flags.writeable = columns.flags.writeable = False
+    return rows, columns
+
+
 def packed(matrices: Array) -> Array:
     """The upper triangles of (…, H, H), one row of H(H + 1)/2 each."""
     return _entries(matrices, _upper)

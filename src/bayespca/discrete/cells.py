@@ -13,29 +13,31 @@ where noise is the same everywhere (`lowrank.rows`).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from bayespca.arrays.packing import unpacked
+from bayespca.arrays.packing import packed, triangle, unpacked
 from bayespca.arrays.types import FloatArray
-from bayespca.lowrank.kernels import kernel_for
+from bayespca.lowrank.kernels import by_numpy, given_gram, kernel_for
 
 from .data import TableCells
 from .normals import Normals
 from .sites import Measuring, Sites
 
 
-class NaturalRegressors(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class NaturalRegressors:
     """What rows need to know of columns: ⟨b̃⟩ (p, H + 1), and in columns packed ⟨b̃b̃ᵀ⟩."""
 
     b: FloatArray
     second: FloatArray
 
-    @property
+    @cached_property
     def doubled(self) -> FloatArray:
         """Packed ⟨b̃b̃ᵀ⟩ with entries off the diagonal twice: products with it are traces."""
-        i, j = np.triu_indices(self.b.shape[1])
+        i, j = triangle(self.b.shape[1])
         return self.second * np.where(i == j, 1.0, 2.0)[:, None]
 
 
@@ -65,12 +67,16 @@ def rows_from(
     `n_in_all` is the number of rows of all blocks, for which a compiled loop may be worth its time.
     """
     H, n = prior.size, len(found.omega)
-    last = np.triu_indices(H + 1)[1] == H
+    last = triangle(H + 1)[1] == H
     both = given.second @ found.omega.T
     pull = found.tau @ given.b[:, :H]
     pull -= both[last][:H].T
-    kernel = kernel_for(n_in_all, n_in_all, H)
-    got = kernel(both[~last], pull, np.arange(n + 1), 1.0, 1 / prior, 1.0)
+    kernel, starts = kernel_for(n_in_all, n_in_all, H), np.arange(n + 1)
+    if kernel is by_numpy:
+        # Which would also sum second moments, that nothing needs here.
+        a, cov, log_dets = given_gram(both[~last], pull, starts, 1 / prior, 1.0)
+        return Normals(a, packed(cov), log_dets)
+    got = kernel(both[~last], pull, starts, 1.0, 1 / prior, 1.0)
     return Normals(got.a, np.ascontiguousarray(got.cov.T), got.log_dets)
 
 

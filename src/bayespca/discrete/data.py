@@ -19,7 +19,7 @@ from .sites import Measurement, Sites
 
 # Rows that are worked on at a time: there is work for several threads, and what belongs to them
 # stays in the cache.
-BLOCK, LEAST_BLOCK, BLOCKS = 1024, 64, 32
+BLOCK, LEAST_BLOCK, BLOCKS = 1024, 256, 32
 # Cells of a sparse matrix that are made dense at a time, where whole columns are needed.
 NARROW = 1 << 17
 EVERY = slice(None)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.arrays.packing import inverses, packed, unpacked
+from bayespca.arrays.packing import inverses, packed, triangle, unpacked
 from bayespca.arrays.types import FloatArray, Numbers
 
 
@@ -41,7 +41,7 @@ class Normals:
     def second_with_one(self) -> FloatArray:
         """Packed ⟨x̃x̃ᵀ⟩ of each row, x̃ = (x, 1)."""
         n, H = self.mean.shape
-        k, l = np.triu_indices(H + 1)
+        k, l = triangle(H + 1)
         wide = np.concatenate([self.mean, np.ones((n, 1))], axis=1)
         found = wide[:, k] * wide[:, l]
         found[:, l < H] += self.cov
@@ -50,7 +50,7 @@ class Normals:
     @property
     def _pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Rows and columns of packed entries."""
-        return np.triu_indices(self.mean.shape[1])
+        return triangle(self.mean.shape[1])
 
     def energies(self, prior: FloatArray) -> FloatArray:
         """KL to N(0, diag(prior)) of each row."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayespca.arrays.checks import check_covariances, check_moments, check_sizes
-from bayespca.arrays.packing import are_covariances, packed, unpacked
+from bayespca.arrays.packing import are_covariances, packed, triangle, unpacked
 from bayespca.arrays.types import FloatArray, Matrices, Matrix, Vector
 
 from .cells import moments, regressors, sites
@@ -150,7 +150,7 @@ def spread_of_columns(
     are rows and ω of their cells.
     """
     H = columns.mean.shape[1] - 1
-    k, l = np.triu_indices(H)
+    k, l = triangle(H)
     b = columns.mean[:, :H]
     outer_b, twice = (b[:, k] * b[:, l]).T, np.where(k == l, 1.0, 2.0)
     total = np.zeros((len(b), (H + 1) * (H + 2) // 2))
@@ -167,7 +167,7 @@ def _spread(posterior: NaturalPosterior, found: _SettledRows) -> FloatArray:
     loadings, takes what is not known of them for precision, and is too narrow.
     """
     rows, omega, H = found.rows, found.sites.omega, posterior.prior.size
-    k, l = np.triu_indices(H + 1)
+    k, l = triangle(H + 1)
     wide = np.concatenate([rows.mean, np.ones((len(rows.mean), 1))], axis=1)
     twice = packed(posterior.b_cov) * np.where(k == l, 1.0, 2.0)
     uncertain = (wide[:, k] * wide[:, l]) @ twice.T
@@ -233,7 +233,7 @@ def _natural(posterior: TablePosterior, a: FloatArray, cov: FloatArray) -> Natur
     rows = Normals(a, packed(cov), np.zeros(len(a)))
     spread = regressors(Normals(0 * posterior.b, packed(posterior.b_spread), np.zeros(0)))
     of_columns = rows.second_with_one @ spread.doubled
-    k, l = np.triu_indices(H)
+    k, l = triangle(H)
     b = posterior.b[:, :H]
     of_rows = (rows.cov * np.where(k == l, 1.0, 2.0)) @ (b[:, k] * b[:, l]).T
     return Natural(a @ b.T + posterior.b[:, H], of_columns + of_rows)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayespca.arrays.packing import triangle
 from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.types import FloatArray
 
@@ -83,7 +84,7 @@ def drawn_natural(draws: NaturalDraws, data: TableCells, rng: np.random.Generato
 def _along(rows: Normals, G: FloatArray, offset: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Means and variances of G·a + offset."""
     turned = rows.mean @ G.T + offset
-    k, l = np.triu_indices(G.shape[1])
+    k, l = triangle(G.shape[1])
     twice = np.where(k == l, 1.0, 2.0)
     return turned, rows.cov @ (G[:, k] * G[:, l] * twice).T
 

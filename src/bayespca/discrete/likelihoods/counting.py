@@ -12,6 +12,7 @@ from bayespca.arrays.types import FloatArray
 
 # Larger exponents stand for rates that no count has.
 LARGEST = 30.0
+LOG_FACTORIALS = gammaln(np.arange(1.0, 1025.0))
 # Nodes over which distribution functions are averaged.
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
 WEIGHTS /= WEIGHTS.sum()
@@ -27,6 +28,9 @@ def rate_at(z: FloatArray) -> FloatArray:
 
 
 def log_factorial(x: FloatArray) -> FloatArray:
+    """log x!, from a table where all counts have an entry: cells are evaluated in every sweep."""
+    if x.max(initial=0.0) < LOG_FACTORIALS.size:
+        return np.asarray(LOG_FACTORIALS[x.astype(np.intp)])
     return np.asarray(gammaln(x + 1))
 
 

@@ -16,7 +16,6 @@ from .counting import (
     log_ratio,
     mean_rate,
     rate_at,
-    where_counted,
 )
 from .likelihood import ExpectedLikelihood, Likelihood, Null, no_parameters
 
@@ -31,7 +30,7 @@ class Poisson(Likelihood):
         self, x: FloatArray, m: FloatArray, v: FloatArray, parameters: FloatArray
     ) -> ExpectedLikelihood:
         rate = mean_rate(m, v)
-        return ExpectedLikelihood(x * m - rate - where_counted(x, log_factorial), x - rate, rate)
+        return ExpectedLikelihood(x * m - rate - log_factorial(x), x - rate, rate)
 
     def null(self, x: FloatArray, seen: FloatArray, offset: FloatArray) -> Null:
         return Null(log_mean(x, seen, offset), no_parameters(x.shape[1]))
