@@ -295,6 +295,15 @@ def wine() -> None:
             filled[name] = table[name].where(table[name].notna(), means[name])
         return filled
 
+    def by_draws(table: pd.DataFrame) -> pd.DataFrame:
+        """Counts as numbers, because the draws have no likelihood of counts."""
+        found = GeneralizedPCA().fit(table).likelihoods_
+        numbers = {name: "normal" for name, kind in found.items() if kind in COUNTS}
+        model = GeneralizedPCA(
+            method="gibbs", likelihood=numbers, random_state=0, n_chains=1, n_warmup=100, thin=1
+        )
+        return model.fit(table).impute(table)
+
     def iterated(table: pd.DataFrame) -> pd.DataFrame:
         numbers = as_numbers(table)
         imputer = IterativeImputer(max_iter=20, random_state=0)
@@ -331,6 +340,7 @@ def wine() -> None:
     ways = {
         "GeneralizedPCA": ours,
         "GeneralizedPCA, counts by their means": ours_by_means,
+        "GeneralizedPCA, draws, counts as numbers": by_draws,
         "IterativeImputer, one-hot": iterated,
         "regularised iterative FAMD, 2 components": famd,
     }

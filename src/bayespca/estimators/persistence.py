@@ -150,6 +150,7 @@ def _estimator(meta: Json, arrays: Mapping[str, np.ndarray]) -> AnyEstimator:
     *_, parameters, attributes = members(meta, "bayespca", "class", "parameters", "attributes")
     cls = _named(meta)
     kinds, decoder = parameter_kinds(cls), Decoder(_records(cls), arrays)
+    parameters = upgrading.with_later_options(parameters, cls)
     trees = dict(zip(kinds, members(parameters, *kinds), strict=True))
     trees |= upgrading.with_later_fields(_checked_attributes(attributes, cls), cls)
     values = {key: decoder.decode(tree) for key, tree in trees.items()}

@@ -10,7 +10,7 @@ import numpy as np
 
 from bayespca.io.archive import FlawError
 from bayespca.io.kinds import records_of
-from bayespca.io.tree import Encoder, Json
+from bayespca.io.tree import Encoder, Json, Record
 from bayespca.lowrank.noise_models import ISOTROPIC, PER_FEATURE
 from bayespca.lowrank.records import NoiseFound, PCAFit
 
@@ -26,7 +26,15 @@ ONCE = {"noise": ISOTROPIC.name}
 # Fields of `fit_` that came with version 3.
 LATER = ("noise", "free_energy_by_rank")
 # Fields that files of version 3 may lack, because they came when it was there already.
-ADDED = {"MixtureFit": ("evidence",), "TuckerFit": ("unknown",)}
+ADDED = {
+    "MixtureFit": ("evidence",),
+    "TuckerFit": ("unknown",),
+    **dict.fromkeys(("BinaryFit", "TableFit"), ("r_hat", "ess")),
+    **dict.fromkeys(("BinaryPosterior", "TablePosterior"), ("draws",)),
+}
+# Options of which the same is true.
+SAMPLING = ("method", "n_draws", "n_warmup", "n_chains", "thin")
+ADDED_OPTIONS = {"BinaryPCA": SAMPLING, "GeneralizedPCA": SAMPLING}
 
 
 def upgraded(
@@ -72,15 +80,32 @@ def from_version_2(meta: dict[str, Json], arrays: Arrays, cls: type[AnyEstimator
     return meta | {"parameters": options, "attributes": found}, {**arrays, **encoder.arrays}
 
 
+def with_later_options(parameters: Json, cls: type[AnyEstimator]) -> Json:
+    """Options; the first files of version 3 lack some, which have their defaults."""
+    added = ADDED_OPTIONS.get(cls.__name__, ())
+    if not isinstance(parameters, dict) or not added:
+        return parameters
+    defaults = cls().get_params(deep=False)
+    return {name: Encoder({}).encode(defaults[name], name) for name in added} | parameters
+
+
 def with_later_fields(kept: Trees, cls: type[AnyEstimator]) -> Trees:
     """What an estimator keeps; the first files of version 3 lack fields that have a default."""
-    record = dict(_pairs(dict(_pairs(kept.get("fit_"))).get("$record")))
-    found, added = record.get("fields"), ADDED.get(cls._record.__name__, ())
-    absent = [part for part in fields(cls._record) if part.name in added]
-    if not isinstance(found, dict) or not absent:
-        return kept
+    layouts = records_of(*kept_by(cls).values())
+    return {name: _with_added(tree, layouts) for name, tree in kept.items()}
+
+
+def _with_added(tree: Json, layouts: Mapping[str, Record]) -> Json:
+    """A record whose fields, and those of records in them, include the ones that were added."""
+    record = dict(_pairs(dict(_pairs(tree)).get("$record")))
+    found, layout = record.get("fields"), layouts.get(str(record.get("class")))
+    if not isinstance(found, dict) or layout is None:
+        return tree
+    added = ADDED.get(layout.cls.__name__, ())
+    absent = [part for part in fields(layout.cls) if part.name in added]
     later = {part.name: Encoder({}).encode(_default(part), part.name) for part in absent}
-    return kept | {"fit_": {"$record": record | {"fields": later | found}}}
+    inner = {name: _with_added(part, layouts) for name, part in found.items()}
+    return {"$record": record | {"fields": later | inner}}
 
 
 def _completed(tree: Json, arrays: Arrays, encoder: Encoder) -> Json:
@@ -150,7 +175,7 @@ def _field(
     name = f"{part.name}_"
     if part.name in NEW:
         return NEW[part.name](fitted, arrays)
-    if not _is_fitted(cls, name):
+    if not _is_fitted(cls, name) or part.name in ADDED.get(cls._record.__name__, ()):
         return encoder.encode(_default(part), f"fit_.{part.name}")
     if name not in fitted:
         raise FlawError(f"the attribute {name} is missing")
