@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import resource
 import time
 import warnings
 from typing import Any, NamedTuple
@@ -131,10 +132,39 @@ def patterns(seeds: int = 50) -> None:
     print("    " + ", ".join(f"{name} {count} of {seeds}" for name, count in right.items()))
 
 
+def distant(n: int = 100_000, rows: int = 5000) -> None:
+    """Views that are made block by block, on the threads of Dask: time and memory."""
+    import dask
+    import dask.array as da
+
+    pattern = np.array([[1, 1], [1, 0], [1, 0], [0, 1]], bool)
+    sizes = (2000, 50)
+
+    def block(i: int, v: int) -> np.ndarray:
+        A = np.random.default_rng([1, i]).normal(size=(rows, len(pattern)))
+        B = np.random.default_rng([2, v]).normal(size=(sizes[v], len(pattern)))
+        noise = np.random.default_rng([3, i, v]).normal(size=(rows, sizes[v]))
+        return A @ (0.5 * B * pattern[:, v]).T + noise
+
+    heading(f"{n:,}×({' + '.join(map(str, sizes))}) on Dask")
+    made = dask.delayed(block)
+    given = [
+        da.concatenate([da.from_delayed(made(i, v), (rows, p), float) for i in range(n // rows)])
+        for v, p in enumerate(sizes)
+    ]
+    start = time.process_time()
+    model = MultiViewPCA().fit(given)
+    found = sorted(map(tuple, model.active_.tolist())) == sorted(map(tuple, pattern.tolist()))
+    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print(f"    {time.process_time() - start:.0f} s of CPU, pattern right: {found}")
+    line("memory of the process", f"{size:.1f} GB", "6 GB")
+
+
 def main() -> None:
     compared(500, (1000, 600, 300))
     compared(5000, (2000, 2000, 500))
     patterns()
+    distant()
 
 
 if __name__ == "__main__":

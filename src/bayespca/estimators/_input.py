@@ -422,9 +422,9 @@ def refuse_dask(X: Input) -> None:
     """Raise for a Dask collection where data must be in memory."""
     if is_dask(X):
         raise TypeError(
-            f"a Dask {type(X).__name__} was given where data must be in memory: only BayesianPCA "
-            "and MatrixFactorization.fit_ratings read Dask collections; call compute() on it where "
-            "it fits into memory."
+            f"a Dask {type(X).__name__} was given where data must be in memory: only BayesianPCA, "
+            "MultiViewPCA and MatrixFactorization.fit_ratings read Dask collections; call "
+            "compute() on it where it fits into memory."
         )
 
 

@@ -23,7 +23,8 @@ from . import _input
 
 def rows(estimator: BaseEstimator, X: Input, method: str, **options: object) -> DaskArray:
     """What a method returns for all rows of X, as Dask arrays with a block for each block of X."""
-    return _applied(estimator, _checked(estimator, X), method, options)
+    _input.check_same_place(estimator, np.empty(0), method)
+    return applied(estimator, _checked(estimator, X), method, options)
 
 
 def _checked(estimator: BaseEstimator, X: Input) -> Partitions:
@@ -41,16 +42,24 @@ def imputations(estimator: BaseEstimator, X: Input, n: int, rng: np.random.Gener
     Loadings and means are drawn once for a copy, scores and noise for each block.
     """
     data = _checked(estimator, X)
-    known = estimator.uncertain_posterior()
+    return stacked(copies(data, max(n, 1), rng, estimator.uncertain_posterior()))[:n]
+
+
+def copies(
+    data: Partitions,
+    n: int,
+    rng: np.random.Generator,
+    known: tuple[HolesPosterior, Unknown | None],
+) -> list[DaskArray]:
+    """n copies of blocks with draws in their holes."""
     like = np.empty((0, data.n_features), data.dtype)
-    seeds = rng.integers(2**63, size=max(n, 1)).tolist()
+    seeds = rng.integers(2**63, size=n).tolist()
     each = [range(len(data.chunks))]
-    copies = [array_of_rows(data, _drawn, seed, known, like=like, each=each) for seed in seeds]
-    return stacked(copies)[:n]
+    return [array_of_rows(data, _drawn, seed, known, like=like, each=each) for seed in seeds]
 
 
 def _drawn(
-    block: np.ndarray, i: int, seed: int, known: tuple[HolesPosterior, Unknown]
+    block: np.ndarray, i: int, seed: int, known: tuple[HolesPosterior, Unknown | None]
 ) -> np.ndarray:
     if not len(block):
         return block
@@ -72,7 +81,7 @@ def scores(estimator: BaseEstimator, X: Input, method: str) -> DaskArray:
             f"expected an array with {estimator.n_components_} columns, one for each component, "
             f"got one with {data.n_features}."
         )
-    return _applied(estimator, data, method, {})
+    return applied(estimator, data, method, {})
 
 
 def _check_width(estimator: BaseEstimator, data: Partitions) -> None:
@@ -83,11 +92,10 @@ def _check_width(estimator: BaseEstimator, data: Partitions) -> None:
         )
 
 
-def _applied(
+def applied(
     estimator: BaseEstimator, data: Partitions, method: str, options: dict[str, object]
 ) -> DaskArray:
     """One Dask array for each array that the method returns; shapes and types from a row of 0."""
-    _input.check_same_place(estimator, np.empty(0), method)
     model = copy.copy(estimator)
     # Names have been compared; the blocks have none.
     for name in ("feature_names_in_", "_seen"):

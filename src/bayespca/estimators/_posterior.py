@@ -150,6 +150,7 @@ class PosteriorReader(Transforming, Iterating[F]):
         """Rows of data from scores: what `transform` returned goes to the denoised data."""
         check_is_fitted(self)
         if is_dask(X):
+            _input.check_same_place(self, np.empty(0), "inverse_transform")
             return _lazy.scores(self, X, "inverse_transform")
         T = _input.read_scores(X, self.n_components_, self.components_)
         read, posterior = functions(self.posterior_)

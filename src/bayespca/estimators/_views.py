@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from itertools import pairwise
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +14,14 @@ from sklearn.utils.validation import _get_feature_names, check_array
 
 from bayespca.arrays.namespaces import is_sparse
 from bayespca.arrays.types import Counts, DType, Input, Names, Numbers
-from bayespca.io.records import Table
-from bayespca.sources.data import Features
+from bayespca.io.records import Table, float_type
+from bayespca.sources.data import Data, Features, Where
+from bayespca.sources.partitions import is_dask
+from bayespca.sources.records import DaskArray
 
 from . import _input
 from ._base import AnyEstimator
+from ._distant_views import beside, distant_array, nothing
 from ._kinds import as_numbers, is_frame, is_list_of_arrays, refuse_others
 
 # Between the name of a view and that of a feature.
@@ -67,7 +71,7 @@ class Views:
 
     @property
     def dtype(self) -> DType:
-        return np.dtype(self.values.dtype)
+        return np.dtype(float_type(self.values.dtype))
 
     def columns(self, name: str) -> Counts:
         """The columns of a view."""
@@ -130,9 +134,8 @@ def _kind(X: Input) -> str:
 
 
 def _of_matrix(estimator: AnyEstimator, X: Input, views: Sequence[Any] | None) -> Views:
-    data = _input.read_with_holes(estimator, X, reset=True, least_rows=2)
-    _input.check_any_value(data)
-    p = data.values.shape[1]
+    data = _read_matrix(estimator, X)
+    p = data.features.count
     given = [ONLY] * p if views is None else [str(name) for name in views]
     if len(given) != p:
         raise ValueError(
@@ -143,6 +146,15 @@ def _of_matrix(estimator: AnyEstimator, X: Input, views: Sequence[Any] | None) -
     return Views(data.values, view, np.array(names, dtype=object), data.features, None, "matrix")
 
 
+def _read_matrix(estimator: AnyEstimator, X: Input) -> Data:
+    if is_dask(X):
+        values = distant_array(X, "X")
+        return Data(values, Where.PARTITIONS, Features(int(values.shape[1])), None)
+    data = _input.read_with_holes(estimator, X, reset=True, least_rows=2)
+    _input.check_any_value(data)
+    return data
+
+
 def _read_table(name: str, table: Input) -> View:
     """One table: an AnnData, a DataFrame, or an array of any library."""
     if hasattr(table, "obs_names") and hasattr(table, "var_names"):
@@ -151,6 +163,8 @@ def _read_table(name: str, table: Input) -> View:
         return View(name, _checked(name, X), samples, features)
     if isinstance(table, Table):
         return _of_file(name, table)
+    if is_dask(table):
+        return View(name, distant_array(table, f"view {name!r}"))
     table = _input.unmasked(_input.as_numpy(table))
     refuse_others(table)
     X = table.toarray() if is_sparse(table) else table
@@ -176,8 +190,13 @@ def _checked(name: str, X: Input) -> Numbers:
 
 
 def _check_values(one: View) -> None:
-    if np.isnan(one.values).all():
-        raise ValueError(f"view {one.name!r} has no value at all: leave it out.")
+    # What workers hold is looked at later.
+    if not is_dask(one.values) and np.isnan(one.values).all():
+        refuse_empty(one.name)
+
+
+def refuse_empty(name: str) -> NoReturn:
+    raise ValueError(f"view {name!r} has no value at all: leave it out.")
 
 
 def _is_default(index: Any) -> bool:
@@ -195,7 +214,8 @@ def _features(one: View) -> Names:
 
 def _joined(found: Sequence[View]) -> tuple[Numbers, Names | None]:
     """Tables side by side: by the names of their samples if all have them, else by position."""
-    if all(one.samples is not None for one in found):
+    distant = any(is_dask(one.values) for one in found)
+    if all(one.samples is not None for one in found) and not distant:
         return _by_name(found)
     first = found[0]
     for one in found[1:]:
@@ -206,7 +226,7 @@ def _joined(found: Sequence[View]) -> tuple[Numbers, Names | None]:
                 "match."
             )
     samples = next((one.samples for one in found if one.samples is not None), None)
-    return np.concatenate([one.values for one in found], axis=1), samples
+    return beside([one.values for one in found]), samples
 
 
 def _by_name(found: Sequence[View]) -> tuple[Numbers, Names]:
@@ -260,20 +280,49 @@ def read_new(estimator: AnyEstimator, X: Input) -> Views:
     names, features = fit.names, _input.features_of(estimator)
     tables = tables_in(X)
     if tables is None:
-        values = _input.read_with_holes(estimator, X, reset=False).values
-        return Views(values, fit.view, names, features, None, "matrix")
+        return Views(_new_matrix(estimator, X), fit.view, names, features, None, "matrix")
     _check_known(tables, names, X)
     found = [_read_table(name, table) for name, table in tables.items() if table is not None]
     if not found:
         raise ValueError("X holds no tables: give at least one of the views.")
     own = [_arranged(one, fit, features) for one in found]
     joined, samples = _joined(own)
-    values = np.full((len(joined), fit.view.size), np.nan, dtype=joined.dtype)
-    at = np.cumsum([0, *(one.values.shape[1] for one in own)])
-    for one, begin, end in zip(own, at[:-1], at[1:], strict=True):
-        values[:, fit.view == list(names).index(one.name)] = joined[:, begin:end]
+    if is_dask(joined):
+        values = _arranged_lazily(joined, own, fit)
+    else:
+        values = np.full((len(joined), fit.view.size), np.nan, dtype=joined.dtype)
+        for one, js in zip(own, _places(own), strict=True):
+            values[:, fit.view == list(names).index(one.name)] = joined[:, js]
     frames = frozenset(one.name for one in found if one.is_frame)
     return Views(values, fit.view, names, features, samples, _kind(X), frames)
+
+
+def _new_matrix(estimator: AnyEstimator, X: Input) -> Numbers:
+    if not is_dask(X):
+        return np.asarray(_input.read_with_holes(estimator, X, reset=False).values)
+    values, p = distant_array(X, "X"), estimator.n_features_in_
+    if values.shape[1] != p:
+        raise ValueError(f"X has {values.shape[1]} features, but the fit had {p}.")
+    return values
+
+
+def _places(own: Sequence[View]) -> list[slice]:
+    """The columns of each table, of all side by side."""
+    edges = np.cumsum([0, *(one.values.shape[1] for one in own)]).tolist()
+    return [slice(begin, end) for begin, end in pairwise(edges)]
+
+
+def _arranged_lazily(joined: DaskArray, own: Sequence[View], fit: Any) -> DaskArray:
+    """The columns of all views of the fit from those that are given, NaN for the others."""
+    given = dict(zip((one.name for one in own), _places(own), strict=True))
+    sizes = np.bincount(fit.view, minlength=fit.names.size).tolist()
+    parts = [
+        joined[:, given[name]] if name in given else nothing(joined, size)
+        for name, size in zip(fit.names, sizes, strict=True)
+    ]
+    order = np.argsort(np.argsort(fit.view, kind="stable"), kind="stable")
+    values = beside(parts)
+    return values if (np.diff(order) == 1).all() else values[:, order]
 
 
 def _check_known(tables: Mapping[str, Any], names: Names, X: Input) -> None:

@@ -6,7 +6,7 @@ import os
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, replace
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
@@ -16,18 +16,31 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
 from bayespca.arrays.places import columns_of
-from bayespca.arrays.types import ArrayOrPair, FloatArray, Input, Names, Numbers, RandomState
+from bayespca.arrays.types import (
+    ArrayOrPair,
+    Counts,
+    FloatArray,
+    Input,
+    Names,
+    Numbers,
+    RandomState,
+)
 from bayespca.inference.looping import Looping
 from bayespca.inference.result import extended
 from bayespca.lowrank import holes_posterior as read
 from bayespca.lowrank import imputing
+from bayespca.sources.cluster import computed, watched
+from bayespca.sources.partitions import is_dask, partitioned
+from bayespca.sources.records import DaskArray
 from bayespca.spectrum.records import Status
 from bayespca.views.data import ViewsTable, views_table
 from bayespca.views.fit import ViewsFit, ViewsModel
+from bayespca.views.partitioned import look_at_views, views_on_workers
 from bayespca.views.posterior import latent_std
 
-from . import _input, _validation, _views
+from . import _input, _lazy, _validation, _views
 from ._base import Estimator, Fitted, typed
+from ._distant_views import rows_of_view
 from ._options import Auto, Option, table
 from ._transforming import Transforming
 from ._views import Views
@@ -51,7 +64,8 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
     to where the free energy is lowest, which is where they are in few views. One view alone is
     `BayesianPCA`.
 
-    NaN are holes, at `fit` and afterwards, and rows may lack whole views.
+    NaN are holes, at `fit` and afterwards, and rows may lack whole views. What methods return for
+    Dask arrays are Dask arrays, computed when that is asked for.
 
     Examples
     --------
@@ -144,7 +158,8 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         X
             A dict or list of tables with one row for each sample, a MuData, or one matrix.
             DataFrames with an index, and AnnData, are joined by the names of their samples: a
-            sample that a table lacks has no values there.
+            sample that a table lacks has no values there. Dask arrays stay with their workers:
+            their rows belong together by place, and NaN are holes there, too.
         views
             For one matrix, the name of the view of each column; by default all are one view.
         callback
@@ -155,13 +170,14 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         start = time.perf_counter()
         self._chosen()
         given = _views.read(self, X, views)
-        values = np.asarray(given.values, np.float64)
-        std, noise_advice = self._noise_of_features(values, given)
-        # Several tables were joined: what they were joined in is of no use to anyone else.
-        joined = given.kind != "matrix"
-        data = views_table(values, given.view, given.names.size, std, overwrite=joined)
-        _views.check_any_varies(data.live, len(values))
-        fitted = inference.fit(ViewsModel(self._most(values.shape)), data, self._looping(callback))
+        data, noise_advice = (
+            self._on_workers(given) if is_dask(given.values) else self._in_memory(given)
+        )
+        _views.check_any_varies(data.live, data.n_samples)
+        model = ViewsModel(self._most((data.n_samples, data.live.size)))
+        # The passes of an iteration on Dask are too small to be shown.
+        with watched(None):
+            fitted = inference.fit(model, data, self._looping(callback))
         kept = extended(
             fitted,
             ViewsFit,
@@ -185,20 +201,41 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
             max_iter=self.max_iter, tol=self.tol, callback=callback, checkpoint=self.checkpoint
         )
 
+    def _in_memory(self, given: Views) -> tuple[ViewsTable, Status]:
+        """The tables, and advice on their noise."""
+        values, std, status = _wide(given), None, Status()
+        if self.noise != "isotropic":
+            alone = [_alone(values, given.columns(name)) for name in given.names]
+            std, status = self._noise_of_features(alone, given)
+        # Several tables were joined: what they were joined in is of no use to anyone else.
+        joined = given.kind != "matrix"
+        data = views_table(values, given.view, given.names.size, std, overwrite=joined)
+        return data, status
+
+    def _on_workers(self, given: Views) -> tuple[ViewsTable, Status]:
+        """The same on Dask, where noise of one variance is that of the PCA of a view as well."""
+        blocks = partitioned(given.values, wide=False)
+        if given.features.names is not None:  # by which messages call columns
+            blocks = replace(blocks, names=tuple(map(str, given.features.names)))
+        look = look_at_views(blocks, given.view, given.names.size)
+        for name, rows in zip(given.names, look.rows, strict=True):
+            if not rows:
+                _views.refuse_empty(name)
+        alone = [rows_of_view(given.values, look, given.view, v) for v in range(given.names.size)]
+        std, status = self._noise_of_features(alone, given)
+        return views_on_workers(blocks, look, given.view, std), status
+
     def _noise_of_features(
-        self, values: FloatArray, given: Views
-    ) -> tuple[FloatArray | None, Status]:
+        self, alone: Sequence[Input | None], given: Views
+    ) -> tuple[FloatArray, Status]:
         """Standard deviations of the noise of each feature, by a PCA of its view alone; NaN where
         there is none.
         """
-        std, status = np.full(values.shape[1], np.nan), Status()
-        if self.noise == "isotropic":
-            return None, status
-        for name in given.names:
-            js = given.columns(name)
-            found = _pca(columns_of(values, js), self.noise)
-            if found is None:
+        std, status = np.full(given.view.size, np.nan), Status()
+        for name, values in zip(given.names, alone, strict=True):
+            if values is None:
                 continue
+            found, js = _pca(values, self.noise), given.columns(name)
             std[js] = _noise_std(found, js.size)
             if found.noise_ in OF_SAMPLES:
                 status = status.but(
@@ -226,6 +263,8 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         variance 1 over the samples of the fit.
         """
         given = self._read(X)
+        if is_dask(given.values):
+            return self._lazily(given, "transform", return_std=return_std)
         T = self._typed(read.scores(self.posterior_, _wide(given)), given)
         if not return_std:
             return T
@@ -237,12 +276,19 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         An array where the model was fitted to one matrix.
         """
         check_is_fitted(self)
-        T = _input.read_scores(X, self.n_components_, np.empty(0, self.fit_.dtype))
-        values = read.reconstruct(self.posterior_, np.asarray(T, np.float64)).astype(T.dtype)
+        if is_dask(X):
+            values = _lazy.scores(self, X, "_side_by_side")
+        else:
+            T = _input.read_scores(X, self.n_components_, np.empty(0, self.fit_.dtype))
+            values = self._side_by_side(T)
         kind = "matrix" if self.fit_.names.tolist() == [_views.ONLY] else "mapping"
         features = _input.features_of(self)
         like = Views(values, self.fit_.view, self.fit_.names, features, None, kind)
         return _views.given_back(values, like)
+
+    def _side_by_side(self, T: Numbers) -> Numbers:
+        """The columns of all views of samples with given scores."""
+        return read.reconstruct(self.posterior_, np.asarray(T, np.float64)).astype(T.dtype)
 
     # --- cells ---------------------------------------------------------------------------------
 
@@ -254,10 +300,14 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         """
         _validation.choose("return_std", return_std, (False, True, "mean"))
         given = self._read(X)
-        filled, std = self._filled(given, noise=return_std != "mean")
+        if is_dask(given.values):
+            found = self._lazily(given, "impute", return_std=return_std)
+        else:
+            found = self._filled(given, noise=return_std != "mean")
+            found = found if return_std else found[0]
         if not return_std:
-            return _views.given_back(filled, given)
-        return _views.given_back(filled, given), _views.given_back(std, given)
+            return _views.given_back(found, given)
+        return tuple(_views.given_back(one, given) for one in found)
 
     def predict_view(
         self, X: Input, view: str, return_std: bool | Literal["mean"] = False
@@ -271,6 +321,8 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         if view not in given.names:
             known = ", ".join(map(repr, given.names))
             raise ValueError(f"the model has no view {view!r}: its views are {known}.")
+        if is_dask(given.values):
+            return self._lazily(given, "predict_view", view=view, return_std=return_std)
         js, values = given.columns(view), given.values.copy()
         values[:, js] = np.nan
         hidden = Views(values, given.view, given.names, given.features, None, given.kind)
@@ -286,6 +338,10 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         given = self._read(X)
         seed = self.random_state if random_state is None else random_state
         rng = _validation.generator(seed)
+        if is_dask(given.values):
+            blocks = partitioned(given.values, wide=False)
+            drawn = _lazy.copies(blocks, n, rng, (self.posterior_, None))
+            return [_views.given_back(one, given) for one in drawn]
         draws = (imputing.sample_imputation(self.posterior_, _wide(given), rng) for _ in range(n))
         return [_views.given_back(self._typed(draw, given), given) for draw in draws]
 
@@ -293,11 +349,15 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
 
     def score_samples(self, X: Input) -> Numbers:
         """Log predictive density of each sample, of the cells that are there."""
-        return np.asarray(read.log_density(self.posterior_, _wide(self._read(X))))
+        given = self._read(X)
+        if is_dask(given.values):
+            return self._lazily(given, "score_samples")
+        return np.asarray(read.log_density(self.posterior_, _wide(given)))
 
     def score(self, X: Input, y: object = None) -> float:
-        """Mean of `score_samples`."""
-        return float(self.score_samples(X).mean())
+        """Mean of `score_samples`; computed at once, for Dask arrays too."""
+        found = self.score_samples(X).mean()
+        return float(computed(found)[0] if is_dask(found) else found)
 
     def samples_in(self, X: Input) -> Names | None:
         """Names of the samples of tables, in the order of the rows that `transform` gives."""
@@ -308,6 +368,11 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
     def _read(self, X: Input) -> Views:
         check_is_fitted(self)
         return _views.read_new(self, X)
+
+    def _lazily(self, given: Views, method: str, **options: object) -> DaskArray:
+        """What a method returns for tables on Dask, block by block when that is asked for."""
+        blocks = partitioned(given.values, wide=False)
+        return _lazy.applied(self, blocks, method, options)
 
     def _typed(self, values: Numbers, given: Views) -> Numbers:
         return np.asarray(values).astype(given.dtype)
@@ -325,12 +390,16 @@ def _wide(given: Views) -> FloatArray:
     return np.asarray(given.values, np.float64)
 
 
-def _pca(values: FloatArray, noise: Noise) -> BayesianPCA | None:
-    """The PCA of a view alone, from which the noise of its features is taken."""
+def _alone(values: FloatArray, js: Counts) -> FloatArray | None:
+    """The rows that have values in a view; None where these do not vary."""
+    values = columns_of(values, js)
     some = ~np.isnan(values).all(axis=1)
     values = values if some.all() else values[some]
-    if len(values) < 2 or not _varies(values).any():
-        return None
+    return values if len(values) > 1 and _varies(values).any() else None
+
+
+def _pca(values: Input, noise: Noise) -> BayesianPCA:
+    """The PCA of a view alone, from which the noise of its features is taken."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return BayesianPCA(noise=noise, random_state=0).fit(values)

@@ -20,8 +20,9 @@ from bayespca.arrays.namespaces import (
     to_numpy,
 )
 from bayespca.arrays.parallel import in_turn
-from bayespca.arrays.places import at, taken
+from bayespca.arrays.places import at, columns_of, taken
 from bayespca.arrays.types import Array, FloatArray
+from bayespca.inference.checkpoint import fingerprint
 
 from .patterns import pattern_of_rows
 
@@ -150,6 +151,10 @@ class IncompleteRows(ABC):
     def over(self, matrix: Any, sums: Callable[..., Total], *given: Any) -> Total:
         """What a function sums up over the rows of a matrix that was made of these."""
 
+    @abstractmethod
+    def columns_of(self, matrix: Any, columns: NDArray[np.intp]) -> Any:
+        """Some columns of a matrix that was made of these rows."""
+
 
 @dataclass(frozen=True, eq=False)
 class Holes(IncompleteRows):
@@ -257,6 +262,9 @@ class Holes(IncompleteRows):
 
     def over(self, matrix: Array, sums: Callable[..., Total], *given: Any) -> Total:
         return sums(matrix, *given)
+
+    def columns_of(self, matrix: Array, columns: NDArray[np.intp]) -> Array:
+        return columns_of(matrix, columns)
 
     def __sizeof__(self) -> int:
         """Bytes: Dask goes by them when it makes room in the memory of a worker."""
@@ -373,6 +381,11 @@ def altered_copy(data: Holes, change: Change[Given, Total], steps: Sequence[Give
 def sums_of_last(data: Holes, change: Change[Given, Total], steps: Sequence[Given]) -> Total:
     """What the last of the steps sums up."""
     return change(altered_copy(data, change, steps[:-1]), data, steps[-1])
+
+
+def digests_of_cells(data: Holes) -> list[str]:
+    """Short texts that differ where cells do."""
+    return [fingerprint(to_numpy(data.values), to_numpy(data.patterns))]
 
 
 def _column_counts(data: Holes) -> FloatArray:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.places import columns_of
 from bayespca.arrays.types import Counts, FloatArray
-from bayespca.lowrank.holes import Holes
+from bayespca.lowrank.holes import Holes, IncompleteRows
 from bayespca.lowrank.observing import new_rows, observed
 from bayespca.sources.seen import seen
 from bayespca.spectrum.records import Status
@@ -38,8 +38,8 @@ class ViewsTable:
         Which columns of the tables as given these are: (p,).
     constants
         The value of each column that does not vary, NaN for the others: (p,).
-    kept
-        Which rows of the tables as given have values: (n,).
+    n_samples
+        The number of rows of the tables as given.
     n_views
         How many views there are.
     status
@@ -48,12 +48,12 @@ class ViewsTable:
         The noise variance of each view by a PCA of its own, NaN where there was none: (V,).
     """
 
-    rows: Holes
+    rows: IncompleteRows
     view: Counts
     view_of_all: Counts
     live: Mask
     constants: FloatArray
-    kept: Mask
+    n_samples: int
     n_views: int
     status: Status
     noise: FloatArray
@@ -76,17 +76,23 @@ class ViewsTable:
     @cached_property
     def alike(self) -> list[bool]:
         """Whether columns of a view are observed in the same rows: one covariance serves all."""
-        patterns = np.asarray(self.rows.patterns)
-        return [bool((patterns[:, js] == patterns[:, js[:1]]).all()) for js in self.columns]
+        return [not differ for differ in self.rows.total(_differing, self.columns).tolist()]
 
-    @property
+    @cached_property
     def has_holes(self) -> bool:
-        return not bool(np.asarray(self.rows.patterns).all())
+        return bool((self.rows.column_counts < self.rows.shape[0]).any())
 
     def by_view(self, of_columns: FloatArray) -> FloatArray:
         """Sums over the columns of each view: (V,)."""
         found = np.bincount(self.view, weights=of_columns, minlength=self.n_views)
         return np.asarray(found, dtype=np.float64)
+
+
+def _differing(data: Holes, columns: list[NDArray[np.intp]]) -> Counts:
+    """In how many patterns some columns of each view are observed and others are not: (V,)."""
+    patterns = np.asarray(data.patterns)
+    found = [(patterns[:, js] != patterns[:, js[:1]]).any(axis=1).sum() for js in columns]
+    return np.array(found, dtype=np.int64)
 
 
 def _part(X: FloatArray, rows: Mask | slice, columns: Mask) -> FloatArray:
@@ -130,7 +136,7 @@ def views_table(
     rows = new_rows(
         _part(X, kept, live), location=location[live], unit=unit[live], overwrite=overwrite
     )
-    return ViewsTable(rows, view[live], view, live, constants, kept, n_views, known.status, noise)
+    return ViewsTable(rows, view[live], view, live, constants, len(X), n_views, known.status, noise)
 
 
 class _Measured(NamedTuple):

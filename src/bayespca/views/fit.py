@@ -12,6 +12,7 @@ from bayespca.arrays.types import DOUBLE, Array, Counts, DType, Matrix, Names, V
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
+from bayespca.lowrank.holes import digests_of_cells
 from bayespca.lowrank.holes_posterior import HolesPosterior
 from bayespca.lowrank.records import OfComponents
 from bayespca.spectrum.records import Status
@@ -105,7 +106,7 @@ class ViewsModel(Model[ViewsTable, ViewsState, ViewsFit]):
         return ViewsChart(data)
 
     def digests(self, data: ViewsTable) -> Sequence[object]:
-        return [data.rows.values, data.rows.patterns, data.view]
+        return [*data.rows.total(digests_of_cells), data.view]
 
     def moves(self, data: ViewsTable) -> Sequence[Move[ViewsState]]:
         """Factors in more views, then fewer and more factors."""
@@ -141,7 +142,7 @@ class ViewsModel(Model[ViewsTable, ViewsState, ViewsFit]):
             probability=probabilities(state, data).T,
             explained=read.explained(state, data).T,
             noise=read.noise(state, data),
-            n_samples=data.kept.size,
+            n_samples=data.n_samples,
         )
 
 

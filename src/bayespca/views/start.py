@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 
 from bayespca.arrays.namespaces import row_blocks, to_numpy
-from bayespca.arrays.places import columns_of
 from bayespca.arrays.signs import fixed_signs
 from bayespca.arrays.types import Counts, FloatArray
 from bayespca.engines.decomposing import decompose
@@ -16,7 +15,7 @@ from bayespca.lowrank.drawing import with_ones
 from bayespca.lowrank.filling import fill
 from bayespca.lowrank.holes import Holes
 from bayespca.lowrank.observing import sorted_by_pattern
-from bayespca.lowrank.rows import latent_means
+from bayespca.lowrank.rows import Columns, latent_means
 from bayespca.spectrum.solving import solve
 from bayespca.spectrum.tolerances import LEAST_NOISE_WITH_HOLES
 
@@ -31,7 +30,7 @@ def start(table: ViewsTable, most: int) -> ViewsState:
     """Components of all views together, each divided by its noise."""
     noise = np.array([_noise(table, v) for v in range(table.n_views)])
     nothing = _state(table, noise, np.empty((0, table.view.size)), np.empty(0))
-    right, spread = _closed(_scaled(table, nothing), most)
+    right, spread = _closed(table, nothing.roots(table), most)
     return _state(table, noise, right, spread)
 
 
@@ -41,12 +40,13 @@ def with_what_is_left(state: ViewsState, table: ViewsTable, most: int) -> ViewsS
     Views are looked at one by one, as a factor of a small view may be too weak to be seen beside
     all columns, and then together.
     """
-    rest, rank = _rest(state, table), state.rank
+    rows, rank = table.rows, state.rank
+    rest = rows.matrix(_rest, state.columns(table), state.roots(table))
     places = np.flatnonzero(table.sizes).tolist() if table.n_views > 1 else []
     for v in (*places, None):
         if v is None and state.rank > rank:
             break
-        part = rest if v is None else columns_of(rest, table.columns[v])
+        part = rest if v is None else rows.columns_of(rest, table.columns[v])
         found = decompose(part, plan=solve, center=True)
         count = min(solve(found.spectrum).rank, most - state.rank)
         if count:
@@ -91,6 +91,7 @@ def _noise(table: ViewsTable, v: int) -> float:
         return 1.0
     if np.isfinite(table.noise[v]):
         return max(float(table.noise[v]), LEAST_NOISE_WITH_HOLES)
+    assert isinstance(rows, Holes)  # on workers it is known
     part = _some_columns(rows, js)
     if bool(np.asarray(part.patterns).all()):
         found = decompose(part.values, plan=solve, center=True)
@@ -108,21 +109,24 @@ def _some_columns(rows: Holes, js: Counts) -> Holes:
     return sorted_by_pattern(values, seen[some], rows.location[js], rows.unit[js])
 
 
-def _scaled(table: ViewsTable, state: ViewsState) -> Holes:
-    return replace(table.rows, values=table.rows.values / state.roots(table))
-
-
-def _closed(data: Holes, most: int) -> tuple[FloatArray, FloatArray]:
-    """Directions that the closed form keeps, and the mean squares of the scores along them."""
-    if not np.asarray(data.patterns).all():
-        filled = fill(data, most=most)
+def _closed(table: ViewsTable, root: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:
+    """Directions that the closed form keeps of columns divided by `root`, and the mean squares of
+    the scores along them.
+    """
+    rows = table.rows
+    if table.has_holes:
+        filled = fill(rows.multiplied(np.ones(rows.shape[0]), 1 / root), most=most)
         return filled.right, filled.spread
-    found = decompose(data.values, plan=solve, center=True)
+    found = decompose(rows.matrix(_divided, root), plan=solve, center=True)
     solution = solve(found.spectrum)
     rank = min(solution.rank, most)
     right = np.asarray(to_numpy(fixed_signs(found.right(rank))), dtype=np.float64)
     shrunk = solution.shrunk_singular_values[:rank] * found.spectrum.scale
-    return right, shrunk**2 / data.shape[0]
+    return right, shrunk**2 / rows.shape[0]
+
+
+def _divided(data: Holes, root: FloatArray) -> FloatArray:
+    return np.asarray(data.values / root)
 
 
 def _state(
@@ -143,11 +147,11 @@ def _mean_squares(b: FloatArray, table: ViewsTable, noise: FloatArray) -> FloatA
     return np.maximum(np.stack(found), LEAST * noise[:, None])
 
 
-def _rest(state: ViewsState, table: ViewsTable) -> FloatArray:
+def _rest(data: Holes, columns: Columns, root: FloatArray) -> FloatArray:
     """What is left of the cells, divided by their noise; 0 in holes."""
-    data, columns = _scaled(table, state), state.columns(table)
-    a, rest = with_ones(latent_means(data, columns)), np.asarray(data.values)
-    known = np.asarray(data.mask) if table.has_holes else None
+    rest = _divided(data, root)
+    a = with_ones(latent_means(replace(data, values=rest), columns))
+    known = None if bool(np.asarray(data.patterns).all()) else np.asarray(data.mask)
     for rows in row_blocks(rest):
         rest[rows] -= a[rows] @ columns.b.T
         if known is not None:

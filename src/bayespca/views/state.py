@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray, Matrices, Matrix, Vector
 from bayespca.lowrank.drawing import with_ones
-from bayespca.lowrank.factors import rows_given
+from bayespca.lowrank.factors import inverse
+from bayespca.lowrank.holes import Holes
 from bayespca.lowrank.rows import Columns, RowSums, sums_over_rows
 
 from .data import ViewsTable
@@ -73,19 +74,13 @@ class ViewsState:
         data, columns, precision = table.rows, self.columns(table), 1 / self.noise[table.view]
         p, H = data.shape[1], self.rank
         second = columns.second.sum(axis=0)
-        pull = data.values @ (self.b[:, :H] * precision[:, None]) - second[:H, H]
-        a, inner = rows_given(second[:H, :H], pull, np.ones(H))
-        wide = with_ones(a)
-        everything = wide.T @ wide
+        inner = inverse(second[:H, :H] + np.eye(H))
+        weights = self.b[:, :H] * precision[:, None]
+        cross, everything = data.total(_products, weights, second[:H, H], inner)
         everything[:H, :H] += data.freedom * inner
         log_det = data.freedom * float(np.linalg.slogdet(inner)[1])
-        return RowSums(
-            np.broadcast_to(everything, (p, H + 1, H + 1)),
-            data.values.T @ wide,
-            everything,
-            log_det,
-            np.empty(0),
-        )
+        wide = np.broadcast_to(everything, (p, H + 1, H + 1))
+        return RowSums(wide, cross, everything, log_det, np.empty(0))
 
     def without(self, h: int) -> ViewsState:
         """With one factor less."""
@@ -101,3 +96,12 @@ class ViewsState:
             prior=self.prior[:, factors],
             energy=np.inf,
         )
+
+
+def _products(
+    data: Holes, weights: FloatArray, drift: FloatArray, inner: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Xᵀ⟨Ã⟩ and ⟨Ã⟩ᵀ⟨Ã⟩ of complete rows, whose A is (X·weights − drift)·inner."""
+    values = np.asarray(data.values)
+    a = with_ones((values @ weights - drift) @ inner)
+    return values.T @ a, a.T @ a

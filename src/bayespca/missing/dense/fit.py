@@ -10,16 +10,14 @@ from typing import Any, Self
 import numpy as np
 
 from bayespca import inference
-from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import Array, FloatArray
-from bayespca.inference.checkpoint import fingerprint
 from bayespca.inference.loop import Info, Run, best_of, run
 from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
 from bayespca.inference.search import given_up
 from bayespca.lowrank.factors import FactorPrior, Factors
 from bayespca.lowrank.filling import fill
-from bayespca.lowrank.holes import Holes, IncompleteRows
+from bayespca.lowrank.holes import IncompleteRows, digests_of_cells
 from bayespca.lowrank.holes_posterior import HolesPosterior, latent_variance_of_scores
 from bayespca.lowrank.noise_models import ISOTROPIC, NoiseModel
 from bayespca.lowrank.observed_spectrum import ObservedSpectrum, spectrum_of_observed
@@ -228,7 +226,7 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         return DenseChart(data.rows, self)
 
     def digests(self, data: HolesTable) -> Sequence[Any]:
-        return data.rows.total(_digests)
+        return data.rows.total(digests_of_cells)
 
     def lender(self) -> DenseModel | None:
         return self.lends
@@ -437,11 +435,6 @@ def _factor_prior(prior: Prior) -> FactorPrior:
 
 def _step(model: DenseModel, data: HolesTable, state: DenseState) -> tuple[DenseState, Info]:
     return model.step(state, data)
-
-
-def _digests(data: Holes) -> list[str]:
-    """Short texts that differ where cells do."""
-    return [fingerprint(to_numpy(data.values), to_numpy(data.patterns))]
 
 
 def _padded(probabilities: FloatArray, k: int) -> FloatArray:
