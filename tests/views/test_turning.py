@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.optimize import approx_fprime
+from scipy.optimize import approx_fprime, minimize
 
 from bayespca.views.turning import Turning
 
@@ -54,3 +54,35 @@ def test_one_view_is_turned_to_where_both_factors_are_orthogonal():
     for moments in (R.T @ problem.Saa @ R, T @ problem.Sbb[0] @ T.T):
         size = np.sqrt(np.outer(moments.diagonal(), moments.diagonal()))
         assert np.abs(moments / size - np.eye(3)).max() == pytest.approx(0, abs=1e-3)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_few_steps_lead_as_low_as_a_thousand_of_a_general_descent(sparse):
+    """Twelve factors in random views, turned at random where the pattern allows it."""
+    rng = np.random.default_rng(4)
+    V, H, p = 4, 12, 80
+    pattern = rng.random((V, H)) < 0.5
+    pattern[rng.integers(V, size=H), np.arange(H)] = True
+    A = rng.normal(size=(200, H))
+    B = rng.normal(size=(V, p, H)) * pattern[:, None, :] + 0.05 * rng.normal(size=(V, p, H))
+    active = pattern if sparse else np.ones_like(pattern)
+    B = np.where(active[:, None, :], B, 0.0)
+    given = np.einsum("vjh,vjk->vhk", B, B)
+    problem = Turning(A.T @ A, given, active, np.full(V, float(p)), 199.0)
+    start = np.where(problem.allowed, rng.normal(size=(H, H)), 0.0) + 4 * np.eye(H)
+    R = np.linalg.inv(start)
+    turned = Turning(R.T @ problem.Saa @ R, start @ given @ start.T, active, problem.sizes, 199.0)
+    free = turned.allowed
+
+    def of_entries(x):
+        T = np.zeros((H, H))
+        T[free] = x
+        value, gradient = turned.cost(T)
+        return value, gradient[free]
+
+    found = minimize(
+        of_entries, np.eye(H)[free], jac=True, method="L-BFGS-B", options={"maxiter": 1000}
+    )
+    assert turned.cost(turned.best())[0] < found.fun + 0.05
+    # A single step leaves much of it.
+    assert turned.cost(turned.best(1))[0] > found.fun + 10

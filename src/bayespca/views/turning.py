@@ -17,16 +17,18 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from bayespca.arrays.types import FloatArray
 from bayespca.spectrum.tolerances import TINY
 
 Mask = NDArray[np.bool_]
 
-# Iterations of L-BFGS for one turn, and for one of a state that is calm. The next sweep goes on
-# from where it ends.
+# Steps for one turn, and for one of a state that is calm. The next sweep goes on from there.
 ITERATIONS, FEW = 30, 5
+# The largest entry of a step, how often one that leads up is halved, the share of its slope that it
+# has to fall, the fall for each sample below which there is nothing more to gain, and how near to 1
+# the correlation of two entries may come.
+LONGEST, HALVINGS, ENOUGH, SETTLED, FLATTEST = 0.5, 12, 1e-4, 1e-9, 0.999
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,46 +68,86 @@ class Turning:
         """Which entries belong to the factors of a view: (V, H, H)."""
         return np.asarray(self.active[:, :, None] & self.active[:, None, :])
 
+    @cached_property
+    def _masked(self) -> FloatArray:
+        """⟨B_vᵀB_v⟩ of the factors of each view: (V, H, H)."""
+        return np.where(self._blocks, self.Sbb, 0.0)
+
+    @cached_property
+    def _alike(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """A view of each set of factors, and the set of each view: determinants are shared."""
+        _, first, which = np.unique(self.active, axis=0, return_index=True, return_inverse=True)
+        return first, which.reshape(-1)
+
+    def _squares(self, T: FloatArray, part: FloatArray) -> FloatArray:
+        """The diagonals of T⟨B_vᵀB_v⟩Tᵀ from T and T⟨B_vᵀB_v⟩; 1 for factors not in the view."""
+        return np.where(self.active, np.maximum((part * T).sum(axis=2), TINY), 1.0)
+
     def _of_views(self, T: FloatArray) -> tuple[FloatArray, FloatArray]:
         """½Σₕ log(T⟨B_vᵀB_v⟩Tᵀ)ₕₕ − log|T_v| over the factors of each view, and its gradient.
 
         Factors that a view does not have stay as they are there: they change no determinant.
         """
-        inside = np.where(self._blocks, T, np.eye(len(T)))
-        part = inside @ np.where(self._blocks, self.Sbb, 0.0)
-        squares = np.where(self.active, np.maximum((part * inside).sum(axis=2), TINY), 1.0)
-        inverse = np.linalg.inv(inside).swapaxes(1, 2)
-        slopes = np.where(self._blocks, part / squares[:, :, None] - inverse, 0.0)
-        values = 0.5 * np.log(squares).sum(axis=1) - np.linalg.slogdet(inside)[1]
-        return values, slopes
+        first, which = self._alike
+        sets = np.where(self._blocks[first], T, np.eye(len(T)))
+        inverse, log_dets = np.linalg.inv(sets).swapaxes(1, 2), np.linalg.slogdet(sets)[1]
+        inside = sets[which]
+        part = inside @ self._masked
+        squares = self._squares(inside, part)
+        slopes = np.where(self._blocks, part / squares[:, :, None] - inverse[which], 0.0)
+        return 0.5 * np.log(squares).sum(axis=1) - log_dets[which], slopes
 
     def best(self, iterations: int = ITERATIONS) -> FloatArray:
         """The turn to which descent leads, with mean squares of 1 for the columns of A."""
-        H = len(self.Saa)
-        start = np.eye(H)
-        if H < 2:
-            return self.scaled(start)
-        free = self.allowed
+        T = self.scaled(np.eye(len(self.Saa)))
+        if len(T) < 2:
+            return T
+        value, gradient = self.cost(T)
+        for _ in range(iterations):
+            E = self._direction(T, gradient)
+            slope = float((gradient * (E @ T)).sum())
+            found = self._descended(T, E, value, slope)
+            if found is None:
+                break
+            T, (new, gradient) = found
+            value, fall = new, value - new
+            if fall < SETTLED * self.freedom:
+                break
+        return self.scaled(T)
 
-        def of_entries(x: FloatArray) -> tuple[float, FloatArray]:
-            value, gradient = self.cost(_filled(x, free))
-            return value, gradient[free]
+    def _direction(self, T: FloatArray, gradient: FloatArray) -> FloatArray:
+        """E of the step (I + E)T: Newton's, where ⟨AᵀA⟩ and all ⟨B_vᵀB_v⟩ are nearly diagonal.
 
-        start = self.scaled(start)
-        found = minimize(
-            of_entries, start[free], jac=True, method="L-BFGS-B", options={"maxiter": iterations}
-        )
-        better = np.isfinite(found.fun) and found.fun < self.cost(start)[0]
-        return self.scaled(_filled(found.x, free)) if better else start
+        Then only Eₕₖ and Eₖₕ see each other (Ablin, Cardoso and Gramfort 2019): with
+        rᵥ = (T⟨B_vᵀB_v⟩Tᵀ)ₖₖ/(T⟨B_vᵀB_v⟩Tᵀ)ₕₕ and sums over the views of both, the second
+        derivative by Eₕₖ is M + Σp_v rᵥ, and by both M + Σp_v.
+        """
+        relative, free = gradient @ T.T, self.allowed
+        both = self._blocks * self.sizes[:, None, None]
+        squares = self._squares(T, T @ self._masked)
+        own = self.freedom + (both * (squares[:, None, :] / squares[:, :, None])).sum(axis=0)
+        mixed = np.where(free & free.T, self.freedom + both.sum(axis=0), 0.0)
+        # Two factors that are as strong as each other in all views may be turned as one likes.
+        mixed = np.minimum(mixed, np.sqrt(FLATTEST * own * own.T))
+        E = -(own.T * relative - mixed * relative.T) / (own * own.T - mixed**2)
+        np.fill_diagonal(E, -np.diag(relative) / (2 * self.freedom))
+        E = np.where(free, E, 0.0)
+        return np.asarray(E / max(1.0, float(np.abs(E).max()) / LONGEST))
+
+    def _descended(
+        self, T: FloatArray, E: FloatArray, value: float, slope: float
+    ) -> tuple[FloatArray, tuple[float, FloatArray]] | None:
+        """(I + E)T with its cost and gradient, E halved until that is less; None if it is not."""
+        for _ in range(HALVINGS):
+            new = T + E @ T
+            cost = self.cost(new)
+            if cost[0] < value + ENOUGH * slope:
+                return new, cost
+            E, slope = 0.5 * E, 0.5 * slope
+        return None
 
     def scaled(self, T: FloatArray) -> FloatArray:
         """With rows of T as large as is best: (T⁻ᵀ⟨AᵀA⟩T⁻¹)ₕₕ = M."""
         R = np.linalg.inv(T)
         squares = np.einsum("kh,kl,lh->h", R, self.Saa, R)
         return np.asarray(T * np.sqrt(np.maximum(squares, TINY) / self.freedom)[:, None])
-
-
-def _filled(entries: FloatArray, free: Mask) -> FloatArray:
-    T = np.zeros(free.shape)
-    T[free] = entries
-    return T
