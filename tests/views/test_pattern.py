@@ -11,14 +11,15 @@ from scipy.stats import norm
 from bayespca.views.pattern import BEFOREHAND, SCALE, Estimates, cost_of_pattern
 
 
-def estimates(c=0.5, p=12, seed=0):
+def estimates(c=0.5, p=12, seed=0, equal=False):
     rng = np.random.default_rng(seed)
-    v = rng.uniform(0.2, 0.4, size=p)
+    v = np.full(p, 0.3) if equal else rng.uniform(0.2, 0.4, size=p)
     return Estimates(c * rng.normal(size=p) + np.sqrt(v) * rng.normal(size=p), v)
 
 
-def test_the_gain_is_a_ratio_of_evidences():
-    found = estimates()
+@pytest.mark.parametrize("equal", [False, True])
+def test_the_gain_is_a_ratio_of_evidences(equal):
+    found = estimates(equal=equal)
     c2 = np.array([0.0, 0.1, 0.7])
     expected = [
         (
@@ -30,9 +31,10 @@ def test_the_gain_is_a_ratio_of_evidences():
     np.testing.assert_allclose(found.gain(c2), expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("equal", [False, True])
 @pytest.mark.parametrize("seed", range(5))
-def test_the_best_prior_is_where_the_gain_is_largest(seed):
-    found = estimates(seed=seed)
+def test_the_best_prior_is_where_the_gain_is_largest(seed, equal):
+    found = estimates(seed=seed, equal=equal)
     by_search = minimize_scalar(lambda c2: -found.gain(c2), bounds=(0, 10), method="bounded")
     assert found.best_gain == pytest.approx(-by_search.fun, abs=1e-4)
     assert found.best_gain >= 0

@@ -11,6 +11,7 @@ which is 0 at c² = 0, where the factor is not in the view.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,20 +44,28 @@ class Estimates:
         v = 1 / np.maximum(1 / variance - 1 / prior, TINY)
         return cls(mean * (v / prior + 1), v)
 
+    @cached_property
+    def _different(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Variances that differ, the number of columns that have each, and Σy² over these."""
+        if (self.v == self.v[:1]).all():
+            return self.v[:1], np.array([float(self.v.size)]), np.array([float(self.y @ self.y)])
+        return self.v, np.ones(self.v.size), self.y**2
+
     def gain(self, prior: FloatArray | float) -> FloatArray:
         """How much lower the free energy is with the factor than without; one for each c²."""
-        ratio = np.asarray(prior)[..., None] / self.v
-        return np.asarray(
-            0.5 * (self.y**2 / self.v * ratio / (1 + ratio) - np.log1p(ratio)).sum(axis=-1)
-        )
+        v, counts, squares = self._different
+        ratio = np.asarray(prior)[..., None] / v
+        parts = squares / v * ratio / (1 + ratio) - counts * np.log1p(ratio)
+        return np.asarray(0.5 * parts.sum(axis=-1))
 
     @property
     def best_prior(self) -> float:
         """c² where the gain is largest: Fisher's scoring, Σw(y² − v)/Σw with w = 1/(c² + v)²."""
+        v, counts, squares = self._different
         c2 = 0.0
-        for _ in range(ROUNDS):
-            w = (c2 + self.v) ** -2.0
-            c2 = max(float((w * (self.y**2 - self.v)).sum() / w.sum()), 0.0)
+        for _ in range(ROUNDS if v.size > 1 else 1):
+            w = (c2 + v) ** -2.0
+            c2 = max(float((w * (squares - counts * v)).sum() / (counts * w).sum()), 0.0)
         return c2
 
     @property
