@@ -8,7 +8,13 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
-from bayespca.views.pattern import BEFOREHAND, SCALE, Estimates, cost_of_pattern
+from bayespca.views.pattern import (
+    BEFOREHAND,
+    SCALE,
+    Estimates,
+    cost_of_pattern,
+    costs_of_places,
+)
 
 
 def estimates(c=0.5, p=12, seed=0, equal=False):
@@ -84,3 +90,19 @@ def test_a_pattern_costs_nothing_where_each_factor_is_in_one_view():
     assert cost_of_pattern(np.ones((2, 1), bool), sizes) == pytest.approx(
         0.5 * np.log(30) + np.log(7)
     )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_place_costs_what_the_pattern_costs_more_with_it(seed):
+    """The dearest view is free, and which that is changes when it is left or joined."""
+    rng = np.random.default_rng(seed)
+    sizes = np.array([300.0, 21.0, 120.0, 4.0])
+    active = rng.random((4, 6)) < 0.6
+    active[rng.integers(4, size=6), np.arange(6)] = True
+    found = costs_of_places(active, sizes)
+    for v, h in np.ndindex(*active.shape):
+        with_it, without = active.copy(), active.copy()
+        with_it[v, h], without[v, h] = True, False
+        if without[:, h].any():
+            expected = cost_of_pattern(with_it, sizes) - cost_of_pattern(without, sizes)
+            assert found[v, h] == pytest.approx(expected, abs=1e-12)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bayespca import BayesianPCA, inference
+from bayespca import BayesianPCA, MultiViewPCA, inference
 from bayespca.inference.fitting import settle
 from bayespca.inference.looping import Looping
 from bayespca.lowrank.rows import latent, sums_over_rows
@@ -139,3 +139,19 @@ def test_noise_alone_has_no_factor():
     rng = np.random.default_rng(0)
     state = settled(table_of([rng.normal(size=(50, p)) for p in (30, 20)]), tol=1e-8)
     assert state.rank == 0
+
+
+@pytest.mark.parametrize("seed", [0, 12, 22])
+def test_factors_that_leave_the_largest_view_do_not_raise_the_free_energy(seed):
+    """The dearest view of a factor is free: these fits ended when one of them was left."""
+    rng = np.random.default_rng(seed)
+    n, sizes, H = 40, (300, 12), 8
+    A = rng.normal(size=(n, H))
+    strengths = rng.uniform(0, 0.25, size=(H, 1)), rng.uniform(0.5, 2, size=(H, 1))
+    tables = [
+        A @ (rng.normal(size=(H, p)) * strength) + rng.normal(size=(n, p))
+        for p, strength in zip(sizes, strengths, strict=True)
+    ]
+    model = MultiViewPCA(noise="isotropic").fit(tables)
+    assert model.converged_
+    assert (np.diff(model.trace_.free_energy) <= 1e-6).all()

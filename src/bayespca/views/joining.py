@@ -11,7 +11,7 @@ from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.rows import RowSums
 
 from .data import ViewsTable
-from .pattern import Estimates, cost_of_joining
+from .pattern import Estimates, costs_of_places
 from .state import ViewsState
 from .step import loadings_of_view
 
@@ -19,8 +19,9 @@ from .step import loadings_of_view
 def with_best_pair(state: ViewsState, table: ViewsTable) -> ViewsState | None:
     """With a factor in one more view, where it gains most; None if that costs more."""
     best, place = 0.0, None
+    costs = costs_of_places(state.active, table.sizes)
     for v, h, found in absent(state, table):
-        gain = found.best_gain - float(cost_of_joining(table.sizes[v]))
+        gain = found.best_gain - float(costs[v, h])
         if gain > best:
             best, place = gain, (v, h, found)
     if place is None:

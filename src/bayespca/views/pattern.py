@@ -99,3 +99,17 @@ def cost_of_pattern(active: NDArray[np.bool_], sizes: FloatArray) -> float:
     """
     costs = np.where(active, cost_of_joining(sizes)[:, None], 0.0)
     return float((costs.sum(axis=0) - costs.max(axis=0, initial=0.0)).sum())
+
+
+def costs_of_places(active: NDArray[np.bool_], sizes: FloatArray) -> FloatArray:
+    """What it costs that each factor is in each view, beside the others that it is in: (V, H).
+
+    The dearest view of a factor is the one that is free, so that leaving it, or joining it, changes
+    which that is.
+    """
+    cost = cost_of_joining(sizes)[:, None]
+    elsewhere = [
+        np.delete(np.where(active, cost, 0.0), v, axis=0).max(axis=0, initial=0.0)
+        for v in range(len(active))
+    ]
+    return np.minimum(cost, np.stack(elsewhere))

@@ -21,7 +21,7 @@ from bayespca.lowrank.rows import RowSums
 from bayespca.spectrum.tolerances import CALM, LEAST_NOISE_WITH_HOLES, LOG_2PI
 
 from .data import ViewsTable
-from .pattern import Estimates, cost_of_joining, cost_of_pattern
+from .pattern import Estimates, cost_of_pattern, costs_of_places
 from .state import ViewsState
 from .turning import FEW, ITERATIONS, Turning
 
@@ -100,7 +100,8 @@ def _updated_views(state: ViewsState, table: ViewsTable, sums: RowSums) -> list[
         of_view = loadings_of_view(state, table, sums, v, active[v])
         elsewhere = np.asarray(np.delete(active, v, axis=0).any(axis=0))
         while state.calm:
-            worst = _gaining_nothing(of_view, state.prior[v], elsewhere)
+            costs = costs_of_places(active, table.sizes)[v]
+            worst = _gaining_nothing(of_view, state.prior[v], costs, elsewhere)
             if worst is None:
                 break
             active[v, worst] = False
@@ -110,17 +111,16 @@ def _updated_views(state: ViewsState, table: ViewsTable, sums: RowSums) -> list[
 
 
 def _gaining_nothing(
-    found: ViewLoadings, prior: FloatArray, elsewhere: NDArray[np.bool_]
+    found: ViewLoadings, prior: FloatArray, costs: FloatArray, elsewhere: NDArray[np.bool_]
 ) -> int | None:
-    """The factor of a view that gains least, if that is less than being there costs.
+    """The factor of a view whose gain is furthest below what being there costs, if any is.
 
     Factors that are in no other view are left alone: their scores were learned from this one.
     """
     which = np.flatnonzero(found.active)
-    gains = [found.estimates(i, prior[h]).best_gain for i, h in enumerate(which)]
-    cost = float(cost_of_joining(len(found.b)))
+    gains = [found.estimates(i, prior[h]).best_gain - costs[h] for i, h in enumerate(which)]
     weak = [(gain, int(h)) for gain, h in zip(gains, which, strict=True) if elsewhere[h]]
-    return min(weak)[1] if weak and min(weak)[0] < cost else None
+    return min(weak)[1] if weak and min(weak)[0] < 0 else None
 
 
 def loadings_of_view(
