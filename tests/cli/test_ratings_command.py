@@ -74,6 +74,7 @@ def test_the_screen(folder, expected):
     assert f"components       {expected.n_components_}" in text
     assert f"standard deviation {np.sqrt(expected.noise_variance_):.4g}" in text
     assert "nats" in text
+    assert f"mean rating      {simulated()[2].mean():.4g}" in text
     assert " MB" in text
     assert "The columns 0, 1, 2 were read as user, item and rating." in text
     assert "m.bpca" in text
@@ -82,14 +83,17 @@ def test_the_screen(folder, expected):
 
 def test_predictions(folder, expected):
     pd.DataFrame({"user": [100, 101, "nobody"], "item": [3, 4, 5]}).to_csv("p.csv", index=False)
-    mean, std = expected.predict([100, 101, 999], [3, 4, 5], return_std=True)
+    with pytest.warns(UserWarning, match="1 user is not among"):
+        mean, std = expected.predict([100, 101, 999], [3, 4, 5], return_std=True)
     note = "1 user is not among those of the fit (nobody): predictions are what is expected"
     said, table = run("u.data", "--predict", "p.csv").split("\n", 1)
     assert said.startswith(f"note: {note}")
     printed = pd.read_csv(io.StringIO(table))
-    assert printed.columns.tolist() == ["user", "item", "prediction", "std"]
+    assert printed.columns.tolist() == ["user", "item", "prediction", "std", "known"]
     assert printed["user"].tolist() == ["100", "101", "nobody"]
     assert printed["item"].tolist() == [3, 4, 5]
+    assert printed["known"].tolist() == ["both", "both", "item"]
+    assert "Ids of the users of the fit are numbers, as 100." in said
     np.testing.assert_allclose(printed["prediction"], mean)
     np.testing.assert_allclose(printed["std"], std)
     assert note in " ".join(run("u.data", "--predict", "p.csv", "-o", "out.parquet").split())
@@ -101,7 +105,7 @@ def test_predictions(folder, expected):
 
 def test_predictions_of_those_who_are_known_have_no_note(folder, expected):
     (folder / "p.csv").write_text("user,item\n100,3\n")
-    assert run("u.data", "--predict", "p.csv").startswith("user,item,prediction,std\n100,3,")
+    assert run("u.data", "--predict", "p.csv").startswith("user,item,prediction,std,known\n100,3,")
 
 
 def test_ids_that_look_like_numbers_are_found_among_strings(folder):
@@ -113,7 +117,8 @@ def test_ids_that_look_like_numbers_are_found_among_strings(folder):
         ["1", "2", "a", "1"], ["x", "x", "y", "y"], [2.0, 3, 4, 4]
     )
     np.testing.assert_allclose(found["prediction"], model.predict(["1", "2"], ["x", "y"]))
-    _, std = model.predict("nobody", "x", return_std=True)
+    with pytest.warns(UserWarning, match="1 user is not among"):
+        _, std = model.predict("nobody", "x", return_std=True)
     assert found["std"][0] < std
 
 
@@ -200,7 +205,7 @@ def test_as_a_process(folder):
         text=True,
         check=True,
     )
-    assert done.stdout.startswith("user,item,prediction,std\n")
+    assert done.stdout.startswith("user,item,prediction,std,known\n")
     assert done.stderr == ""
 
 
@@ -213,7 +218,7 @@ def test_the_page_of_ratings(folder):
     found = json.loads(run("m.bpca", "--report", "saved.html", "--json"))
     assert found["written"] == {"report": "saved.html"}
     printed = run("m.bpca", "--recommend", 1, "--users", 104, "--report", "beside.html")
-    assert printed.startswith("user,item,prediction,std\n104,")
+    assert printed.startswith("user,item,prediction,std,known\n104,")
     assert (folder / "beside.html").is_file()
     said = run("u.data", "--report", "u.data", rc=1)
     assert "--report would write u.data over the file that FILE names" in said

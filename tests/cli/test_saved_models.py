@@ -141,7 +141,7 @@ def test_a_saved_model_of_ratings_predicts(folder):
     first = run("ratings", "r.csv", "--save", "r.bpca", "--predict", "p.csv")
     assert run("ratings", "r.bpca", "--predict", "p.csv") == first
     found = json.loads(run("info", "r.bpca", "--json"))
-    assert (found["used_by"], found["n_items"]) == (["ratings"], 12)
+    assert (found["used_by"], found["n_items"]) == (["predict", "recommend", "ratings"], 12)
     assert "give --predict, --recommend or --report" in run("ratings", "r.bpca", rc=1)
 
 

@@ -259,7 +259,8 @@ def test_standard_deviations_with_noise_and_without(fitted):
 
 
 def test_who_is_not_known_has_the_answer_of_the_prior(fitted):
-    mean, std = fitted.predict(-1, -1, return_std=True)
+    with pytest.warns(UserWarning, match="not among those of the fit"):
+        mean, std = fitted.predict(-1, -1, return_std=True)
     posterior = fitted.posterior_
     H = fitted.n_components_
     a, b = posterior.rows.prior, posterior.columns.prior
@@ -268,7 +269,49 @@ def test_who_is_not_known_has_the_answer_of_the_prior(fitted):
     assert std**2 == pytest.approx(variance + fitted.noise_variance_)
     _, known = fitted.predict(0, 0, return_std=True)
     assert std > 3 * known
-    assert fitted.predict(-1, 0) == pytest.approx(fitted.mean_ + fitted.item_biases_[0])
+    with pytest.warns(UserWarning, match="not among those of the fit"):
+        by_nobody = fitted.predict(-1, 0)
+    assert by_nobody == pytest.approx(fitted.mean_ + fitted.item_biases_[0])
+
+
+def test_who_is_not_known_is_said(fitted):
+    sentence = r"2 users are not among those of the fit \(-1, 999\): .* of any user"
+    with pytest.warns(UserWarning, match=sentence):
+        fitted.predict([-1, 0, 999], 0)
+    with pytest.warns(UserWarning, match=r"1 item is not among those of the fit \(77\)"):
+        fitted.predict(0, 77)
+    with pytest.warns(UserWarning, match="1 user is not among"):
+        fitted.recommend(999)
+    with pytest.warns(UserWarning, match="1 item is not among"):
+        fitted.predict_new([1], [3.0], targets=[3, 999])
+    assert fitted.known([-1, 0, 999], 0).tolist() == [False, True, False]
+    assert fitted.known([0, 1], [77, 3]).tolist() == [False, True]
+    assert fitted.known(0, 1) is np.True_
+    with pytest.raises(ValueError, match="of type str, but the ids of the fit are numbers"):
+        fitted.known("0", 1)
+    with pytest.raises(ValueError, match="broadcast"):
+        fitted.known([0, 1], [0, 1, 2])
+
+
+def test_the_mean_rating_is_that_of_the_ratings(fitted):
+    assert fitted.mean_rating_ == pytest.approx(X[I, J].mean())
+    bare = MatrixFactorization(biases=False, n_components=1).fit_ratings(I, J, X[I, J])
+    assert bare.mean_ == 0
+    with pytest.raises(AttributeError, match="no biases"):
+        _ = bare.mean_rating_
+
+
+def test_recommendations_for_a_new_user_are_their_best_predictions(fitted):
+    rated, stars = [3, 8, 11], [4.0, 1.0, 2.0]
+    items, mean, std = fitted.recommend_new(rated, stars, n=4, return_std=True)
+    every, spread = fitted.predict_new(rated, stars, return_std=True)
+    left = np.setdiff1d(np.arange(fitted.items_.size), rated)
+    best = left[np.argsort(-every[left], kind="stable")][:4]
+    assert items.tolist() == fitted.items_[best].tolist()
+    np.testing.assert_allclose(mean, every[best])
+    np.testing.assert_allclose(std, spread[best])
+    among_all = fitted.recommend_new(rated, stars, n=99, exclude_seen=False)
+    assert among_all[0].size == fitted.items_.size
 
 
 def test_bounds():
@@ -297,7 +340,8 @@ def test_recommendations(fitted):
     assert sorted(everything) == list(range(X.shape[1]))
     left, _ = fitted.recommend(7, n=1000)
     assert sorted(left) == new.tolist()
-    liked, _ = fitted.recommend(-1, n=1000)
+    with pytest.warns(UserWarning, match="1 user is not among"):
+        liked, _ = fitted.recommend(-1, n=1000)
     np.testing.assert_array_equal(liked, np.argsort(-fitted.item_biases_, kind="stable"))
     assert fitted.recommend(7, n=0)[0].size == 0
     with pytest.raises(ValueError, match="n must be a whole number"):
@@ -338,13 +382,14 @@ def test_a_new_user_is_folded_in(method):
     np.testing.assert_allclose(mean, expected, rtol=1e-4)
     # What is uncertain of the items that are rated counts for both.
     np.testing.assert_allclose(std, expected_std, rtol=1e-4)
-    some = model.predict_new(mine, X[5, mine], targets=[3, 999])
+    some = model.predict_new(mine, X[5, mine], targets=[3, 4])
     assert some[0] == pytest.approx(mean[3])
 
 
 def test_a_new_user_without_ratings_is_not_known(fitted):
     mean, std = fitted.predict_new([], [], return_std=True)
-    expected, expected_std = fitted.predict(-1, fitted.items_, return_std=True)
+    with pytest.warns(UserWarning, match="not among those of the fit"):
+        expected, expected_std = fitted.predict(-1, fitted.items_, return_std=True)
     np.testing.assert_allclose(mean, expected)
     np.testing.assert_allclose(std, expected_std)
     with pytest.warns(UserWarning, match="1 of 2 items are not among those of the fit"):
@@ -461,10 +506,12 @@ def test_rows_and_columns_without_ratings_have_the_answer_of_the_prior():
     assert "users without any rating: 2." in str(model.status_)
     assert "items without any rating: 1." in str(model.status_)
     # The prior takes one step more than the posteriors.
-    mean, std = model.predict([3, 999], 0, return_std=True)
+    with pytest.warns(UserWarning, match="not among those of the fit"):
+        mean, std = model.predict([3, 999], 0, return_std=True)
     assert mean[0] == pytest.approx(mean[1])
     assert std[0] == pytest.approx(std[1], rel=1e-4)
-    mean, std = model.predict(0, [7, 999], return_std=True)
+    with pytest.warns(UserWarning, match="not among those of the fit"):
+        mean, std = model.predict(0, [7, 999], return_std=True)
     assert mean[0] == pytest.approx(mean[1])
     assert std[0] == pytest.approx(std[1], rel=1e-4)
 
@@ -481,7 +528,8 @@ def test_the_smallest_data(method, biases):
         # Without a mean that is taken off, ratings of 3 are no zeros.
         if biases or not values[0]:
             assert "All ratings are the same" in str(told[0].message)
-        mean, std = model.predict(["u", "nobody"], 0, return_std=True)
+        with pytest.warns(UserWarning, match="not among those of the fit"):
+            mean, std = model.predict(["u", "nobody"], 0, return_std=True)
         assert np.isfinite(mean).all()
         assert (std > 0).all()
         assert model.recommend("u")[0].size == 0
@@ -540,6 +588,7 @@ def test_cloning_parameters_and_pickling(fitted):
     np.testing.assert_array_equal(predictions(again), predictions(fitted))
 
 
+@pytest.mark.filterwarnings("ignore:1 user is not among")
 @pytest.mark.parametrize("kind", ["whole numbers", "floats", "strings", "flags"])
 @pytest.mark.parametrize("method", METHODS)
 def test_files(kind, method, tmp_path):
@@ -655,7 +704,8 @@ def test_ids_of_another_type_are_told(known, asked, words):
         model.predict(others, PAIRS[:, 1])
     with pytest.raises(ValueError, match="give ids in the type that they had in the fit"):
         model.predict([*users, others[0]], [0] * (len(users) + 1))
-    assert model.predict([known(9)], [0]).shape == (1,)
+    with pytest.warns(UserWarning, match="1 user is not among"):
+        assert model.predict([known(9)], [0]).shape == (1,)
 
 
 @pytest.mark.parametrize("known", [int, float, str])

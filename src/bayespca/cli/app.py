@@ -277,6 +277,61 @@ def ratings(
         work.ratings(data, reading.how(), reading.names(), fitting.model(), outputs, as_json=json)
 
 
+@app.command(cls=verb("m.bpca pairs.csv -o predicted.csv", "m.bpca pairs.csv --new theirs.csv"))
+@o.grouped
+def predict(
+    model: o.Model,
+    pairs: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PAIRS",
+            callback=to_read(),
+            help="A line for each pair, with a user and an item. - is standard input.",
+        ),
+    ],
+    *,
+    new: o.NewRatings = None,
+    out: o.Out = None,
+    json: o.Json = False,
+    reading: o.ReadingRatings,
+) -> None:
+    """Ratings of PAIRS under a MODEL of ratings: to --out, or as CSV to standard output.
+
+    The column `known` says who of a pair was in the fit: both, user, item or neither. Who was not
+    has the answer for anybody.
+    """
+    with in_one_sentence(as_json=json):
+        from . import recommending as work
+
+        names = reading.names()
+        work.predict(model, pairs, reading.how(), names, new=new, out=out, as_json=json)
+
+
+@app.command(
+    cls=verb("m.bpca --user 196", "m.bpca --user ann --user bob -n 5", "m.bpca --new theirs.csv")
+)
+@o.grouped
+def recommend(
+    model: o.Model,
+    *,
+    user: Annotated[
+        list[str] | None, typer.Option("--user", help="Whom to recommend to; may be repeated.")
+    ] = None,
+    n: Annotated[int, typer.Option("-n", "--number", min=1, help="Items for each of them.")] = 10,
+    new: o.NewRatings = None,
+    out: o.Out = None,
+    json: o.Json = False,
+) -> None:
+    """The best items that a user has not rated, under a MODEL of ratings.
+
+    They go to --out, or as CSV to standard output. With neither --user nor --new, for all users.
+    """
+    with in_one_sentence(as_json=json):
+        from . import recommending as work
+
+        work.recommend(model, user or [], n, new=new, out=out, as_json=json)
+
+
 @app.command(
     cls=verb(
         "genes.csv proteins.csv --id sample --report r.html",

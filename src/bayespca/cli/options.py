@@ -82,6 +82,16 @@ Save = Annotated[
         "--save", callback=to_write(".bpca"), help="The model, for --model, transform and Python."
     ),
 ]
+NewRatings = Annotated[
+    Path | None,
+    option(
+        "--new",
+        panel=READING,
+        callback=to_read(),
+        help="Ratings of people who were not in the fit, who are answered from these alone: user, "
+        "item and rating, or item and rating of one person.",
+    ),
+]
 Json = Annotated[bool, output("--json", help="Print one JSON object and nothing else.")]
 _OUT = output(
     "--out",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
-import re
 import sys
 import time
 from collections.abc import Sequence
@@ -13,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from bayespca.arrays.types import Identifiers, Numbers
 from bayespca.estimators.factorization import MatrixFactorization
 from bayespca.estimators.stories import story
 from bayespca.io.archive import is_model_file
-from bayespca.io.ratings_files import RatingColumns, read_pairs, read_ratings
+from bayespca.io.ratings_files import RatingColumns, read_ratings
 from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
 from bayespca.version import __version__
@@ -25,9 +22,7 @@ from bayespca.version import __version__
 from . import screen, using
 from .outputs import RatingOutputs
 from .progress import progress, sweeps
-
-# Ids that a note lists.
-SHOWN = 5
+from .rating_answers import columns_of, pairs_of, predictions, recommendations, users_of
 
 
 def ratings(
@@ -48,7 +43,7 @@ def ratings(
     with progress(f"reading {data.name}"):
         given = read_ratings(data, how, columns)
     # Before the fit, which takes longer than finding a mistake in a small file.
-    pairs = None if wanted.predict is None else _pairs(wanted.predict, columns)
+    pairs = None if wanted.predict is None else pairs_of(wanted.predict, columns)
     with sweeps("fitting", model.tol) as callback:
         model.fit_ratings(given.users, given.items, given.ratings, callback=callback)
     table, strangers = _answers(model, pairs, wanted)
@@ -58,7 +53,7 @@ def ratings(
         shown = table if wanted.out is None else None
         _print_json(data, model, given, shown, written, strangers, seconds)
     elif table is not None and wanted.out is None:
-        _print_csv(table, strangers)
+        print_csv(table, strangers)
     else:
         _print(data, model, given, written, strangers, seconds)
 
@@ -68,7 +63,7 @@ def _use(
 ) -> None:
     """Predictions of a saved model, without a new fit."""
     model = using.saved(path, "ratings")
-    pairs = None if wanted.predict is None else _pairs(wanted.predict, columns)
+    pairs = None if wanted.predict is None else pairs_of(wanted.predict, columns)
     table, strangers = _answers(model, pairs, wanted)
     if (table is None and wanted.report is None) or wanted.save is not None:
         raise ValueError(
@@ -81,25 +76,12 @@ def _use(
         numbers = story(model).numbers
         notes = {"notes": [*numbers["notes"], *strangers]}
         said = {"model": str(path), "written": written} | numbers | notes
-        screen.print_json(said | ({} if shown is None else _as_columns(shown)))
+        screen.print_json(said | ({} if shown is None else columns_of(shown)))
     elif shown is not None:
-        _print_csv(shown, strangers)
+        print_csv(shown, strangers)
     else:
         screen.print_story(story(model), path.name, strangers)
         screen.print_footer(written, "the model was used as it is")
-
-
-# --- predictions -------------------------------------------------------------------------------
-
-
-def _pairs(path: Path, columns: Sequence[str] | None) -> RatingColumns:
-    """Pairs from a file; named as in the ratings where it has these columns."""
-    try:
-        return read_pairs(path, columns=columns and columns[:2])
-    except ValueError:
-        if columns is None:
-            raise
-        return read_pairs(path)
 
 
 def _answers(
@@ -107,109 +89,10 @@ def _answers(
 ) -> tuple[Table | None, list[str]]:
     """Predictions or recommendations, and notes on users and items that the model does not know."""
     if pairs is not None:
-        return _predictions(model, pairs)
+        return predictions(model, pairs)
     if wanted.recommend is not None:
-        return _recommendations(model, _users(model, wanted.users), wanted.recommend)
+        return recommendations(model, users_of(model, wanted.users), wanted.recommend)
     return None, []
-
-
-def _predictions(model: MatrixFactorization, pairs: RatingColumns) -> tuple[Table, list[str]]:
-    users, items = _like(pairs.users, model.users_), _like(pairs.items, model.items_)
-    with progress("predicting"):
-        mean, std = model.predict(users, items, return_std=True)
-    notes = [
-        *_note_on_strangers("user", pairs.users, users, model.users_),
-        *_note_on_strangers("item", pairs.items, items, model.items_),
-    ]
-    return _table(pairs.users, pairs.items, mean, std), notes
-
-
-def _recommendations(
-    model: MatrixFactorization, given: Identifiers, n: int
-) -> tuple[Table, list[str]]:
-    users = _like(given, model.users_)
-    found = []
-    with progress("recommending", len(users)) as advance:
-        for user in users:
-            found.append(model.recommend(user, n, return_std=True))
-            advance(1)
-    counts = [len(items) for items, _, _ in found]
-    items, mean, std = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    notes = _note_on_strangers("user", given, users, model.users_)
-    return _table(np.repeat(given, counts), items, mean, std), notes
-
-
-def _note_on_strangers(
-    what: str, given: Identifiers, asked: Identifiers, known: Identifiers
-) -> list[str]:
-    """A sentence about ids that are not among those of the fit, if there are any."""
-    ours = set(known.tolist())
-    pairs = zip(given.tolist(), asked.tolist(), strict=True)
-    strangers = list(dict.fromkeys(str(one) for one, same in pairs if same not in ours))
-    if not strangers:
-        return []
-    some = ", ".join(strangers[:SHOWN]) + (", …" if len(strangers) > SHOWN else "")
-    whose = f"what is expected of any {what}, with a wide standard deviation"
-    are = "is" if len(strangers) == 1 else "are"
-    return [
-        f"{screen.counted(len(strangers), what)} {are} not among those of the fit ({some}): "
-        f"predictions are {whose}."
-    ]
-
-
-def _table(users: Identifiers, items: Identifiers, mean: Numbers, std: Numbers) -> Table:
-    return Table(
-        np.stack([mean, std], axis=1),
-        ["prediction", "std"],
-        others={"user": _of_one_kind(users), "item": _of_one_kind(items)},
-        order=["user", "item", "prediction", "std"],
-    )
-
-
-def _of_one_kind(ids: Identifiers) -> Identifiers:
-    """Ids for a column: where some are numbers and some are not, all are text."""
-    if ids.dtype != object:
-        return ids
-    return np.array([str(value) for value in ids.tolist()], dtype=object)
-
-
-def _users(model: MatrixFactorization, given: str | None) -> Identifiers:
-    """Whom to recommend to: all users, those in a file, or those in a list."""
-    if given is None:
-        return model.users_
-    if os.path.isfile(given):  # pathlib raises for long lists of ids
-        names = Path(given).read_text(encoding="utf-8-sig").splitlines()
-    else:
-        names = given.split(",")
-    found = [name.strip() for name in names if name.strip()]
-    if not found:
-        raise ValueError(f"there are no users in {given!r}: give ids, or a file with one a line.")
-    return _numbers_if_all(np.array(found, dtype=object))
-
-
-def _like(ids: Identifiers, known: Identifiers) -> Identifiers:
-    """Ids in the type of those of the fit.
-
-    A file has no types. Text that is no whole number, where ids are numbers, is somebody who is not
-    known, and so becomes a number that no id of the fit is.
-    """
-    if known.dtype == object and ids.dtype != object:
-        return np.array([str(value) for value in ids.tolist()], dtype=object)
-    if known.dtype != object and ids.dtype == object:
-        nobody = int(known.max()) + 1
-        texts = [str(value) for value in ids.tolist()]
-        return np.array([int(text) if _is_whole(text) else nobody for text in texts], dtype=object)
-    return ids
-
-
-def _numbers_if_all(ids: Identifiers) -> Identifiers:
-    if all(map(_is_whole, ids)):
-        return ids.astype(np.int64)
-    return ids
-
-
-def _is_whole(text: str) -> bool:
-    return re.fullmatch(r"-?[0-9]{1,18}", text, re.ASCII) is not None
 
 
 # --- what is written and shown -----------------------------------------------------------------
@@ -234,13 +117,14 @@ def _write(
     return written
 
 
-def _print_csv(table: Table, notes: Sequence[str]) -> None:
+def print_csv(table: Table, notes: Sequence[str]) -> None:
+    """Answers to standard output, notes to standard error."""
     for note in notes:
         print(f"note: {screen.shown(note)}", file=sys.stderr)
+    columns = columns_of(table)
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(["user", "item", "prediction", "std"])
-    columns = [column.tolist() for column in (*table.others.values(), *table.values.T)]
-    writer.writerows(zip(*columns, strict=True))
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
 
 
 def _print_json(
@@ -263,6 +147,7 @@ def _print_json(
         "n_ratings": model.n_ratings_,
         "n_duplicates": model.n_duplicates_,
         "rank": model.n_components_,
+        "mean_rating": model.mean_rating_ if model.biases else None,
         "mean": model.mean_,
         "noise_variance": model.noise_variance_,
         "lowest": low,
@@ -275,12 +160,7 @@ def _print_json(
         "seconds": round(seconds, 3),
         "memory_mb": screen.peak_memory(),
     }
-    screen.print_json(facts | ({} if table is None else _as_columns(table)))
-
-
-def _as_columns(table: Table) -> dict[str, Any]:
-    ids = {name: column.tolist() for name, column in table.others.items()}
-    return ids | {"prediction": table.values[:, 0], "std": table.values[:, 1]}
+    screen.print_json(facts | ({} if table is None else columns_of(table)))
 
 
 def _print(
@@ -303,7 +183,7 @@ def _print(
         "evidence bound": f"{-model.free_energy_:.6g} nats",
     }
     if model.biases:
-        facts = {"mean rating": f"{model.mean_:.4g}"} | facts
+        facts = {"mean rating": f"{model.mean_rating_:.4g}"} | facts
     screen.print_facts(data.name, f"{sizes}, {screen.METHOD_NAMES[model.method]}", facts)
     columns = ", ".join(given.names)
     screen.print_notes(

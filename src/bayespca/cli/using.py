@@ -46,7 +46,7 @@ class Uses:
         """The verbs that take such a model."""
         known = ("transform", "denoise", "impute")
         found = [v for v in known if self.tensors or getattr(self, v)]
-        return found + ["ratings"] * self.ratings + ["views"] * self.views
+        return found + ["predict", "recommend", "ratings"] * self.ratings + ["views"] * self.views
 
 
 # --- models ------------------------------------------------------------------------------------

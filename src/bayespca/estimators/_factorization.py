@@ -33,8 +33,15 @@ class FactorizationFit(RatingsFit):
 
     @property
     def mean(self) -> float:
-        """That of all ratings, in their units."""
+        """m in the units of the ratings: what is expected where nobody is known."""
         return float(self.posterior.mean * self.posterior.unit + self.posterior.location)
+
+    @property
+    def mean_rating(self) -> float:
+        """The mean of all ratings, which is taken off where there are biases."""
+        if not self.posterior.biases:
+            raise AttributeError("this model has no biases, and does not know the mean rating.")
+        return self.posterior.location
 
     @property
     def n_ratings(self) -> int:

@@ -23,7 +23,7 @@ from bayespca.missing.ratings.fit import ratings_model
 from bayespca.missing.ratings.posterior import RatingsFactor, RatingsPosterior
 from bayespca.spectrum.methods import METHODS
 
-from . import _distant_ratings, _identifiers, _ratings, _validation
+from . import _asking, _distant_ratings, _identifiers, _ratings, _validation
 from ._base import Fitted
 from ._constraints import AUTO, INTERVAL, NONE, POSITIVE
 from ._factorization import FactorizationFit, check_storable, duplicates_sentence, record
@@ -107,7 +107,12 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         "Posterior standard deviations, 0 where a factor is point-estimated.",
     )
     user_biases_, item_biases_ = _of_both("(n_{},)", FactorizationFit.biases, IN_UNITS, IN_UNITS)
-    mean_ = Fitted("float", "m; 0 without `biases`.")
+    mean_ = Fitted(
+        "float",
+        "m, what is expected where neither the user nor the item is known; 0 without `biases`. "
+        "Items that are rated often are liked more than others, so it is below `mean_rating_`.",
+    )
+    mean_rating_ = Fitted("float", "Mean of the ratings; only with `biases`.")
     noise_variance_ = Fitted(
         "float", "Estimated or given variance of the noise, in units of ratings squared."
     )
@@ -245,25 +250,30 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         """Ratings of items by users, clipped to `bounds_`: one of each, or arrays that broadcast.
 
         With ``return_std=True`` also the standard deviation of a rating, with ``"mean"`` that of
-        its mean, without the noise. Users and items that are not known have the prior's answer;
-        None, NaN and ids of a type that the fit had none of are mistakes. A tuple is one id where
-        ids are tuples, else several. Lazy for two columns of a Dask DataFrame, and then Dask
-        arrays.
+        its mean, without the noise. Users and items that are not known have the prior's answer,
+        with a warning (`known` tells which they are); None, NaN and ids of a type that the fit had
+        none of are mistakes. A tuple is one id where ids are tuples, else several. Lazy for two
+        columns of a Dask DataFrame, and then Dask arrays, without warnings.
         """
         check_is_fitted(self)
         _validation.choose("return_std", return_std, (False, True, "mean"))
         if _distant_ratings.is_distant(users, items):
             return _distant_ratings.predicted(self, users, items, return_std)
-        rows = self._places(users, self.users_, "users")
-        columns = self._places(items, self.items_, "items")
-        try:
-            rows, columns = np.broadcast_arrays(rows, columns)
-        except ValueError:
-            raise ValueError(
-                f"users and items must be of one shape, or broadcast to one: got {rows.shape} and "
-                f"{columns.shape}."
-            ) from None
-        return self._predicted(self.posterior_, rows, columns, return_std)
+        rows = _asking.places(users, self.users_, "users")
+        columns = _asking.places(items, self.items_, "items")
+        _asking.warn_of_strangers((users, rows, "user"), (items, columns, "item"))
+        return self._predicted(self.posterior_, *_asking.broadcast(rows, columns), return_std)
+
+    def known(self, users: Input, items: Input) -> NDArray[np.bool_]:
+        """Whether both the user and the item of each pair were in the fit; arrays broadcast.
+
+        Where not, `predict` has the prior's answer for whoever is not known.
+        """
+        check_is_fitted(self)
+        rows = _asking.places(users, self.users_, "users")
+        columns = _asking.places(items, self.items_, "items")
+        rows, columns = _asking.broadcast(rows, columns)
+        return np.asarray((rows >= 0) & (columns >= 0))[()]
 
     def recommend(
         self,
@@ -276,19 +286,21 @@ class MatrixFactorization(Iterating[FactorizationFit]):
 
         With `return_std` their standard deviations, too, as in `predict`. Without items that the
         user has rated, unless ``exclude_seen=False``. A user who is not known gets what is liked
-        in general.
+        in general, with a warning.
         """
         check_is_fitted(self)
-        n = _checked_count(n)
-        row = int(self._places(_one(user), self.users_, "users")[0])
+        n = _asking.checked_count(n)
+        found = _asking.places(_asking.one(user), self.users_, "users")
+        _asking.warn_of_strangers(([user], found, "user"))
+        row = int(found[0])
         predicted = read.predict_all(self.posterior_, row)
         if exclude_seen and row >= 0:
             seen = self.seen_items_[self.seen_starts_[row] : self.seen_starts_[row + 1]]
             predicted[seen] = -np.inf
             n = min(n, predicted.size - seen.size)
-        best = _largest(predicted, n)
-        found = self._predicted(self.posterior_, np.full(best.size, row), best, return_std)
-        return (self.items_[best], *found) if return_std else (self.items_[best], found)
+        best = _asking.largest(predicted, n)
+        rated = self._predicted(self.posterior_, np.full(best.size, row), best, return_std)
+        return (self.items_[best], *rated) if return_std else (self.items_[best], rated)
 
     def similar_items(self, item: Input, n: int = 10) -> tuple[Identifiers, FloatArray]:
         """The n items most like one, and how alike they are: cosines of their factors.
@@ -297,8 +309,8 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         of two items. 0 for items of which they say nothing.
         """
         check_is_fitted(self)
-        n = _checked_count(n)
-        place = int(self._places(_one(item), self.items_, "items")[0])
+        n = _asking.checked_count(n)
+        place = int(_asking.places(_asking.one(item), self.items_, "items")[0])
         if place < 0:
             raise ValueError(f"there is no item {item!r} among the {self.items_.size} of the fit.")
         H, posterior = self.n_components_, self.posterior_
@@ -306,7 +318,7 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         lengths = np.sqrt(np.einsum("ih,ih->i", B, B))
         B = B / np.where(lengths > 0, lengths, 1.0)[:, None]
         cosines = np.clip(B @ B[place], -1.0, 1.0)
-        order = _largest(np.where(np.arange(cosines.size) == place, -np.inf, cosines), n)
+        order = _asking.largest(np.where(np.arange(cosines.size) == place, -np.inf, cosines), n)
         order = order[order != place]
         return self.items_[order], cosines[order]
 
@@ -324,20 +336,41 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         """
         check_is_fitted(self)
         _validation.choose("return_std", return_std, (False, True, "mean"))
-        columns, values = self._new_cells(items, ratings)
-        posterior = self.posterior_
-        side = RatingsSide(
-            np.array([0, columns.size], dtype=np.int64),
-            columns,
-            (values - posterior.location) / posterior.unit,
-        )
-        new = replace(posterior, rows=read.with_columns_uncertain(posterior, side))
-        wanted = (
-            np.arange(self.items_.size)
-            if targets is None
-            else self._places(targets, self.items_, "targets")
-        )
+        new = self._with_new(*self._new_cells(items, ratings))
+        if targets is None:
+            wanted = np.arange(self.items_.size)
+        else:
+            wanted = _asking.places(targets, self.items_, "targets")
+            _asking.warn_of_strangers((targets, wanted, "item"))
         return self._predicted(new, np.zeros_like(wanted), wanted, return_std)
+
+    def recommend_new(
+        self,
+        items: Input,
+        ratings: Input,
+        n: int = 10,
+        exclude_seen: bool = True,
+        return_std: bool | Literal["mean"] = False,
+    ) -> ArrayOrPair:
+        """`recommend` for a user who was not there, from a few ratings of theirs."""
+        check_is_fitted(self)
+        n = _asking.checked_count(n)
+        columns, values = self._new_cells(items, ratings)
+        new = self._with_new(columns, values)
+        predicted = read.predict_all(new, 0)
+        if exclude_seen:
+            predicted[columns] = -np.inf
+            n = min(n, predicted.size - columns.size)
+        best = _asking.largest(predicted, n)
+        rated = self._predicted(new, np.zeros_like(best), best, return_std)
+        return (self.items_[best], *rated) if return_std else (self.items_[best], rated)
+
+    def _with_new(self, columns: NDArray[np.int32], values: FloatArray) -> RatingsPosterior:
+        """The posterior with one user, who has rated these items."""
+        posterior = self.posterior_
+        starts = np.array([0, columns.size], dtype=np.int64)
+        side = RatingsSide(starts, columns, (values - posterior.location) / posterior.unit)
+        return replace(posterior, rows=read.with_columns_uncertain(posterior, side))
 
     def score(self, X: Input, y: object = None) -> float:
         """Minus the root mean square error of predictions: higher is better.
@@ -355,7 +388,7 @@ class MatrixFactorization(Iterating[FactorizationFit]):
                 )
             found = self._predicted(self.posterior_, rows, columns, False)
         else:
-            users, items = _pairs(X)
+            users, items = _asking.pairs(X)
             given = _identifiers.column(y, "y")
             values = _ratings.numbers(given, "y", lambda i: f"position {i} (counting from 0)")
             if len(values) != len(users):
@@ -373,15 +406,6 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         if self.__sklearn_is_fitted__():
             check_storable(self.fit_)
         super().save(path)
-
-    def _places(self, ids: Input, known: Identifiers, name: str) -> Places:
-        """Places of one id, as an array without dimensions, or of several."""
-        is_one = not hasattr(ids, "__len__") or isinstance(ids, str | bytes)
-        if isinstance(ids, tuple):
-            is_one = known.dtype == object and any(isinstance(value, tuple) for value in known)
-        if is_one:
-            return _identifiers.places(_identifiers.column([ids], name), known, name).reshape(())
-        return _identifiers.places(_identifiers.column(ids, name), known, name)
 
     def _predicted(
         self,
@@ -406,7 +430,7 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         """Places of the known items among those rated, each once, and their ratings."""
         given = _identifiers.column(ratings, "ratings")
         values = _ratings.numbers(given, "ratings", lambda i: f"position {i} (counting from 0)")
-        columns = np.atleast_1d(self._places(items, self.items_, "items"))
+        columns = np.atleast_1d(_asking.places(items, self.items_, "items"))
         if columns.shape != values.shape:
             raise ValueError(
                 f"items and ratings must be of one length: got {columns.size} and {values.size}."
@@ -429,41 +453,3 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _one(value: Input) -> list[Input]:
-    """One id in a list; a list or an array of them is refused."""
-    if hasattr(value, "__len__") and not isinstance(value, str | bytes | tuple):
-        raise ValueError(f"one id is expected here, got a {type(value).__name__}: call for each.")
-    return [value]
-
-
-def _pairs(X: Input) -> tuple[Input, Input]:
-    """Users and items of an array of pairs."""
-    if hasattr(X, "iloc"):
-        return X.iloc[:, 0], X.iloc[:, 1]
-    if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] == 2:
-        return X[:, 0], X[:, 1]
-    if isinstance(X, list | tuple) and all(len(pair) == 2 for pair in X):
-        return [pair[0] for pair in X], [pair[1] for pair in X]
-    raise ValueError(
-        "with y, X must be pairs (user, item): an array of shape (k, 2), got "
-        f"{getattr(X, 'shape', type(X).__name__)}."
-    )
-
-
-def _checked_count(n: object) -> int:
-    if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 0:
-        raise ValueError(f"n must be a whole number of at least 0, got {n!r}.")
-    return int(n)
-
-
-def _largest(values: FloatArray, n: int) -> Places:
-    """Places of the n largest values, largest first; of equal ones the first."""
-    n = min(n, values.size)
-    if n < values.size:
-        edge = np.partition(values, values.size - n)[values.size - n] if n else np.inf
-        some = np.flatnonzero(values >= edge)
-    else:
-        some = np.arange(values.size)
-    return np.asarray(some[np.argsort(-values[some], kind="stable")][:n])

@@ -223,6 +223,7 @@ def _of_ratings(model: AnyEstimator) -> Story:
         Fact("rated", percent(share), "of all pairs"),
     )
     numbers = {"rank": k, "noise_variance": model.noise_variance_, "mean": model.mean_}
+    numbers |= {"mean_rating": model.mean_rating_} if model.biases else {}
     sizes = {"n_users": model.users_.size, "n_items": model.items_.size}
     given = {"n_ratings": model.n_ratings_, "lowest": low, "highest": high}
     return _story(model, (said, lead, size), *facts, **numbers, **sizes, **given)

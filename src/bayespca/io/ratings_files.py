@@ -24,6 +24,8 @@ from .text_files import complaint, data_rows, reading_options
 RATINGS_TEXT = (*TEXT, ".dat", ".data", ".inter")
 ARROW = (*PARQUET, *FEATHER)
 ROLES = ("user", "item", "rating")
+# What the one user of a file without a column of users is called.
+ONE = "new"
 # How columns are called, by what their names begin with.
 CALLED = {
     "user": r"user|customer|reviewer|member|viewer|reader|account|visitor|uid|person",
@@ -38,7 +40,7 @@ WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 class RatingColumns:
     """Columns of a file: ids as whole numbers or strings, and ratings; what they are called there.
 
-    `ratings` is None for pairs.
+    `ratings` is None for pairs. Where there is no column of users, all are `ONE`.
     """
 
     users: Entries
@@ -59,6 +61,26 @@ def read_pairs(
 ) -> RatingColumns:
     """Users and items; other columns are not read."""
     return _read(Path(path), how or How(), columns, ROLES[:2])
+
+
+def read_new_ratings(path: Path, how: How | None = None) -> RatingColumns:
+    """Ratings of people who are new: users, items and ratings, or items and ratings of one."""
+    try:
+        return read_ratings(path, how)
+    except ValueError:
+        alone = _of_one_person(path, how)
+        if alone is None:
+            raise
+        return alone
+
+
+def _of_one_person(path: Path, how: How | None) -> RatingColumns | None:
+    """Items and ratings, None where the file has other columns than these."""
+    try:
+        found = _read(Path(path), how or How(), None, ROLES[1:])
+    except ValueError:
+        return None
+    return None if any(_has(name, "user", at_start=True) for name in found.names) else found
 
 
 def _read(
@@ -157,7 +179,8 @@ def _read_text(
     places = _chosen(names, (sample.n_columns + step - 1) // step, columns, roles, path)
     called = tuple(str(j) if names is None else names[j] for j in places)
     raw = tuple(step * j for j in places)
-    is_whole = [all(WHOLE.fullmatch(field.strip()) for field in sample.column(j)) for j in raw[:2]]
+    ids = [j for j, role in zip(raw, roles, strict=True) if role != "rating"]
+    is_whole = [all(WHOLE.fullmatch(field.strip()) for field in sample.column(j)) for j in ids]
     table = _whole_or_text(path, sample, raw, is_whole)
     return _from_arrow(table, called, roles, path, sample, raw)
 
@@ -201,11 +224,11 @@ def _whole_or_text(
     """The table, with ids as text where one further down is no number as the first ones are."""
     for may_be in ((True, True), (False, True), (True, False)):
         try:
-            whole = [a and b for a, b in zip(is_whole, may_be, strict=True)]
+            whole = [a and b for a, b in zip(is_whole, may_be, strict=False)]
             return _arrow_table(path, sample, places, whole)
         except _NotWholeError:
             continue
-    return _arrow_table(path, sample, places, [False, False])
+    return _arrow_table(path, sample, places, [False] * len(is_whole))
 
 
 class _NotWholeError(Exception):
@@ -216,11 +239,12 @@ def _arrow_table(
     path: Path, sample: TextSample, places: Sequence[int], is_whole: list[bool]
 ) -> Arrow:
     pa, pa_csv = (need(name, f"reading {path}") for name in ("pyarrow", "pyarrow.csv"))
-    layout = _layout(sample, places)
+    layout = _layout(sample, places[len(is_whole) :])
     options = reading_options(pa, pa_csv, sample, layout, sorted(set(places)), block_size=None)
     convert = options["convert_options"]
     types = dict(convert.column_types)
-    types |= {str(j): pa.int64() for j, whole in zip(places[:2], is_whole, strict=True) if whole}
+    ids = places[: len(is_whole)]
+    types |= {str(j): pa.int64() for j, whole in zip(ids, is_whole, strict=True) if whole}
     convert.column_types = types
     if not (sample.rows or not sample.dialect.has_header):
         raise ValueError(f"{path} holds no rows.")
@@ -232,11 +256,11 @@ def _arrow_table(
         raise ValueError(complaint(error, path, sample, layout)) from error
 
 
-def _layout(sample: TextSample, places: Sequence[int]) -> Layout:
+def _layout(sample: TextSample, ratings: Sequence[int]) -> Layout:
     """A table whose only feature is the rating."""
     names = None if sample.names is None else tuple(sample.names)
-    aside = dict.fromkeys((j for j in range(sample.n_columns) if j not in places[2:]), "no rating")
-    return Layout(sample.n_columns, names, tuple(places[2:]), None, aside)
+    aside = dict.fromkeys((j for j in range(sample.n_columns) if j not in ratings), "no rating")
+    return Layout(sample.n_columns, names, tuple(ratings), None, aside)
 
 
 def _from_arrow(
@@ -257,7 +281,7 @@ def _from_arrow(
             f"{path}, line {_line(path, sample, row)}, column {called[j]!r} has no {roles[j]}: "
             "fill it in, or leave the line out."
         )
-    return _columns(columns, called)
+    return _columns(columns, called, roles)
 
 
 def _first_missing(columns: Sequence[Arrow]) -> tuple[int, int] | None:
@@ -316,12 +340,12 @@ def _read_arrow(
             f"{path}, row {row} (counting from 0), column {called[j]!r} has no {roles[j]}: fill it "
             "in, or leave the row out."
         )
-    if len(found) == 3 and not _is_number(found[2].type, pa.types):
+    if roles[-1] == "rating" and not _is_number(found[-1].type, pa.types):
         raise ValueError(
-            f"{path}: the column of ratings, {called[2]!r}, holds {found[2].type}, not numbers: "
+            f"{path}: the column of ratings, {called[-1]!r}, holds {found[-1].type}, not numbers: "
             "name another one."
         )
-    return _columns(found, called)
+    return _columns(found, called, roles)
 
 
 def _decoded(column: Arrow, pa: Arrow) -> Arrow:
@@ -334,10 +358,14 @@ def _is_number(kind: Arrow, types: Arrow) -> bool:
     return any(test(kind) for test in tests)
 
 
-def _columns(columns: list[Arrow], called: tuple[str, ...]) -> RatingColumns:
-    users, items, *rest = columns
+def _columns(
+    columns: list[Arrow], called: tuple[str, ...], roles: tuple[str, ...]
+) -> RatingColumns:
+    by_role = dict(zip(roles, columns, strict=True))
     ratings = None
-    if rest:
+    if "rating" in by_role:
         pa = need("pyarrow", "reading ratings")
-        ratings = rest[0].cast(pa.float64(), safe=False).to_numpy().astype(np.float64)
-    return RatingColumns(users.to_numpy(), items.to_numpy(), ratings, called)
+        ratings = by_role["rating"].cast(pa.float64(), safe=False).to_numpy().astype(np.float64)
+    items = by_role["item"].to_numpy()
+    users = by_role["user"].to_numpy() if "user" in by_role else np.full(len(items), ONE, object)
+    return RatingColumns(users, items, ratings, called)

@@ -1,0 +1,99 @@
+"""What is asked of a fitted factorization: ids, pairs, how many; and who is not known to it."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.types import FloatArray, Identifiers, Input
+
+from . import _identifiers
+
+Places = NDArray[np.intp]
+# Ids that a sentence lists.
+SHOWN = 5
+
+
+def places(ids: Input, known: Identifiers, name: str) -> Places:
+    """Places of one id, as an array without dimensions, or of several; −1 for who is not known."""
+    is_one = not hasattr(ids, "__len__") or isinstance(ids, str | bytes)
+    if isinstance(ids, tuple):
+        is_one = known.dtype == object and any(isinstance(value, tuple) for value in known)
+    if is_one:
+        return _identifiers.places(_identifiers.column([ids], name), known, name).reshape(())
+    return _identifiers.places(_identifiers.column(ids, name), known, name)
+
+
+def broadcast(rows: Places, columns: Places) -> tuple[Places, Places]:
+    """Places of pairs, in one shape."""
+    try:
+        rows, columns = np.broadcast_arrays(rows, columns)
+    except ValueError:
+        raise ValueError(
+            f"users and items must be of one shape, or broadcast to one: got {rows.shape} and "
+            f"{columns.shape}."
+        ) from None
+    return rows, columns
+
+
+def strangers_sentence(ids: Input, found: Places, what: str) -> str | None:
+    """A sentence about users or items that are not among those of the fit, if there are any."""
+    unknown = np.flatnonzero(found.ravel() < 0)
+    if not unknown.size:
+        return None
+    given = [ids] if not found.ndim else list(np.asarray(_identifiers.column(ids, what)).ravel())
+    names = list(dict.fromkeys(str(given[i]) for i in unknown.tolist()))
+    some = ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
+    count = f"1 {what} is" if len(names) == 1 else f"{len(names)} {what}s are"
+    return (
+        f"{count} not among those of the fit ({some}): predictions are what is expected of any "
+        f"{what}, with a wide standard deviation."
+    )
+
+
+def warn_of_strangers(*asked: tuple[Input, Places, str]) -> None:
+    """Warn of ids that are not known: given ids, their places, and whose they are."""
+    for ids, found, what in asked:
+        sentence = strangers_sentence(ids, found, what)
+        if sentence is not None:
+            warnings.warn(f"{sentence} `known` tells which.", UserWarning, stacklevel=3)
+
+
+def one(value: Input) -> list[Input]:
+    """One id in a list; a list or an array of them is refused."""
+    if hasattr(value, "__len__") and not isinstance(value, str | bytes | tuple):
+        raise ValueError(f"one id is expected here, got a {type(value).__name__}: call for each.")
+    return [value]
+
+
+def pairs(X: Input) -> tuple[Input, Input]:
+    """Users and items of an array of pairs."""
+    if hasattr(X, "iloc"):
+        return X.iloc[:, 0], X.iloc[:, 1]
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] == 2:
+        return X[:, 0], X[:, 1]
+    if isinstance(X, list | tuple) and all(len(pair) == 2 for pair in X):
+        return [pair[0] for pair in X], [pair[1] for pair in X]
+    raise ValueError(
+        "with y, X must be pairs (user, item): an array of shape (k, 2), got "
+        f"{getattr(X, 'shape', type(X).__name__)}."
+    )
+
+
+def checked_count(n: object) -> int:
+    if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 0:
+        raise ValueError(f"n must be a whole number of at least 0, got {n!r}.")
+    return int(n)
+
+
+def largest(values: FloatArray, n: int) -> Places:
+    """Places of the n largest values, largest first; of equal ones the first."""
+    n = min(n, values.size)
+    if n < values.size:
+        edge = np.partition(values, values.size - n)[values.size - n] if n else np.inf
+        some = np.flatnonzero(values >= edge)
+    else:
+        some = np.arange(values.size)
+    return np.asarray(some[np.argsort(-values[some], kind="stable")][:n])
