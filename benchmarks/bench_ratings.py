@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 from timing import heading, line
@@ -44,7 +45,7 @@ def _numbered(path: Path) -> Cells:
 
 
 def ours(method: str, cells: Cells, users: np.ndarray, items: np.ndarray) -> tuple:
-    model = MatrixFactorization(method).fit_ratings(*cells)
+    model = MatrixFactorization(method, random_state=0).fit_ratings(*cells)
     print(f"        rank {model.n_components_}, {model.n_iter_} sweeps")
     return model.predict(users, items, return_std=True)
 
@@ -98,6 +99,7 @@ def five_folds(cells: Cells, recommenders: dict[str, Recommender]) -> None:
         print(f"    {name}: RMSE {np.mean(errors):.4f}, {seconds[name]:.2f} s{held}")
     if "myFM" in seconds:
         line("EVB's CPU over myFM's", f"{seconds['evb'] / seconds['myFM']:.2f}", "≤ 0.5")
+        line("Gibbs sampling's CPU over myFM's", f"{seconds['gibbs'] / seconds['myFM']:.2f}", "≤ 1")
 
 
 def ten_million() -> None:
@@ -113,13 +115,18 @@ def ten_million() -> None:
     x = np.einsum("ch,ch->c", A[i], B[j]) + rng.normal(size=i.size)
     heading(f"{i.size:,} ratings, {n:,}×{m:,}, rank {rank}: CPU time of a sweep")
     data = sorted_both_ways(i, j, x, (n, m), center=True)
+    taken = {}
     for method in ("evb", "epb", "emap"):
         model = ratings_model(data, METHODS[method], n_components=rank, noise_variance=1.0)
         state, _ = model.step(model.start(data, rng), data)
         begin = time.process_time()
         for _ in range(3):
             state, _ = model.step(state, data)
-        print(f"    {method}: {(time.process_time() - begin) / 3:.2f} s")
+        taken[method] = (time.process_time() - begin) / 3
+        print(f"    {method}: {taken[method]:.2f} s")
+    taken["gibbs"] = gibbs_sweep(data, rank)
+    print(f"    gibbs: {taken['gibbs']:.2f} s")
+    line("Gibbs sampling's sweep over EVB's", f"{taken['gibbs'] / taken['evb']:.2f}", "≤ 2")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     line("peak memory, data included", f"{peak:.1f} GB", "≤ 3")
     try:
@@ -137,12 +144,27 @@ def ten_million() -> None:
     print(f"    cmfrec: {(times[1] - times[0]) / 3:.2f} s")
 
 
+def gibbs_sweep(data: Any, rank: int) -> float:
+    """CPU time of a sweep of one chain, the mean of three, users and items with their noises."""
+    from bayespca.missing.ratings.fit import ratings_model
+    from bayespca.missing.sampled.fit import SampledModel
+
+    begun, rng = ratings_model(data, n_components=rank), np.random.default_rng(0)
+    model = SampledModel(begun=begun, rank=rank, n_chains=1, n_warmup=10)
+    state = model.lent(begun.start(data, rng)).start(data, rng)
+    state, _ = model.step(state, data)
+    begin = time.process_time()
+    for _ in range(3):
+        state, _ = model.step(state, data)
+    return (time.process_time() - begin) / 3
+
+
 def main() -> None:
     cells = movielens()
     if cells is None:
         print("ratings: set RATINGS_FILE, or RECBOLE_WHEEL to the wheel of recbole")
     else:
-        mine = {method: partial(ours, method) for method in ("evb", "epb", "emap")}
+        mine = {method: partial(ours, method) for method in ("evb", "epb", "emap", "gibbs")}
         five_folds(cells, {**mine, "myFM": by_myfm, "cmfrec": by_cmfrec})
     ten_million()
 

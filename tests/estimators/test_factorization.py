@@ -433,7 +433,7 @@ NOT_RATINGS = {
     "a matrix": (np.ones((2, 2)), [1], [3], r"users must be one column, .* \(2, 2\)"),
 }
 NOT_OPTIONS = [
-    ({"method": "vb"}, "method must be one of 'evb', 'epb', 'emap'; got 'vb'"),
+    ({"method": "vb"}, "method must be one of 'evb', 'epb', 'emap', 'gibbs'; got 'vb'"),
     ({"n_components": -1}, "n_components must be 'auto' or a whole number"),
     ({"n_components": 2.5}, "n_components must be 'auto' or a whole number"),
     ({"noise_variance": 0}, "noise_variance must be 'auto' or a positive number"),

@@ -16,6 +16,7 @@ from bayespca.linear.gibbs.data import GibbsData, compress
 from bayespca.linear.gibbs.fit import PrecisionError, fit
 from bayespca.linear.gibbs.start import start
 from bayespca.linear.gibbs.step import GibbsState
+from bayespca.lowrank.drawing import wishart_root
 from bayespca.lowrank.variational import Hyper
 from bayespca.spectrum import closed_form
 from oracles import gibbs as oracle
@@ -126,7 +127,7 @@ def test_drawn_sums_have_the_moments_of_sums_over_all_rows(shape):
 @pytest.mark.parametrize(("dof", "q"), [(0, 2), (2, 3), (3, 3), (9, 3), (4, 0)])
 def test_wishart_root(dof, q):
     rng = np.random.default_rng(0)
-    roots = [gibbs.wishart_root(dof, q, rng) for _ in range(4000)]
+    roots = [wishart_root(dof, q, rng) for _ in range(4000)]
     assert roots[0].shape == (min(dof, q), q)
     products = np.array([Z.T @ Z for Z in roots])
     assert products.mean(axis=0) == pytest.approx(dof * np.eye(q), abs=0.05 * (dof + 1))

@@ -17,6 +17,7 @@ from .failures import SETTING, end_when_told, in_one_sentence
 from .helping import Verbs, verb
 from .outputs import FitOutputs, RatingOutputs
 from .panels import OUTPUT
+from .rating_options import Factorizing, NewRatings, ReadingRatings
 from .standard import COMPLETING, all_to_read, to_read
 from .view_options import Viewing, ViewOutputs
 
@@ -264,8 +265,8 @@ def ratings(
     *,
     outputs: RatingOutputs,
     json: o.Json = False,
-    fitting: o.Factorizing,
-    reading: o.ReadingRatings,
+    fitting: Factorizing,
+    reading: ReadingRatings,
 ) -> None:
     """Factorize ratings of items by users; predict others, or recommend items.
 
@@ -290,10 +291,10 @@ def predict(
         ),
     ],
     *,
-    new: o.NewRatings = None,
+    new: NewRatings = None,
     out: o.Out = None,
     json: o.Json = False,
-    reading: o.ReadingRatings,
+    reading: ReadingRatings,
 ) -> None:
     """Ratings of PAIRS under a MODEL of ratings: to --out, or as CSV to standard output.
 
@@ -318,7 +319,7 @@ def recommend(
         list[str] | None, typer.Option("--user", help="Whom to recommend to; may be repeated.")
     ] = None,
     n: Annotated[int, typer.Option("-n", "--number", min=1, help="Items for each of them.")] = 10,
-    new: o.NewRatings = None,
+    new: NewRatings = None,
     out: o.Out = None,
     json: o.Json = False,
 ) -> None:

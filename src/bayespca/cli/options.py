@@ -18,9 +18,7 @@ from .values import (
     Engine,
     Noise,
     PCAMethod,
-    RatingsMethod,
     as_number,
-    checked_bounds,
     checked_clusters,
     components,
     one_character,
@@ -30,7 +28,6 @@ from .values import (
 from .wording import OPTIONS
 
 if TYPE_CHECKING:
-    from bayespca.estimators.factorization import MatrixFactorization
     from bayespca.estimators.pca import BayesianPCA
     from bayespca.io.records import How
 
@@ -80,16 +77,6 @@ Save = Annotated[
     Path | None,
     output(
         "--save", callback=to_write(".bpca"), help="The model, for --model, transform and Python."
-    ),
-]
-NewRatings = Annotated[
-    Path | None,
-    option(
-        "--new",
-        panel=READING,
-        callback=to_read(),
-        help="Ratings of people who were not in the fit, who are answered from these alone: user, "
-        "item and rating, or item and rating of one person.",
     ),
 ]
 Json = Annotated[bool, output("--json", help="Print one JSON object and nothing else.")]
@@ -351,84 +338,6 @@ class ModelKind:
         """The number of clusters, or a word."""
         assert self.clusters is not None
         return self.clusters if self.clusters == "auto" else int(self.clusters)
-
-
-@dataclass(frozen=True)
-class ReadingRatings:
-    """How to read ratings, where that is not recognised."""
-
-    columns: Annotated[
-        str | None,
-        option(panel=READING, help="Names of the columns: user,item,rating; or counted from 0."),
-    ] = None
-    delimiter: Delimiter = None
-    decimal: Decimal = None
-    header: Header = None
-
-    def how(self) -> How:
-        from bayespca.io.records import How
-
-        return How(delimiter=self.delimiter, decimal=self.decimal, header=self.header)
-
-    def names(self) -> list[str] | None:
-        """The columns as they were named."""
-        if self.columns is None:
-            return None
-        return [name.strip() for name in self.columns.split(",")]
-
-
-@dataclass(frozen=True)
-class Factorizing:
-    """What to fit to ratings; as the parameters of `MatrixFactorization`."""
-
-    method: Annotated[
-        RatingsMethod, option(panel=MODEL, help="Both factors integrated out, one, or none.")
-    ] = RatingsMethod.evb
-    n_components: Annotated[
-        str,
-        option(
-            "--n-components",
-            # As it was called before.
-            "--components",
-            panel=MODEL,
-            callback=whole_number_or("auto"),
-            help="The largest rank allowed, or auto.",
-        ),
-    ] = "auto"
-    biases: Annotated[
-        bool,
-        option("--biases/--no-biases", panel=MODEL, help="A bias of each user and each item."),
-    ] = True
-    noise_variance: Annotated[
-        str, option(panel=MODEL, callback=positive_or("auto"), help="A number or auto.")
-    ] = "auto"
-    bounds: Annotated[
-        str,
-        option(
-            panel=MODEL, callback=checked_bounds, help="Of predictions: low,high; auto; or none."
-        ),
-    ] = "auto"
-    max_iter: Annotated[int, option(panel=MODEL, min=1, help="Largest number of sweeps.")] = 500
-    tol: Annotated[
-        float, option(panel=MODEL, min=0, help="Relative fall of the free energy at the end.")
-    ] = 1e-5
-
-    def model(self) -> MatrixFactorization:
-        from bayespca.estimators.factorization import MatrixFactorization
-
-        bounds: Any = None if self.bounds == "none" else self.bounds
-        if bounds is not None and bounds != "auto":
-            low, high = map(float, bounds.split(","))
-            bounds = low, high
-        return MatrixFactorization(
-            self.method.value,
-            n_components=as_number(self.n_components, int),
-            biases=self.biases,
-            noise_variance=as_number(self.noise_variance, float),
-            bounds=bounds,
-            max_iter=self.max_iter,
-            tol=self.tol,
-        )
 
 
 def model_and_data(first: Path, second: Path | None, saved: Path | None) -> tuple[Path, Path]:

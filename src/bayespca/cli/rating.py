@@ -180,8 +180,11 @@ def _print(
     facts = {
         "components": f"[bold green]{model.n_components_}[/bold green]",
         "noise": f"standard deviation {spread:.4g}",
-        "evidence bound": f"{-model.free_energy_:.6g} nats",
     }
+    if model.draws_ is None:
+        facts["evidence bound"] = f"{-model.free_energy_:.6g} nats"
+    else:
+        facts["draws"] = f"{model.draws_.size} of {screen.counted(model.draws_.n_chains, 'chain')}"
     if model.biases:
         facts = {"mean rating": f"{model.mean_rating_:.4g}"} | facts
     screen.print_facts(data.name, f"{sizes}, {screen.METHOD_NAMES[model.method]}", facts)

@@ -42,6 +42,7 @@ METHOD_NAMES = {
     "map": "MAP",
     "ml": "maximum likelihood",
     "laplace": "Minka's evidence",
+    "gibbs": "Gibbs sampling",
 }
 RULES = {
     "EVB": "free energy of empirical variational Bayes, noise included",

@@ -32,6 +32,7 @@ class RatingsMethod(StrEnum):
     evb = "evb"
     epb = "epb"
     emap = "emap"
+    gibbs = "gibbs"
 
 
 class Noise(StrEnum):

@@ -10,10 +10,11 @@ import numpy as np
 from bayespca.arrays.types import Counts, Identifiers, Numbers
 from bayespca.inference.result import extended
 from bayespca.missing.ratings.fit import RatingsFit
-from bayespca.missing.ratings.posterior import RatingsFactor
+from bayespca.missing.ratings.posterior import RatingsFactor, RatingsPosterior
+from bayespca.missing.sampled.draws import RatingsDraws
 from bayespca.spectrum.records import Status
 
-from . import _ratings
+from . import _ratings, _sampling
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -26,6 +27,14 @@ class FactorizationFit(RatingsFit):
     seen_items: Counts
     n_duplicates: int
     bounds: tuple[float, float] | None
+    draws: RatingsDraws | None = None
+    r_hat: dict[str, float] | None = None
+    ess: dict[str, float] | None = None
+
+    @property
+    def answering(self) -> RatingsPosterior | RatingsDraws:
+        """What predictions are made of."""
+        return self.posterior if self.draws is None else self.draws
 
     @property
     def n_components(self) -> int:
@@ -78,6 +87,10 @@ class FactorizationFit(RatingsFit):
         agree = agree and bool((np.diff(starts) >= 0).all())
         if not (agree and 0 <= seen.min(initial=0) and seen.max(initial=0) < m):
             raise ValueError("what its users have seen does not belong to its items")
+        if self.draws is not None:
+            sizes = (self.draws.rows.shape[1], self.draws.columns.shape[1], self.draws.rank)
+            if sizes != (n, m, self.n_components):
+                raise ValueError("its draws do not belong to its users and items")
         if self.bounds is not None and not self.bounds[0] <= self.bounds[1]:
             raise ValueError("its bounds are not in order")
 
@@ -94,6 +107,7 @@ def record(fitted: RatingsFit, cells: _ratings.Cells) -> FactorizationFit:
         seen_items=cells.columns,
         n_duplicates=int(cells.n_duplicates),
         bounds=cells.bounds,
+        **_sampling.judged(fitted),
     )
 
 

@@ -16,16 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
 from bayespca.arrays.types import Array, ArrayOrPair, FloatArray, Identifiers, Input, Numbers
-from bayespca.missing.ratings import posterior as read
-from bayespca.missing.ratings.cells import RatingsSide
-from bayespca.missing.ratings.data import RatingsCells, sorted_both_ways
+from bayespca.missing.ratings.data import Ratings, RatingsCells, sorted_both_ways
 from bayespca.missing.ratings.fit import ratings_model
-from bayespca.missing.ratings.posterior import RatingsFactor, RatingsPosterior
-from bayespca.spectrum.methods import METHODS
+from bayespca.missing.ratings.posterior import RatingsFactor
+from bayespca.spectrum.methods import EVB, METHODS
 
-from . import _asking, _distant_ratings, _identifiers, _ratings, _validation
+from . import _asking, _distant_ratings, _identifiers, _ratings, _sampling, _validation
 from ._base import Fitted
-from ._constraints import AUTO, INTERVAL, NONE, POSITIVE
+from ._constraints import AUTO, INTERVAL, NONE, POSITIVE, whole
 from ._factorization import FactorizationFit, check_storable, duplicates_sentence, record
 from ._iterating import Iterating
 from ._options import Auto, Option, table
@@ -63,6 +61,10 @@ class MatrixFactorization(Iterating[FactorizationFit]):
     the number of ratings behind it warrants. A user or an item that was never seen has the prior's
     answer.
 
+    ``method="gibbs"`` draws users, items and the priors of both from the posterior, with full
+    covariances in these priors (Salakhutdinov and Mnih 2008), and noises of users and items.
+    Predictions are averages over draws.
+
     >>> from bayespca import MatrixFactorization
     >>> users = ["ann", "ann", "bob", "bob", "cid", "cid"]
     >>> items = ["tea", "jam", "tea", "ale", "jam", "ale"]
@@ -73,10 +75,20 @@ class MatrixFactorization(Iterating[FactorizationFit]):
     """
 
     options = table(
-        *("n_components", "max_iter", "tol", "checkpoint", "random_state", "verbose"),
+        *("max_iter", "tol", "checkpoint", "random_state", "verbose"),
         method="Which factors are integrated out: both, one of them, or none. The free energies of "
         '``"epb"`` and ``"emap"`` have no usable minimum over the noise: they take the noise '
-        'variance that ``"evb"`` finds.',
+        'variance that ``"evb"`` finds. ``"gibbs"`` draws from the posterior, starting at the '
+        "answer of EVB: the best predictions, for several times its time.",
+        n_components='The largest rank allowed; with ``"gibbs"`` the rank, four more than that of '
+        'EVB with ``"auto"``.',
+        noise=Option(
+            'What has a noise variance of its own, with ``"gibbs"``: nothing, or users and items '
+            'both. ``"auto"``: both with ``"gibbs"``, unless `noise_variance` is given.'
+        ),
+        n_draws=Option('Draws kept of each chain, with ``"gibbs"``; 100.', AUTO | whole(1)),
+        n_warmup=Option('Sweeps before the first of them, with ``"gibbs"``; 20.', AUTO | whole(0)),
+        n_chains=Option('Number of chains, with ``"gibbs"``; 2.', AUTO | whole(1)),
         biases=Option(
             "Whether users and items have biases, and all ratings a mean. Without them ratings are "
             "aᵀb alone."
@@ -114,11 +126,20 @@ class MatrixFactorization(Iterating[FactorizationFit]):
     )
     mean_rating_ = Fitted("float", "Mean of the ratings; only with `biases`.")
     noise_variance_ = Fitted(
-        "float", "Estimated or given variance of the noise, in units of ratings squared."
+        "float",
+        "Estimated or given variance of the noise, in units of ratings squared; the geometric mean "
+        "over users and items where these have noises of their own.",
     )
     n_ratings_ = Fitted("int", "Different pairs of a user and an item.")
     n_duplicates_ = Fitted("int", "Ratings beyond these, which were averaged.")
     bounds_ = Fitted("(low, high) or None", "What predictions are clipped to.")
+    draws_ = Fitted("RatingsDraws or None", 'Draws from the posterior, with ``method="gibbs"``.')
+    r_hat_ = Fitted(
+        "dict or None",
+        "Rank-normalised split R-hat, by ArviZ, of the noise variance and of the variance of what "
+        "factors explain; None without draws, or without ArviZ.",
+    )
+    ess_ = Fitted("dict or None", "Bulk effective sample size of the same.")
     seen_starts_ = Fitted("array of shape (n_users + 1,)", "Where the items of each user begin.")
     seen_items_ = Fitted(
         "array of shape (n_ratings_,)",
@@ -126,14 +147,18 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         "user i has rated.",
     )
 
-    method: Literal["evb", "epb", "emap"] = "evb"
+    method: Literal["evb", "epb", "emap", "gibbs"] = "evb"
     _: KW_ONLY
     n_components: int | Auto = "auto"
     biases: bool = True
+    noise: Literal["auto", "isotropic", "both"] = "auto"
     noise_variance: float | Auto = "auto"
     bounds: tuple[float, float] | Auto | None = "auto"
     init: Literal["closed", "random"] = "closed"
     dtype: Literal["float64", "float32"] = "float64"
+    n_draws: int | Auto = "auto"
+    n_warmup: int | Auto = "auto"
+    n_chains: int | Auto = "auto"
     max_iter: int = 500
     tol: float = 1e-5
 
@@ -152,6 +177,7 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         `callback` is as in `BayesianPCA`. If anything goes wrong the estimator is left as it was.
         """
         self._chosen()
+        _sampling.check_options(self)
         start, bounds = time.perf_counter(), _ratings.as_bounds(self.bounds)
         cells = _ratings.from_matrix(X, bounds)
         fitted = self._fitted(self._sorted(cells), callback)
@@ -177,8 +203,14 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         posterior of each user, and what they have rated.
         """
         self._chosen()
+        _sampling.check_options(self)
         start, bounds = time.perf_counter(), _ratings.as_bounds(self.bounds)
         if _distant_ratings.is_distant(users, items, ratings):
+            if self.method == "gibbs":
+                raise ValueError(
+                    "method='gibbs' draws from ratings in memory: compute() the columns, or use "
+                    "method='evb' on Dask."
+                )
             distant = _distant_ratings.from_columns(users, items, ratings, bounds)
             fitted, cells = self._fitted_elsewhere(distant, callback)
         else:
@@ -189,16 +221,21 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         return self
 
     def _fitted(self, data: RatingsCells, callback: inference.Callback | None) -> Any:
+        is_sampled = self.method == "gibbs"
         model = ratings_model(
             data,
-            METHODS[self.method],
+            EVB if is_sampled else METHODS[self.method],
             n_components=_validation.largest_rank(self.n_components),
             noise_variance=None if self.noise_variance == "auto" else float(self.noise_variance),
             biases=bool(self.biases),
             init=self.init,
             dtype=np.dtype(self.dtype).name,
         )
-        return inference.fit(model, data, _validation.looping(self, callback))
+        looping = _validation.looping(self, callback)
+        if is_sampled:
+            assert isinstance(data, Ratings)
+            return inference.fit(_sampling.model_of(self, model, data), data, looping)
+        return inference.fit(model, data, looping)
 
     def _sorted(self, cells: _ratings.Cells) -> RatingsCells:
         assert cells.values is not None
@@ -232,6 +269,7 @@ class MatrixFactorization(Iterating[FactorizationFit]):
 
     def _report(self, fitted: Any, cells: _ratings.Cells, seconds: float) -> None:
         warn(fitted, ("all-equal",))
+        _sampling.warn_of_mixing(self.r_hat_)
         if cells.n_duplicates:
             warnings.warn(duplicates_sentence(cells.n_duplicates), UserWarning, stacklevel=3)
         if self.verbose:
@@ -262,7 +300,7 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         rows = _asking.places(users, self.users_, "users")
         columns = _asking.places(items, self.items_, "items")
         _asking.warn_of_strangers((users, rows, "user"), (items, columns, "item"))
-        return self._predicted(self.posterior_, *_asking.broadcast(rows, columns), return_std)
+        return self._predicted(self.fit_.answering, *_asking.broadcast(rows, columns), return_std)
 
     def known(self, users: Input, items: Input) -> NDArray[np.bool_]:
         """Whether both the user and the item of each pair were in the fit; arrays broadcast.
@@ -293,13 +331,13 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         found = _asking.places(_asking.one(user), self.users_, "users")
         _asking.warn_of_strangers(([user], found, "user"))
         row = int(found[0])
-        predicted = read.predict_all(self.posterior_, row)
+        predicted = self.fit_.answering.of_all(row)
         if exclude_seen and row >= 0:
             seen = self.seen_items_[self.seen_starts_[row] : self.seen_starts_[row + 1]]
             predicted[seen] = -np.inf
             n = min(n, predicted.size - seen.size)
         best = _asking.largest(predicted, n)
-        rated = self._predicted(self.posterior_, np.full(best.size, row), best, return_std)
+        rated = self._predicted(self.fit_.answering, np.full(best.size, row), best, return_std)
         return (self.items_[best], *rated) if return_std else (self.items_[best], rated)
 
     def similar_items(self, item: Input, n: int = 10) -> tuple[Identifiers, FloatArray]:
@@ -336,7 +374,7 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         """
         check_is_fitted(self)
         _validation.choose("return_std", return_std, (False, True, "mean"))
-        new = self._with_new(*self._new_cells(items, ratings))
+        new = self.fit_.answering.with_new(*self._new_cells(items, ratings))
         if targets is None:
             wanted = np.arange(self.items_.size)
         else:
@@ -356,21 +394,14 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         check_is_fitted(self)
         n = _asking.checked_count(n)
         columns, values = self._new_cells(items, ratings)
-        new = self._with_new(columns, values)
-        predicted = read.predict_all(new, 0)
+        new = self.fit_.answering.with_new(columns, values)
+        predicted = new.of_all(0)
         if exclude_seen:
             predicted[columns] = -np.inf
             n = min(n, predicted.size - columns.size)
         best = _asking.largest(predicted, n)
         rated = self._predicted(new, np.zeros_like(best), best, return_std)
         return (self.items_[best], *rated) if return_std else (self.items_[best], rated)
-
-    def _with_new(self, columns: NDArray[np.int32], values: FloatArray) -> RatingsPosterior:
-        """The posterior with one user, who has rated these items."""
-        posterior = self.posterior_
-        starts = np.array([0, columns.size], dtype=np.int64)
-        side = RatingsSide(starts, columns, (values - posterior.location) / posterior.unit)
-        return replace(posterior, rows=read.with_columns_uncertain(posterior, side))
 
     def score(self, X: Input, y: object = None) -> float:
         """Minus the root mean square error of predictions: higher is better.
@@ -386,7 +417,7 @@ class MatrixFactorization(Iterating[FactorizationFit]):
                     f"X is of shape {shape}, but the fit had {self.users_.size} users and "
                     f"{self.items_.size} items: give pairs and y instead."
                 )
-            found = self._predicted(self.posterior_, rows, columns, False)
+            found = self._predicted(self.fit_.answering, rows, columns, False)
         else:
             users, items = _asking.pairs(X)
             given = _identifiers.column(y, "y")
@@ -409,7 +440,7 @@ class MatrixFactorization(Iterating[FactorizationFit]):
 
     def _predicted(
         self,
-        posterior: RatingsPosterior,
+        source: Any,
         rows: Numbers,
         columns: Numbers,
         return_std: bool | str,
@@ -417,8 +448,8 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         shape = rows.shape
         rows, columns = (np.ascontiguousarray(a.ravel(), dtype=np.intp) for a in (rows, columns))
         if not return_std:
-            return self._clipped(read.predict(posterior, rows, columns), shape)
-        mean, std = read.predict_and_std(posterior, rows, columns, noise=return_std is True)
+            return self._clipped(source.predicted(rows, columns), shape)
+        mean, std = source.predicted_with_std(rows, columns, noise=return_std is True)
         return self._clipped(mean, shape), std.reshape(shape)[()]
 
     def _clipped(self, mean: FloatArray, shape: tuple[int, ...]) -> Any:

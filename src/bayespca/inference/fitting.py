@@ -68,6 +68,8 @@ def settle(model: Model[D, S, F], data: D, looping: Looping) -> Settled[D, S, F]
 
 def _run(model: Model[D, S, F], data: D, looping: Looping) -> Run[S]:
     starts = chain([model.first_start], repeat(model.start))
+    if model.n_steps is not None:
+        looping = replace(looping, max_iter=model.n_steps)
     return looping.run(
         partial(_step, model, data),
         lambda rng: next(starts)(data, rng),

@@ -64,6 +64,13 @@ class Model(ABC, Generic[D, S, F]):
         """Whether nothing is random in `start`, so that more starts would be the same."""
         return False
 
+    @property
+    def n_steps(self) -> int | None:
+        """Steps of a run whose length is given, as that of a sampler; None where it ends by itself.
+        Such steps tell a free energy of NaN, which never settles and never rises.
+        """
+        return None
+
     def first_start(self, data: D, rng: np.random.Generator) -> S:
         """The first of several starts, which may be a better one than the others."""
         return self.start(data, rng)

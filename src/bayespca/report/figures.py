@@ -312,6 +312,8 @@ def trace(model: FittedPCA) -> Figure | None:
     if steps is None or len(steps) < 2:
         return None
     energy = np.asarray(steps.free_energy)
+    if not np.isfinite(energy).any():  # a sampler's, which has none
+        return None
     data = [
         {
             "type": "scatter",

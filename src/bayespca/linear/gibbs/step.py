@@ -17,6 +17,7 @@ from scipy.special import gammaln
 
 from bayespca.arrays.types import FloatArray
 from bayespca.inference.chains import slice_sampled
+from bayespca.lowrank.drawing import wishart_root
 from bayespca.lowrank.variational import Hyper
 from bayespca.spectrum.tolerances import LOG_2PI
 
@@ -92,15 +93,6 @@ def _solve(C: FloatArray, B: FloatArray, *, transposed: bool = False) -> FloatAr
         return B.copy()
     found: FloatArray = dtrtrs(C, B, lower=1, trans=int(transposed))[0]
     return found
-
-
-def wishart_root(dof: int, q: int, rng: np.random.Generator) -> FloatArray:
-    """Z of at most q rows such that ZᵀZ ~ Wishart_q(I, dof): Bartlett's triangle if dof > q."""
-    if dof <= q:
-        return rng.normal(size=(dof, q))
-    Z = np.triu(rng.normal(size=(q, q)), 1)
-    np.fill_diagonal(Z, np.sqrt(rng.chisquare(dof - np.arange(q))))
-    return Z
 
 
 def loadings(

@@ -25,11 +25,6 @@ def by_loops(side: RatingsSide, task: RowsTask) -> RatingsRows:
     Threads are Python's, which numba's would abort if a fit ran in several of them.
     """
     n, K = side.n_rows, task.prior.size
-    # Pieces of about as much work: cells, and one small matrix for each row.
-    work = side.starts + np.arange(n + 1) * K
-    edges = np.unique(np.searchsorted(work, np.linspace(0, work[-1], PIECES + 1)))
-    edges[-1] = n
-    pieces = [(int(low), int(high)) for low, high in itertools.pairwise(edges)]
     cov = np.zeros((n if task.integrated else 0, K * (K + 1) // 2))
     found = RatingsRows(np.zeros((n, K)), cov, np.zeros(n), np.zeros(n))
     cells, given, out = (side.starts, side.other, side.values), tuple(task.given), tuple(found)
@@ -38,8 +33,17 @@ def by_loops(side: RatingsSide, task: RowsTask) -> RatingsRows:
     def piece(edge: tuple[int, int]) -> None:
         _rows(cells, given, ridge, task.s2, edge, out)
 
-    deque(in_turn(piece, pieces), maxlen=0)
+    deque(in_turn(piece, pieces_of(side, K)), maxlen=0)
     return found
+
+
+def pieces_of(side: RatingsSide, K: int) -> list[tuple[int, int]]:
+    """Edges of pieces of about as much work: cells, and one small matrix for each row."""
+    n = side.n_rows
+    work = side.starts + np.arange(n + 1) * K
+    edges = np.unique(np.searchsorted(work, np.linspace(0, work[-1], PIECES + 1)))
+    edges[-1] = n
+    return [(int(low), int(high)) for low, high in itertools.pairwise(edges)]
 
 
 # Inner products may be summed in another order, which lets them use vector instructions.
@@ -114,12 +118,24 @@ def _factorize(L, G, ridge, s2):  # type: ignore[no-untyped-def]
 @numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
 def _solve(L, r, s2, out):  # type: ignore[no-untyped-def]
     """(LLᵀ)⁻¹r/σ²"""
-    K = r.size
-    for h in range(K):
+    _forward(L, r, s2, out)
+    _backward(L, out)
+
+
+@numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+def _forward(L, r, s2, out):  # type: ignore[no-untyped-def]
+    """L⁻¹r/σ²"""
+    for h in range(r.size):
         total = r[h] / s2
         for k in range(h):
             total -= L[h, k] * out[k]
         out[h] = total / L[h, h]
+
+
+@numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+def _backward(L, out):  # type: ignore[no-untyped-def]
+    """L⁻ᵀ times what is there, in its place."""
+    K = out.size
     for h in range(K - 1, -1, -1):
         total = out[h]
         for k in range(h + 1, K):

@@ -94,6 +94,25 @@ class RatingsPosterior:
     def rank(self) -> int:
         return int(self.rows.prior.size) - self.biases
 
+    # --- what a factorization is asked; draws of one (`missing.sampled`) answer the same ---------
+
+    def predicted(self, rows: Places, columns: Places) -> FloatArray:
+        return predict(self, rows, columns)
+
+    def predicted_with_std(
+        self, rows: Places, columns: Places, *, noise: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        return predict_and_std(self, rows, columns, noise=noise)
+
+    def of_all(self, row: int) -> FloatArray:
+        return predict_all(self, row)
+
+    def with_new(self, columns: NDArray[np.int32], values: FloatArray) -> RatingsPosterior:
+        """The same with one row, who has rated these columns."""
+        starts = np.array([0, columns.size], dtype=np.int64)
+        side = RatingsSide(starts, columns, (values - self.location) / self.unit)
+        return replace(self, rows=with_columns_uncertain(self, side))
+
     def check(self) -> None:
         """Raise ValueError unless the parts belong together."""
         sizes = {self.rows.prior.size, self.columns.prior.size}

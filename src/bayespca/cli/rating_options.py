@@ -1,0 +1,132 @@
+"""The options of the commands for ratings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from .options import Decimal, Delimiter, Header
+from .panels import MODEL, READING, option
+from .standard import to_read
+from .values import RatingsMethod, as_number, checked_bounds, positive_or, whole_number_or
+
+if TYPE_CHECKING:
+    from bayespca.estimators.factorization import MatrixFactorization
+    from bayespca.io.records import How
+
+NewRatings = Annotated[
+    Path | None,
+    option(
+        "--new",
+        panel=READING,
+        callback=to_read(),
+        help="Ratings of people who were not in the fit, who are answered from these alone: user, "
+        "item and rating, or item and rating of one person.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class ReadingRatings:
+    """How to read ratings, where that is not recognised."""
+
+    columns: Annotated[
+        str | None,
+        option(panel=READING, help="Names of the columns: user,item,rating; or counted from 0."),
+    ] = None
+    delimiter: Delimiter = None
+    decimal: Decimal = None
+    header: Header = None
+
+    def how(self) -> How:
+        from bayespca.io.records import How
+
+        return How(delimiter=self.delimiter, decimal=self.decimal, header=self.header)
+
+    def names(self) -> list[str] | None:
+        """The columns as they were named."""
+        if self.columns is None:
+            return None
+        return [name.strip() for name in self.columns.split(",")]
+
+
+@dataclass(frozen=True)
+class Factorizing:
+    """What to fit to ratings; as the parameters of `MatrixFactorization`."""
+
+    method: Annotated[
+        RatingsMethod,
+        option(
+            panel=MODEL,
+            help="Both factors integrated out, one, or none; gibbs: draws from the posterior, the "
+            "best predictions for several times the time.",
+        ),
+    ] = RatingsMethod.evb
+    n_components: Annotated[
+        str,
+        option(
+            "--n-components",
+            # As it was called before.
+            "--components",
+            panel=MODEL,
+            callback=whole_number_or("auto"),
+            help="The largest rank allowed, or auto.",
+        ),
+    ] = "auto"
+    biases: Annotated[
+        bool,
+        option("--biases/--no-biases", panel=MODEL, help="A bias of each user and each item."),
+    ] = True
+    noise_variance: Annotated[
+        str, option(panel=MODEL, callback=positive_or("auto"), help="A number or auto.")
+    ] = "auto"
+    bounds: Annotated[
+        str,
+        option(
+            panel=MODEL, callback=checked_bounds, help="Of predictions: low,high; auto; or none."
+        ),
+    ] = "auto"
+    n_draws: Annotated[
+        str,
+        option(
+            panel=MODEL,
+            callback=whole_number_or("auto"),
+            help="With gibbs: draws kept of each chain, or auto.",
+        ),
+    ] = "auto"
+    n_chains: Annotated[
+        str,
+        option(
+            panel=MODEL,
+            callback=whole_number_or("auto"),
+            help="With gibbs: number of chains, or auto.",
+        ),
+    ] = "auto"
+    seed: Annotated[
+        int, option(panel=MODEL, min=0, help="With gibbs: seed of the random numbers.")
+    ] = 0
+    max_iter: Annotated[int, option(panel=MODEL, min=1, help="Largest number of sweeps.")] = 500
+    tol: Annotated[
+        float, option(panel=MODEL, min=0, help="Relative fall of the free energy at the end.")
+    ] = 1e-5
+
+    def model(self) -> MatrixFactorization:
+        from bayespca.estimators.factorization import MatrixFactorization
+
+        bounds: Any = None if self.bounds == "none" else self.bounds
+        if bounds is not None and bounds != "auto":
+            low, high = map(float, bounds.split(","))
+            bounds = low, high
+        return MatrixFactorization(
+            self.method.value,
+            n_components=as_number(self.n_components, int),
+            biases=self.biases,
+            noise_variance=as_number(self.noise_variance, float),
+            bounds=bounds,
+            n_draws=as_number(self.n_draws, int),
+            n_chains=as_number(self.n_chains, int),
+            random_state=self.seed,
+            max_iter=self.max_iter,
+            tol=self.tol,
+        )

@@ -1,0 +1,98 @@
+"""`MatrixFactorization(method="gibbs")`: the model that is asked for, and how its chains mixed."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from bayespca.arrays.types import FloatArray
+from bayespca.engines.decomposing import available_memory
+from bayespca.missing.ratings.data import Ratings
+from bayespca.missing.ratings.fit import RatingsFit, RatingsModel
+from bayespca.missing.sampled.draws import RatingsDraws
+from bayespca.missing.sampled.fit import MORE, SampledFit, SampledModel
+from bayespca.missing.sampled.prior import SampledPrior
+
+from . import _arviz
+
+# What "auto" stands for.
+SCHEDULE = {"n_draws": 100, "n_warmup": 20, "n_chains": 2}
+# Above it, chains are in different places. Predictions are averages over all of them, and mix
+# sooner than what they are made of: the limit of 1.01 is for intervals of single parameters.
+LARGEST_R_HAT = 1.2
+
+
+def check_options(estimator: Any) -> None:
+    """Raise where an option of the sampler is given with another method."""
+    if estimator.method == "gibbs":
+        return
+    given = [name for name in (*SCHEDULE, "noise") if getattr(estimator, name) != "auto"]
+    if given and not (given == ["noise"] and estimator.noise == "isotropic"):
+        raise ValueError(
+            f"{given[0]}={getattr(estimator, given[0])!r} is for method='gibbs', and the method is "
+            f"{estimator.method!r}: leave it at 'auto'."
+        )
+
+
+def model_of(estimator: Any, begun: RatingsModel, data: Ratings) -> SampledModel:
+    """The model of chains that start at `begun`."""
+    asked: dict[str, Any] = {
+        name: default if getattr(estimator, name) == "auto" else int(getattr(estimator, name))
+        for name, default in SCHEDULE.items()
+    }
+    is_given = begun.fixed_noise is not None
+    own = estimator.noise == "both" or (estimator.noise == "auto" and not is_given)
+    model = SampledModel(
+        prior=SampledPrior() if own else SampledPrior(nus=()),
+        biases=begun.biases,
+        fixed_noise=begun.fixed_noise,
+        begun=begun,
+        rank=None if estimator.n_components == "auto" else int(estimator.n_components),
+        **asked,
+    )
+    _check_size(model, data)
+    return model
+
+
+def _check_size(model: SampledModel, data: Ratings) -> None:
+    """Raise where draws have no room, counted with `MORE` components where their number is open."""
+    K = (MORE if model.rank is None else model.rank) + 1
+    needed = 4.0 * model.n_chains * model.n_draws * sum(data.shape) * K
+    if needed > available_memory():
+        raise ValueError(
+            f"the draws would need {needed / 1e9:.1f} GB: lower n_draws, n_chains or n_components."
+        )
+
+
+def judged(fitted: RatingsFit) -> dict[str, Any]:
+    """Draws of a fit that has them, with R-hat and effective sample sizes."""
+    if not isinstance(fitted, SampledFit) or fitted.draws is None:
+        return {}
+    found = _arviz.diagnostics(quantities(fitted.draws)) or (None, None)
+    return {"draws": fitted.draws, "r_hat": found[0], "ess": found[1]}
+
+
+def quantities(draws: RatingsDraws) -> dict[str, FloatArray]:
+    """What does not depend on how factors are turned, (chain, draw)."""
+    H, shape = draws.rank, (draws.n_chains, -1)
+    a, b = (x[:, :, :H].astype(np.float64) for x in (draws.rows, draws.columns))
+    grams = [np.matmul(np.swapaxes(x, 1, 2), x) / x.shape[1] for x in (a, b)]
+    signal = np.einsum("dhk,dhk->d", *grams) * draws.unit**2
+    noise = draws.unit**2 * draws.noise_variances
+    return {"noise_variance": noise.reshape(shape), "signal_variance": signal.reshape(shape)}
+
+
+def warn_of_mixing(r_hat: dict[str, float] | None) -> None:
+    """Warn of chains that are in different places."""
+    known = {name: value for name, value in (r_hat or {}).items() if value > LARGEST_R_HAT}
+    if known:
+        name = max(known, key=lambda one: known[one])
+        warnings.warn(
+            f"the chains have not mixed: R-hat of {name} is {known[name]:.2f}, above "
+            f"{LARGEST_R_HAT}. Raise n_warmup and n_draws.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )

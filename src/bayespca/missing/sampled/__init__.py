@@ -1,0 +1,1 @@
+"""Ratings by exact sampling: draws from the posterior of users, items and their priors."""

@@ -1,0 +1,310 @@
+"""Draws from the posterior of ratings, and what is predicted from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.checks import check_sizes
+from bayespca.arrays.types import FloatArray, Matrices, Matrix, Vector
+
+from .step import RatingsDraw, SampledProblem
+
+Places = NDArray[np.intp]
+# Numbers that NumPy handles before numba would have been imported.
+FEW = 200_000
+# Rounds in which a new user finds the noise of their own.
+ROUNDS = 5
+
+
+class Predicted(NamedTuple):
+    """Mean and variance of the mean of each rating, and its noise variance."""
+
+    mean: FloatArray
+    variance: FloatArray
+    noise: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class RatingsDraws:
+    """Draws of all chains, one chain after the other: rows (draw, n, K), columns (draw, m, K),
+    weights, priors, noise precisions and ν of the weights of rows and of columns, 0 where all cells
+    have the same noise; for ratings less `location` and over `unit`.
+    """
+
+    rows: Matrices
+    columns: Matrices
+    row_weights: Matrix
+    column_weights: Matrix
+    row_mean: Matrix
+    row_precision: Matrices
+    column_mean: Matrix
+    column_precision: Matrices
+    noise_precision: Vector
+    row_nu: Vector
+    column_nu: Vector
+    n_chains: int
+    location: float
+    unit: float
+    biases: bool
+
+    @property
+    def size(self) -> int:
+        return int(self.noise_precision.size)
+
+    @property
+    def rank(self) -> int:
+        return int(self.rows.shape[2]) - self.biases
+
+    @property
+    def noise_variances(self) -> FloatArray:
+        """1/(ταβ) of each draw, with geometric means of α and β.
+
+        τ alone says little: weights that are all larger by a factor do the same.
+        """
+        logs = [np.log(w).mean(axis=1) for w in (self.row_weights, self.column_weights)]
+        return np.asarray(np.exp(-sum(logs)) / self.noise_precision)
+
+    def check(self) -> None:
+        """Raise ValueError unless the parts belong together."""
+        (D, n, K), m = self.rows.shape, self.columns.shape[1]
+        agree = self.columns.shape == (D, m, K) and self.row_weights.shape == (D, n)
+        agree &= self.column_weights.shape == (D, m) and self.noise_precision.shape == (D,)
+        agree &= self.row_mean.shape == self.column_mean.shape == (D, K)
+        agree &= self.row_precision.shape == self.column_precision.shape == (D, K, K)
+        agree &= self.row_nu.shape == self.column_nu.shape == (D,)
+        agree &= self.n_chains > 0 and D > 0 and D % self.n_chains == 0
+        check_sizes("RatingsDraws", bool(agree))
+        known = (self.rows, self.columns, self.row_weights, self.column_weights)
+        if not all(np.isfinite(part).all() for part in known) or (self.noise_precision <= 0).any():
+            raise ValueError("the numbers of RatingsDraws are not finite or not positive")
+
+    # --- what a factorization is asked ---------------------------------------------------------
+
+    def predicted(self, rows: Places, columns: Places) -> FloatArray:
+        """Posterior mean of the rating of each pair; −1 for who was never seen."""
+        return self._rated(averaged(self, rows, columns).mean)
+
+    def predicted_with_std(
+        self, rows: Places, columns: Places, *, noise: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        """The same, and the standard deviation of a rating, or of its mean without `noise`."""
+        found = averaged(self, rows, columns)
+        variance = found.variance + _of_strangers(self, rows, columns)
+        variance += found.noise * noise
+        return self._rated(found.mean), np.sqrt(variance) * self.unit
+
+    def of_all(self, row: int) -> FloatArray:
+        """Posterior mean of the ratings of all columns by one row."""
+        m = self.columns.shape[1]
+        return self.predicted(np.full(m, row), np.arange(m))
+
+    def with_new(self, columns: NDArray[np.int32], values: FloatArray) -> NewUserDraws:
+        """One user who was not there, by their ratings."""
+        return folded_in(self, columns, (values - self.location) / self.unit)
+
+    def _rated(self, low: FloatArray) -> FloatArray:
+        return low * self.unit + self.location
+
+
+def joined(
+    kept: Sequence[Sequence[RatingsDraw]],
+    problem: SampledProblem,
+    *,
+    location: float,
+    unit: float,
+) -> RatingsDraws:
+    """Draws of all chains one after the other, from sweeps of all chains."""
+    some = [draw for chain in zip(*kept, strict=True) for draw in chain]
+    return RatingsDraws(
+        rows=np.stack([one.rows for one in some]),
+        columns=np.stack([one.columns for one in some]),
+        row_weights=np.stack([one.row_weights for one in some]),
+        column_weights=np.stack([one.column_weights for one in some]),
+        row_mean=np.stack([one.row_prior.mean for one in some]),
+        row_precision=np.stack([one.row_prior.precision for one in some]),
+        column_mean=np.stack([one.column_prior.mean for one in some]),
+        column_precision=np.stack([one.column_prior.precision for one in some]),
+        noise_precision=np.array([one.tau for one in some]),
+        row_nu=np.array([one.row_nu for one in some]),
+        column_nu=np.array([one.column_nu for one in some]),
+        n_chains=len(kept[0]),
+        location=location,
+        unit=unit,
+        biases=problem.biases,
+    )
+
+
+# --- pairs -------------------------------------------------------------------------------------
+
+
+def averaged(draws: RatingsDraws, rows: Places, columns: Places) -> Predicted:
+    """Moments over draws; who was never seen is at the mean of the prior."""
+    if rows.size * draws.size * draws.rows.shape[2] <= FEW:
+        return averaged_by_numpy(draws, rows, columns)
+    return averaged_by_loops(draws, rows, columns)
+
+
+def averaged_by_loops(draws: RatingsDraws, rows: Places, columns: Places) -> Predicted:
+    """One draw after another, for all pairs."""
+    # numba takes a second to import.
+    from .predicting import add_draw
+
+    found = Predicted(*(np.zeros(rows.size) for _ in range(3)))
+    for d in range(draws.size):
+        own = draws.rows[d], draws.row_weights[d], draws.row_mean[d], rows
+        other = draws.columns[d], draws.column_weights[d], draws.column_mean[d], columns
+        strangers = stranger_weight(draws.row_nu[d]), stranger_weight(draws.column_nu[d])
+        noise = (draws.noise_precision[d], *strangers)
+        add_draw(own, other, noise, draws.biases, d + 1, tuple(found))
+    return Predicted(found.mean, found.variance / draws.size, found.noise / draws.size)
+
+
+def averaged_by_numpy(draws: RatingsDraws, rows: Places, columns: Places) -> Predicted:
+    """Mean, variance and mean noise of u + v + aᵀb over draws."""
+    found, noise = np.empty((draws.size, rows.size)), np.empty((draws.size, rows.size))
+    for d in range(draws.size):
+        (a, wa), (b, wb) = _rows_at(draws, d, rows), _columns_at(draws, d, columns)
+        found[d] = _low(a, b, biases=draws.biases)
+        noise[d] = 1 / (draws.noise_precision[d] * wa * wb)
+    return Predicted(found.mean(axis=0), found.var(axis=0), noise.mean(axis=0))
+
+
+def stranger_weight(nu: float) -> float:
+    """1/⟨1/α⟩ a priori, for who was never seen."""
+    return (nu - 2) / nu if nu > 2 else 1.0
+
+
+def _rows_at(draws: RatingsDraws, d: int, places: Places) -> tuple[FloatArray, FloatArray]:
+    """Rows and weights in a draw; who was never seen is at the mean of the prior."""
+    theta, weights = draws.rows[d], draws.row_weights[d]
+    return _at(theta, weights, draws.row_mean[d], places, draws.row_nu[d])
+
+
+def _columns_at(draws: RatingsDraws, d: int, places: Places) -> tuple[FloatArray, FloatArray]:
+    theta, weights = draws.columns[d], draws.column_weights[d]
+    return _at(theta, weights, draws.column_mean[d], places, draws.column_nu[d])
+
+
+def _at(
+    theta: FloatArray, weights: FloatArray, mean: FloatArray, places: Places, nu: float
+) -> tuple[FloatArray, FloatArray]:
+    new = places < 0
+    found, w = theta[places].astype(np.float64), weights[places].astype(np.float64)
+    found[new], w[new] = mean, stranger_weight(nu)
+    return found, w
+
+
+def _low(a: FloatArray, b: FloatArray, *, biases: bool) -> FloatArray:
+    H = a.shape[-1] - biases
+    low = np.einsum("...h,...h->...", a[..., :H], b[..., :H])
+    return low + a[..., H] + b[..., H] if biases else low
+
+
+def _of_strangers(draws: RatingsDraws, rows: Places, columns: Places) -> FloatArray:
+    """What the priors of those who were never seen add to the variance, averaged over draws.
+
+    zᵀCₐz + yᵀC_by + tr CₐC_b, with C the covariance of who is not known, else 0.
+    """
+    out = np.zeros(rows.size)
+    new_rows, new_columns = rows < 0, columns < 0
+    some = np.flatnonzero(new_rows | new_columns)
+    if not some.size:
+        return out
+    i, j = rows[some], columns[some]
+    for d in range(draws.size):
+        C, D = (np.linalg.inv(P[d]) for P in (draws.row_precision, draws.column_precision))
+        (a, _), (b, _) = _rows_at(draws, d, i), _columns_at(draws, d, j)
+        y, z = _regressor(a, biases=draws.biases), _regressor(b, biases=draws.biases)
+        H = draws.rank
+        out[some] += (i < 0) * np.einsum("ih,hk,ik->i", z, C, z)
+        out[some] += (j < 0) * np.einsum("ih,hk,ik->i", y, D, y)
+        out[some] += ((i < 0) & (j < 0)) * float(np.sum(C[:H, :H] * D[:H, :H]))
+    return out / draws.size
+
+
+def _regressor(theta: FloatArray, *, biases: bool) -> FloatArray:
+    z = theta.copy()
+    if biases:
+        z[..., -1] = 1.0
+    return z
+
+
+# --- one who was not there ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class NewUserDraws:
+    """A user who was not there: their posterior given each draw, means (draw, K) and covariances
+    (draw, K, K), and 1/⟨1/α⟩ of their weight (draw,).
+    """
+
+    draws: RatingsDraws
+    mean: FloatArray
+    cov: FloatArray
+    weights: FloatArray
+
+    def predicted(self, rows: Places, columns: Places) -> FloatArray:
+        return self._all(columns)[0]
+
+    def predicted_with_std(
+        self, rows: Places, columns: Places, *, noise: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        mean, variance, of_noise = self._all(columns)
+        return mean, np.sqrt(variance + of_noise * noise) * self.draws.unit
+
+    def of_all(self, row: int) -> FloatArray:
+        return self._all(np.arange(self.draws.columns.shape[1]))[0]
+
+    def _all(self, columns: Places) -> tuple[FloatArray, FloatArray, FloatArray]:
+        draws, shape = self.draws, (self.draws.size, columns.size)
+        found, within, noise = np.empty(shape), np.empty(shape), np.empty(shape)
+        for d in range(draws.size):
+            b, wb = _columns_at(draws, d, columns)
+            z = _regressor(b, biases=draws.biases)
+            found[d] = _low(self.mean[d], b, biases=draws.biases)
+            within[d] = np.einsum("ih,hk,ik->i", z, self.cov[d], z)
+            within[d] += self._of_new_columns(d, columns)
+            noise[d] = 1 / (draws.noise_precision[d] * self.weights[d] * wb)
+        mean = found.mean(axis=0) * draws.unit + draws.location
+        return mean, found.var(axis=0) + within.mean(axis=0), noise.mean(axis=0)
+
+    def _of_new_columns(self, d: int, columns: Places) -> FloatArray:
+        """yᵀC_by + tr CₐC_b for items that were never seen."""
+        if not (columns < 0).any():
+            return np.zeros(columns.size)
+        H, D = self.draws.rank, np.linalg.inv(self.draws.column_precision[d])
+        y = _regressor(self.mean[d], biases=self.draws.biases)
+        added = y @ D @ y + np.sum(self.cov[d][:H, :H] * D[:H, :H])
+        return np.asarray((columns < 0) * added)
+
+
+def folded_in(draws: RatingsDraws, columns: NDArray[np.int32], values: FloatArray) -> NewUserDraws:
+    """The posterior of a new user given each draw: N(P⁻¹(ταr + Λμ), P⁻¹), P = ταG + Λ.
+
+    Their weight is (ν + N)/(ν + τ⟨Σβe²⟩), in rounds with the rest.
+    """
+    b = draws.columns[:, columns].astype(np.float64)
+    beta = draws.column_weights[:, columns].astype(np.float64)
+    z = _regressor(b, biases=draws.biases)
+    x = values - b[..., -1] if draws.biases else np.broadcast_to(values, beta.shape)
+    G = np.einsum("dc,dch,dck->dhk", beta, z, z)
+    r = np.einsum("dc,dch,dc->dh", beta, z, x)
+    tau, nu, alpha = draws.noise_precision, draws.row_nu, np.ones(draws.size)
+    pull = np.einsum("dhk,dk->dh", draws.row_precision, draws.row_mean)
+    has_own = bool(nu.any())
+    weights = alpha
+    for _ in range(ROUNDS if has_own else 1):
+        t = tau * alpha
+        cov = np.linalg.inv(t[:, None, None] * G + draws.row_precision)
+        mean = np.einsum("dhk,dk->dh", cov, t[:, None] * r + pull)
+        if has_own:
+            off = x - np.einsum("dch,dh->dc", z, mean)
+            squares = np.einsum("dc,dc,dc->d", beta, off, off) + np.einsum("dhk,dhk->d", cov, G)
+            alpha = (nu + columns.size) / (nu + tau * squares)
+            weights = (nu + columns.size - 2) / (nu + tau * squares)
+    return NewUserDraws(draws, mean, cov, weights)

@@ -1,0 +1,100 @@
+"""Sampled ratings as a model: chains that the one loop runs, and what is left of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+
+from bayespca.inference.loop import Info, Run
+from bayespca.inference.model import Model
+from bayespca.inference.result import Fit, extended
+from bayespca.missing.ratings.data import Ratings
+from bayespca.missing.ratings.fit import RatingsFit, RatingsModel
+from bayespca.missing.ratings.posterior import RatingsPosterior
+from bayespca.missing.ratings.step import RatingsState
+from bayespca.spectrum.records import Status
+
+from .draws import RatingsDraws, joined
+from .moments import moments_of
+from .start import start
+from .step import SampledProblem, SampledState, step
+
+# Components beyond those that EVB keeps: what is too weak to be kept alone is worth averaging over.
+MORE = 4
+
+
+@dataclass(frozen=True, eq=False)
+class SampledFit(RatingsFit):
+    """A finished fit: `posterior` has the moments of the draws, factors turned to be alike."""
+
+    draws: RatingsDraws | None = None
+
+
+@dataclass(frozen=True)
+class SampledModel(SampledProblem, Model[Ratings, SampledState, SampledFit]):
+    """Chains that start at the answer of EVB, `begun`, with `rank` components, None for `MORE` than
+    that has.
+    """
+
+    begun: RatingsModel | None = None
+    n_chains: int = 2
+    n_draws: int = 100
+    rank: int | None = None
+    begin: RatingsState | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def has_one_start(self) -> bool:
+        return True
+
+    @property
+    def n_steps(self) -> int:
+        return self.n_warmup + self.n_draws
+
+    def lender(self) -> Any:
+        # A model of ratings wherever they are, and so of those in memory.
+        return self.begun
+
+    def lent(self, state: RatingsState) -> Self:
+        rank = state.rank + MORE if self.rank is None else self.rank
+        return replace(self, begin=state, rank=rank)
+
+    def start(self, data: Ratings, rng: np.random.Generator) -> SampledState:
+        assert self.begin is not None
+        assert self.begun is not None
+        assert self.rank is not None
+        rank = min(self.rank, max(min(data.shape) - 1, 0))
+        return start(self.begin, data, self.begun, self, rank=rank, n_chains=self.n_chains, rng=rng)
+
+    def step(self, state: SampledState, data: Ratings) -> tuple[SampledState, Info]:
+        return step(state, data, self)
+
+    def digests(self, data: Ratings) -> Sequence[object]:
+        return data.digests()
+
+    def posterior(self, state: SampledState, data: Ratings) -> RatingsPosterior:
+        return moments_of(self.draws(state, data))
+
+    def draws(self, state: SampledState, data: Ratings) -> RatingsDraws:
+        return joined(state.kept, self, location=data.location, unit=data.unit)
+
+    def unit(self, data: Ratings) -> float:
+        return data.unit
+
+    def status(self, state: SampledState, data: Ratings) -> Status:
+        assert self.begun is not None
+        assert self.begin is not None
+        found = self.begun.status(self.begin, data)
+        # What is too weak for EVB is among the components that are averaged over.
+        rest = tuple(advice for advice in found.advice if advice.code != "few-ratings")
+        return replace(found, advice=rest)
+
+    def described(
+        self, found: Fit[RatingsPosterior], run: Run[SampledState], data: Ratings
+    ) -> SampledFit:
+        draws = self.draws(run.state, data)
+        noise = float(draws.noise_variances.mean()) * data.unit**2
+        # Chains have the length that was asked for: whether they mixed is judged from the draws.
+        return extended(found, SampledFit, noise_variance=noise, draws=draws, converged=True)

@@ -1,0 +1,96 @@
+"""Draws of the rows of one side given the other: by NumPy, what the loops compute."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayespca.arrays.packing import packed, unpacked
+from bayespca.arrays.types import FloatArray
+from bayespca.missing.ratings.cells import RatingsSide
+from bayespca.missing.ratings.kernels import MANY, RatingsRegressors, regressors
+
+from .prior import NormalPrior
+
+
+class Chances(NamedTuple):
+    """What is random: a standard normal vector of each row (n, K), and a draw from
+    Γ(½(ν + Nᵢ), 1) of each, none where all cells have the same noise.
+    """
+
+    normal: FloatArray
+    gamma: FloatArray
+
+
+class DrawTask(NamedTuple):
+    """What rows are drawn from: the other side φ (m, K) with its weights β, the prior, the noise
+    precision τ, and ν.
+    """
+
+    other: FloatArray
+    weights: FloatArray
+    prior: NormalPrior
+    tau: float
+    nu: float
+    biases: bool
+
+    @property
+    def offsets(self) -> FloatArray:
+        """The biases of the other side, which rows see as given."""
+        return self.other[:, -1] if self.biases else np.zeros(len(self.other))
+
+    def given(self) -> RatingsRegressors:
+        """βzzᵀ, βz and βzv of each row of the other side."""
+        found = regressors(self.other, np.empty((0, 0)), 0.0, biases=self.biases)
+        w = self.weights[:, None]
+        return RatingsRegressors(w * found.second, w * found.mean, w * found.drift)
+
+
+class DrawnRows(NamedTuple):
+    """Rows θ (n, K), their weights α (n,), and Σⱼ βⱼe²ᵢⱼ of what they leave (n,)."""
+
+    theta: FloatArray
+    weights: FloatArray
+    squares: FloatArray
+
+
+def by_numpy(side: RatingsSide, task: DrawTask, old: FloatArray, chances: Chances) -> DrawnRows:
+    """αᵢ ~ Γ(½(ν + Nᵢ), ½(ν + τ Σⱼ βⱼe²ᵢⱼ)) of what the `old` rows leave, then
+
+        θᵢ ~ N(Pᵢ⁻¹(ταᵢrᵢ + Λμ), Pᵢ⁻¹),    Pᵢ = ταᵢGᵢ + Λ,
+
+    with Gᵢ = Σⱼ βⱼzⱼzⱼᵀ and rᵢ = Σⱼ βⱼzⱼ(xᵢⱼ − vⱼ) for z = (b, 1), or b without biases.
+    """
+    n, K = chances.normal.shape
+    given, v = task.given(), task.offsets
+    found = DrawnRows(np.empty((n, K)), np.ones(n), np.empty(n))
+    for i in range(n):
+        cells = slice(side.starts[i], side.starts[i + 1])
+        j, x = side.other[cells], side.values[cells]
+        G = unpacked(given.second[j].sum(axis=0)[None], K)[0]
+        r = x @ given.mean[j] - given.drift[j].sum(axis=0)
+        q = float(task.weights[j] @ (x - v[j]) ** 2)
+        if chances.gamma.size:
+            left = q - 2 * old[i] @ r + old[i] @ G @ old[i]
+            found.weights[i] = chances.gamma[i] / (0.5 * (task.nu + task.tau * left))
+        t = task.tau * found.weights[i]
+        L = np.linalg.cholesky(t * G + task.prior.precision)
+        half = np.linalg.solve(L, t * r + task.prior.pull) + chances.normal[i]
+        theta = np.linalg.solve(L.T, half)
+        found.theta[i], found.squares[i] = theta, q - 2 * theta @ r + theta @ G @ theta
+    return found
+
+
+def drawn(side: RatingsSide, task: DrawTask, old: FloatArray, chances: Chances) -> DrawnRows:
+    """Rows of one side given the other, by whichever way is quicker."""
+    if side.n_rows < MANY:
+        return by_numpy(side, task, old, chances)
+    # numba takes a second to import, and its kernel a few more to compile for the first time.
+    from .compiled import by_loops
+
+    return by_loops(side, task, old, chances)
+
+
+def packed_precision(prior: NormalPrior) -> FloatArray:
+    return packed(prior.precision[None])[0]

@@ -1,0 +1,92 @@
+"""The priors over the priors of users and items, and draws of what they say.
+
+Salakhutdinov and Mnih, "Bayesian probabilistic matrix factorization using Markov chain Monte Carlo"
+(ICML 2008), with the biases among the factors: rows θᵢ = (aᵢ, uᵢ) ~ N(μ, Λ⁻¹),
+
+    Λ ~ Wishart(W, ν₀), W⁻¹ = ν₀·s·I, ν₀ = K + excess,    μ ~ N(0, (β₀Λ)⁻¹),
+
+the same for columns, and noise of precision ταᵢβⱼ with τ ~ Γ(a, b) and, where users and items have
+a noise of their own, αᵢ, βⱼ ~ Γ(½ν, ½ν), whose means are 1; each side has its ν, which is one of
+several values that are equally probable. The larger it is, the more alike are their noises.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln
+
+from bayespca.arrays.types import FloatArray, Matrix, Vector
+from bayespca.lowrank.drawing import wishart_root
+
+# From noises that differ by factors to noises that are as good as the same.
+NUS = tuple(float(f"{nu:.3g}") for nu in np.geomspace(4, 1000, 25))
+
+
+@dataclass(frozen=True)
+class SampledPrior:
+    """Constants, for ratings with a variance of 1: s, β₀, excess, a, b and what ν may be: nothing
+    where all cells have the same noise.
+    """
+
+    scale: float = 0.01
+    beta: float = 2.0
+    excess: float = 0.0
+    a_tau: float = 1e-3
+    b_tau: float = 1e-3
+    nus: tuple[float, ...] = NUS
+
+    def degrees(self, K: int) -> float:
+        return K + self.excess
+
+
+@dataclass(frozen=True, eq=False)
+class NormalPrior:
+    """N(μ, Λ⁻¹) of the rows of one side."""
+
+    mean: Vector
+    precision: Matrix
+
+    @property
+    def pull(self) -> FloatArray:
+        """Λμ"""
+        return np.asarray(self.precision @ self.mean)
+
+
+def drawn_prior(theta: FloatArray, prior: SampledPrior, rng: np.random.Generator) -> NormalPrior:
+    """μ and Λ given the n rows θ: normal–Wishart with ν₀ + n degrees of freedom and
+
+    W⁻¹ + Σ(θ − θ̄)(θ − θ̄)ᵀ + β₀n/(β₀ + n)·θ̄θ̄ᵀ,    μ ~ N(nθ̄/(β₀ + n), ((β₀ + n)Λ)⁻¹).
+    """
+    n, K = theta.shape
+    dof = prior.degrees(K)
+    mean = theta.sum(axis=0) / max(n, 1)
+    off = theta - mean
+    inverse = off.T @ off + prior.beta * n / (prior.beta + n) * np.outer(mean, mean)
+    inverse[range(K), range(K)] += dof * prior.scale
+    precision = wishart(inverse, dof + n, rng)
+    root = np.linalg.cholesky((prior.beta + n) * precision)
+    spread = np.linalg.solve(root.T, rng.normal(size=K))
+    return NormalPrior(n * mean / (prior.beta + n) + spread, precision)
+
+
+def wishart(inverse: FloatArray, dof: float, rng: np.random.Generator) -> FloatArray:
+    """Wishart(inverse⁻¹, dof)"""
+    root = np.linalg.cholesky(inverse)
+    half = wishart_root(dof, len(inverse), rng) @ np.linalg.inv(root)
+    return np.asarray(half.T @ half)
+
+
+def drawn_nu(weights: FloatArray, prior: SampledPrior, rng: np.random.Generator) -> float:
+    """ν given the weights of one side; 0 where these are all 1.
+
+    log p = n(g log g − log Γ(g)) + g Σ(log α − α) + const with g = ½ν
+    """
+    if not prior.nus:
+        return 0.0
+    g = 0.5 * np.array(prior.nus)
+    told = float(np.sum(np.log(weights) - weights))
+    log_p = weights.size * (g * np.log(g) - gammaln(g)) + g * told
+    p = np.exp(log_p - log_p.max())
+    return prior.nus[int(rng.choice(g.size, p=p / p.sum()))]

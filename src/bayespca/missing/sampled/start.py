@@ -1,0 +1,73 @@
+"""Where chains start: at draws from EVB's answer, with more components than it keeps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayespca.arrays.packing import unpacked
+from bayespca.arrays.types import FloatArray
+from bayespca.lowrank.drawing import normal_vectors
+from bayespca.missing.ratings.data import Ratings
+from bayespca.missing.ratings.step import RatingsProblem, RatingsState, task_of
+
+from .prior import NormalPrior
+from .step import RatingsDraw, SampledProblem, SampledState
+
+
+def start(
+    begin: RatingsState,
+    data: Ratings,
+    begun: RatingsProblem,
+    problem: SampledProblem,
+    *,
+    rank: int,
+    n_chains: int,
+    rng: np.random.Generator,
+) -> SampledState:
+    """Rows and columns of each chain are drawn from the posterior `begin`, whose problem is
+    `begun`; components beyond those that EVB keeps from normal draws as small as its smallest.
+    """
+    seed = int(rng.integers(2**62))
+    rows, cov = data.rows(task_of(begin, begun), np.float64)
+    nu = float(np.median(problem.prior.nus)) if problem.prior.nus else 0.0
+    chains = []
+    for own in rng.spawn(n_chains):
+        a = _widened(_around(rows, cov, own), begin.prior_a, problem, rank, own)
+        b = _widened(_around(begin.b, begin.b_cov, own), begin.prior_b, problem, rank, own)
+        if problem.biases:
+            b[:, -1] += begin.location
+        chains.append(
+            RatingsDraw(
+                *(a, b, np.ones(len(a)), np.ones(len(b)), _like(a), _like(b)),
+                *(1 / begin.noise_variance, nu, nu),
+            )
+        )
+    return SampledState(tuple(chains), seed)
+
+
+def _around(mean: FloatArray, cov: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Draws from N(mean, cov) of each row."""
+    if not mean.shape[1]:
+        return mean
+    full = unpacked(cov, mean.shape[1])
+    return np.asarray(mean + normal_vectors(full, rng, np.arange(len(mean))))
+
+
+def _widened(
+    theta: FloatArray,
+    prior: FloatArray,
+    problem: SampledProblem,
+    rank: int,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """With more components before the bias, of the smallest variance of those that are there."""
+    H = prior.size - problem.biases
+    least = float(prior[:H].min()) if H else problem.prior.scale
+    more = np.sqrt(least) * rng.normal(size=(len(theta), rank - H))
+    return np.concatenate([theta[:, :H], more, theta[:, H:]], axis=1)
+
+
+def _like(theta: FloatArray) -> NormalPrior:
+    """A prior to start with, which is drawn anew before it is used."""
+    K = theta.shape[1]
+    return NormalPrior(np.zeros(K), np.eye(K))

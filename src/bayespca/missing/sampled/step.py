@@ -1,0 +1,138 @@
+"""Sweeps that draw users, items, their priors and the noise, each given all else.
+
+    x_ij = u_i + v_j + aᵢᵀbⱼ + ε,    ε ~ N(0, 1/(ταᵢβⱼ)),
+
+for the cells that are there; `prior` has the priors. There is no m: the priors of the biases have
+means. What is random comes from a generator of its own for each chain and sweep, and is drawn
+before the loops over rows, so that a sweep is a pure function of its state, and threads do not
+change it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from bayespca.arrays.threads import one_blas_thread
+from bayespca.arrays.types import FloatArray, Matrix, Vector
+from bayespca.inference.loop import Info
+from bayespca.missing.ratings.cells import RatingsSide
+from bayespca.missing.ratings.data import Ratings
+
+from .kernels import Chances, DrawnRows, DrawTask, drawn
+from .prior import NormalPrior, SampledPrior, drawn_nu, drawn_prior
+
+
+@dataclass(frozen=True)
+class SampledProblem:
+    """What is sampled: the constants of the priors, and the noise variance where it is given; how
+    many sweeps come before the first draw that is kept.
+    """
+
+    prior: SampledPrior = field(default_factory=SampledPrior)
+    biases: bool = True
+    fixed_noise: float | None = None
+    n_warmup: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class RatingsDraw:
+    """One point of the posterior: rows (n, K) and columns (m, K), biases last, their weights and
+    priors, the noise precision τ, and ν of both sides, 0 where all weights are 1.
+    """
+
+    rows: Matrix
+    columns: Matrix
+    row_weights: Vector
+    column_weights: Vector
+    row_prior: NormalPrior
+    column_prior: NormalPrior
+    tau: float
+    row_nu: float
+    column_nu: float
+
+
+@dataclass(frozen=True, eq=False)
+class SampledState:
+    """All chains, and what has been kept of each, in single precision; `sweep` counts from 0."""
+
+    chains: tuple[RatingsDraw, ...]
+    seed: int
+    sweep: int = 0
+    kept: tuple[tuple[RatingsDraw, ...], ...] = ()
+
+
+def step(state: SampledState, data: Ratings, problem: SampledProblem) -> tuple[SampledState, Info]:
+    """One sweep of each chain. There is no free energy that could fall, or settle."""
+    with one_blas_thread():
+        chains = tuple(
+            swept(chain, data, problem, generator(state.seed, c, state.sweep))
+            for c, chain in enumerate(state.chains)
+        )
+    kept = state.kept
+    if state.sweep >= problem.n_warmup:
+        kept = (*kept, tuple(map(_stored, chains)))
+    rank = chains[0].rows.shape[1] - problem.biases
+    noise = float(np.mean([1 / chain.tau for chain in chains]))
+    return replace(state, chains=chains, sweep=state.sweep + 1, kept=kept), Info(
+        float("nan"), rank, noise
+    )
+
+
+def generator(seed: int, chain: int, sweep: int) -> np.random.Generator:
+    """The generator of a sweep of a chain, by counters."""
+    return np.random.Generator(
+        np.random.Philox(np.random.SeedSequence(seed, spawn_key=(chain, sweep)))
+    )
+
+
+def swept(
+    now: RatingsDraw, data: Ratings, problem: SampledProblem, rng: np.random.Generator
+) -> RatingsDraw:
+    """Priors and rows given columns, priors and columns given rows, then the noise."""
+    prior, biases = problem.prior, problem.biases
+    row_prior = drawn_prior(now.rows, prior, rng)
+    task = DrawTask(now.columns, now.column_weights, row_prior, now.tau, now.row_nu, biases)
+    rows = _drawn(data.by_rows, task, now.rows, rng)
+    column_prior = drawn_prior(now.columns, prior, rng)
+    task = DrawTask(rows.theta, rows.weights, column_prior, now.tau, now.column_nu, biases)
+    columns = _drawn(data.by_columns, task, now.columns, rng)
+    return RatingsDraw(
+        *(rows.theta, columns.theta, rows.weights, columns.weights),
+        *(row_prior, column_prior),
+        tau=_noise_precision(columns, data, problem, rng),
+        row_nu=drawn_nu(rows.weights, prior, rng),
+        column_nu=drawn_nu(columns.weights, prior, rng),
+    )
+
+
+def _drawn(
+    side: RatingsSide, task: DrawTask, old: FloatArray, rng: np.random.Generator
+) -> DrawnRows:
+    gamma = np.empty(0)
+    if task.nu:
+        gamma = rng.standard_gamma(0.5 * (task.nu + side.counts))
+    return drawn(side, task, old, Chances(rng.normal(size=old.shape), gamma))
+
+
+def _noise_precision(
+    columns: DrawnRows, data: Ratings, problem: SampledProblem, rng: np.random.Generator
+) -> float:
+    """τ ~ Γ(a + N/2, b + ½Σαᵢβⱼe²ᵢⱼ)"""
+    if problem.fixed_noise is not None:
+        return 1 / problem.fixed_noise
+    prior = problem.prior
+    rate = prior.b_tau + 0.5 * float(columns.weights @ columns.squares)
+    return float(rng.standard_gamma(prior.a_tau + 0.5 * data.n_cells) / rate)
+
+
+def _stored(chain: RatingsDraw) -> RatingsDraw:
+    """A draw in single precision, whose rounding is far below its spread."""
+    return replace(
+        chain,
+        rows=chain.rows.astype(np.float32),
+        columns=chain.columns.astype(np.float32),
+        row_weights=chain.row_weights.astype(np.float32),
+        column_weights=chain.column_weights.astype(np.float32),
+    )

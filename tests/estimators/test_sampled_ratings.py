@@ -1,0 +1,181 @@
+"""`MatrixFactorization(method="gibbs")`: predictions, their intervals, options, files."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from bayespca import MatrixFactorization, load
+from bayespca.cli.app import app
+
+N, M = 150, 60
+# Chains are as short as tests allow.
+pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed")
+
+
+def simulated(seed=0):
+    """Ratings of the model: users whose noises differ."""
+    rng = np.random.default_rng(seed)
+    low = 3 + 0.7 * rng.normal(size=(N, 2)) @ rng.normal(size=(2, M)) + rng.normal(size=(1, M))
+    noise = 0.6 * np.exp(0.5 * rng.normal(size=(N, 1))) * rng.normal(size=(N, M))
+    i, j = np.nonzero(rng.random((N, M)) < 0.5)
+    return i, j, low, (low + noise)[i, j]
+
+
+def sampled(**options):
+    options = {"n_draws": 40, "n_warmup": 10, "random_state": 0} | options
+    return MatrixFactorization("gibbs", **options)
+
+
+I, J, LOW, STARS = simulated()
+HELD = np.random.default_rng(9).random(I.size) < 0.3
+
+
+@pytest.fixture(scope="module")
+def model():
+    return sampled().fit_ratings(I[~HELD], J[~HELD], STARS[~HELD])
+
+
+def test_predictions_and_their_intervals(model):
+    i, j, truth = I[HELD], J[HELD], STARS[HELD]
+    evb = MatrixFactorization().fit_ratings(I[~HELD], J[~HELD], STARS[~HELD])
+
+    def error(found):
+        return np.sqrt(np.mean((found.predict(i, j) - LOW[i, j]) ** 2))
+
+    # Whose ratings scatter more counts less.
+    assert error(model) < 0.97 * error(evb)
+    mean, std = model.predict(i, j, return_std=True)
+    assert 0.88 < np.mean(np.abs(mean - truth) < 1.645 * std) < 0.92
+    right = sampled(n_components=2).fit_ratings(I[~HELD], J[~HELD], STARS[~HELD])
+    mean, std = right.predict(i, j, return_std="mean")
+    assert 0.85 < np.mean(np.abs(mean - LOW[i, j]) < 1.645 * std) < 0.95
+
+
+def test_noises_of_users_are_found(model):
+    rng = np.random.default_rng(0)
+    rng.normal(size=(N, 2)), rng.normal(size=(2, M)), rng.normal(size=(1, M))
+    truth = rng.normal(size=N)
+    found = -np.log(model.draws_.row_weights.mean(axis=0))
+    assert np.corrcoef(found, truth)[0, 1] > 0.8
+    assert (sampled(noise="isotropic").fit_ratings(I, J, STARS).draws_.row_weights == 1).all()
+
+
+def test_factors_are_means_over_draws_that_were_turned(model):
+    H = model.n_components_
+    assert model.user_factors_.shape == (N, H)
+    low = model.user_factors_ @ model.item_factors_.T
+    low = low + model.user_biases_[:, None] + model.item_biases_ + model.mean_
+    np.testing.assert_allclose(low[I, J], model.predict(I, J), atol=0.35)
+    assert (model.user_factors_std_ > 0).all()
+    items, cosines = model.similar_items(3, n=5)
+    assert items.size == 5
+    assert (np.diff(cosines) <= 0).all()
+
+
+def test_a_new_user_is_as_one_who_was_there(model):
+    mine = np.flatnonzero((I == 5) & ~HELD)
+    mean, std = model.predict_new(J[mine], STARS[mine], return_std=True)
+    expected, spread = model.predict(5, model.items_, return_std=True)
+    np.testing.assert_allclose(mean, expected, atol=0.25)
+    np.testing.assert_allclose(std, spread, rtol=0.35)
+    assert np.corrcoef(mean, expected)[0, 1] > 0.99
+    items, best = model.recommend_new(J[mine], STARS[mine], 4)
+    left = np.setdiff1d(np.arange(M), J[mine])
+    assert items.tolist() == left[np.argsort(-mean[left], kind="stable")][:4].tolist()
+    np.testing.assert_allclose(best, np.sort(mean[left])[::-1][:4])
+
+
+@pytest.mark.filterwarnings("ignore:.* not among those of the fit")
+def test_who_is_not_known_has_the_answer_of_the_prior(model):
+    mean, std = model.predict([-1, 0, -1, 0], [0, 999, 999, 0], return_std=True)
+    assert mean[2] == pytest.approx(model.mean_, abs=0.3)
+    assert std[2] > max(std[0], std[1]) > min(std[0], std[1]) > std[3]
+    none, spread = model.predict_new([], [], return_std=True)
+    expected, wide = model.predict(-1, model.items_, return_std=True)
+    np.testing.assert_allclose(none, expected, rtol=1e-6)
+    np.testing.assert_allclose(spread, wide, rtol=1e-6)
+
+
+def test_files_hold_draws(model, tmp_path):
+    model.save(tmp_path / "m.bpca")
+    loaded = load(tmp_path / "m.bpca")
+    for one, other in zip(
+        loaded.predict(I, J, return_std=True), model.predict(I, J, return_std=True), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+    assert loaded.draws_.n_chains == 2
+    assert loaded.r_hat_ == model.r_hat_
+
+
+def test_a_checkpoint_is_taken_up(tmp_path, monkeypatch):
+    monkeypatch.setattr("bayespca.inference.checkpoint.EVERY", 0.0)
+    path = tmp_path / "c"
+
+    def interrupt(number, info):
+        if number == 15:
+            raise KeyboardInterrupt
+
+    asked = sampled(checkpoint=path)
+    with pytest.raises(KeyboardInterrupt):
+        asked.fit_ratings(I, J, STARS, callback=interrupt)
+    assert path.exists()
+    assert not hasattr(asked, "draws_")
+    found, whole = asked.fit_ratings(I, J, STARS), sampled().fit_ratings(I, J, STARS)
+    np.testing.assert_array_equal(found.draws_.rows, whole.draws_.rows)
+    np.testing.assert_array_equal(found.predict(I, J), whole.predict(I, J))
+
+
+def test_options():
+    with pytest.raises(ValueError, match="n_draws=5 is for method='gibbs'"):
+        MatrixFactorization(n_draws=5).fit_ratings(I, J, STARS)
+    with pytest.raises(ValueError, match="noise='both' is for method='gibbs'"):
+        MatrixFactorization("epb", noise="both").fit_ratings(I, J, STARS)
+    few = sampled(n_draws=3, n_chains=1, n_components=3, noise_variance=0.4, biases=False)
+    few.fit_ratings(I, J, STARS)
+    assert few.draws_.rows.shape == (3, N, 3)
+    assert few.noise_variance_ == pytest.approx(0.4)
+    assert (few.draws_.row_weights == 1).all()
+    assert few.n_iter_ == 13
+    assert np.isnan(few.free_energy_)
+
+
+def test_chains_that_have_not_mixed_are_told():
+    pytest.importorskip("arviz", reason="ArviZ is not installed")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model = sampled(n_draws=4, n_warmup=0, n_components=12).fit_ratings(I, J, STARS)
+    assert max(model.r_hat_.values()) > 1.2
+    assert any(issubclass(one.category, ConvergenceWarning) for one in told)
+
+
+@pytest.mark.parametrize("values", [[4.0], [3.0, 3.0, 3.0], [1.0, 5.0, 2.0]])
+@pytest.mark.filterwarnings("ignore:All ratings are the same")
+def test_the_smallest_data(values):
+    n = len(values)
+    model = sampled(n_draws=5).fit_ratings(["u"] * n, list(range(n)), values)
+    mean, std = model.predict("u", list(range(n)), return_std=True)
+    assert np.isfinite(mean).all()
+    assert (std > 0).all()
+
+
+def test_the_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"user": I, "item": J, "rating": STARS}).to_csv("r.csv", index=False)
+    asked = ["ratings", "r.csv", "--method", "gibbs", "--n-draws", "20", "--save", "m.bpca"]
+    with pytest.raises(SystemExit) as stopped:
+        app([*asked, "--json"], prog_name="bayespca")
+    found = json.loads(capsys.readouterr().out)
+    assert stopped.value.code == 0
+    assert found["method"] == "gibbs"
+    assert found["free_energy"] is None
+    expected = MatrixFactorization("gibbs", n_draws=20, random_state=0).fit_ratings(I, J, STARS)
+    assert load("m.bpca").predict(3, 4) == expected.predict(3, 4)
+    with pytest.raises(SystemExit):
+        app([*asked, "--report", "r.html"], prog_name="bayespca")
+    assert "40 of 2 chains" in capsys.readouterr().out

@@ -1,0 +1,217 @@
+"""Ratings by sampling leave the posterior as it is: broken off or not, by any number of threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bayespca import GibbsPCA, MatrixFactorization, inference
+from bayespca.arrays import parallel
+from bayespca.datasets import low_rank
+from bayespca.inference.looping import Looping
+from bayespca.missing.ratings.cells import sorted_side
+from bayespca.missing.ratings.data import Ratings, sorted_both_ways
+from bayespca.missing.ratings.fit import ratings_model
+from bayespca.missing.sampled import kernels
+from bayespca.missing.sampled.compiled import by_loops
+from bayespca.missing.sampled.draws import averaged_by_loops, averaged_by_numpy
+from bayespca.missing.sampled.fit import SampledModel
+from bayespca.missing.sampled.kernels import Chances, DrawTask
+from bayespca.missing.sampled.moments import canonical
+from bayespca.missing.sampled.prior import NormalPrior, SampledPrior, drawn_nu, drawn_prior
+from bayespca.missing.sampled.step import SampledProblem, generator, swept
+from oracles import sampled as oracle
+
+N, M = 60, 40
+
+
+def simulated(seed=0, n=N, m=M, share=0.4):
+    rng = np.random.default_rng(seed)
+    X = 3 + rng.normal(size=(n, 2)) @ rng.normal(size=(2, m)) + rng.normal(size=(n, 1))
+    i, j = np.nonzero(rng.random((n, m)) < share)
+    return i.astype(np.int32), j.astype(np.int32), X[i, j] + 0.5 * rng.normal(size=i.size)
+
+
+def data_of(i, j, x, shape) -> Ratings:
+    """Ratings as they are, in their own units."""
+    by_rows = sorted_side(i, j, x, shape[0])
+    return Ratings(by_rows, sorted_side(j, i, x, shape[1]), 0.0, 1.0)
+
+
+def fitted(looping=None, **options):
+    i, j, x = simulated()
+    data = sorted_both_ways(i, j, x, (N, M), center=True)
+    begun = ratings_model(data, n_components=3)
+    options = {"n_warmup": 3, "n_draws": 6, "n_chains": 2, "begun": begun} | options
+    model = SampledModel(**options)
+    return inference.fit(model, data, looping or Looping(random_state=0))
+
+
+# --- kernels -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("own_noise", [True, False])
+@pytest.mark.parametrize("biases", [True, False])
+def test_the_loops_compute_what_numpy_does(biases, own_noise):
+    i, j, x = simulated()
+    side, rng, K = sorted_side(i, j, x, N), np.random.default_rng(1), 4
+    root = rng.normal(size=(K, K))
+    prior = NormalPrior(rng.normal(size=K), root @ root.T + np.eye(K))
+    weights = rng.gamma(3.0, size=M) if own_noise else np.ones(M)
+    task = DrawTask(rng.normal(size=(M, K)), weights, prior, 1.7, 5.0 * own_noise, biases)
+    gamma = rng.gamma(2.0, size=N) if own_noise else np.empty(0)
+    old, chances = rng.normal(size=(N, K)), Chances(rng.normal(size=(N, K)), gamma)
+    one, other = (draw(side, task, old, chances) for draw in (kernels.by_numpy, by_loops))
+    for mine, theirs in zip(one, other, strict=True):
+        np.testing.assert_allclose(theirs, mine, rtol=1e-9, atol=1e-9)
+    z = task.other.copy()
+    if biases:
+        z[:, -1] = 1.0
+    left = [
+        weights[j[i == r]]
+        @ (x[i == r] - task.offsets[j[i == r]] - z[j[i == r]] @ one.theta[r]) ** 2
+        for r in range(N)
+    ]
+    np.testing.assert_allclose(one.squares, left, rtol=1e-9)
+
+
+@pytest.mark.parametrize("biases", [True, False])
+def test_predictions_of_the_loops_are_those_of_numpy(biases):
+    draws = fitted(biases=biases, begun=_begun(biases)).draws
+    rng = np.random.default_rng(0)
+    rows, columns = rng.integers(-1, N, 300), rng.integers(-1, M, 300)
+    assert (rows < 0).any()
+    assert (columns < 0).any()
+    one, other = (f(draws, rows, columns) for f in (averaged_by_numpy, averaged_by_loops))
+    for mine, theirs in zip(one, other, strict=True):
+        np.testing.assert_allclose(theirs, mine, rtol=1e-5, atol=1e-6)
+
+
+def _begun(biases):
+    i, j, x = simulated()
+    data = sorted_both_ways(i, j, x, (N, M), center=True)
+    return ratings_model(data, n_components=3, biases=biases)
+
+
+# --- the posterior is left as it is ------------------------------------------------------------
+
+INFORMATIVE = SampledPrior(scale=0.4, excess=6.0, a_tau=5.0, b_tau=3.0, nus=(6.0, 12.0, 30.0))
+
+
+@pytest.mark.parametrize("biases", [True, False])
+def test_the_joint_distribution(biases):
+    """Geweke, "Getting it right" (JASA 2004): sweeps in turns with new data leave the prior as it
+    is, whatever is looked at.
+    """
+    problem, shape, K = SampledProblem(INFORMATIVE, biases), (5, 4), 2
+    i, j = (a.astype(np.int32) for a in np.nonzero(np.random.default_rng(0).random(shape) < 0.7))
+    rng, count = np.random.default_rng(1), 3000
+    prior = [oracle.looked_at(oracle.drawn(shape, K, INFORMATIVE, rng)) for _ in range(count)]
+    now, found = oracle.drawn(shape, K, INFORMATIVE, rng), []
+    for sweep in range(count):
+        data = data_of(i, j, oracle.ratings(now, i, j, rng, biases=biases), shape)
+        now = swept(now, data, problem, generator(2, 0, sweep))
+        found.append(oracle.looked_at(now))
+    z = oracle.z_scores(prior, found)
+    assert np.abs(z).max() < 4.0, z.round(1)
+
+
+def test_priors_given_rows():
+    """Many rows decide: their mean and their covariance."""
+    rng, n = np.random.default_rng(0), 200_000
+    theta = rng.multivariate_normal([1.0, -2.0], [[2.0, 0.5], [0.5, 1.0]], n)
+    found = drawn_prior(theta, SampledPrior(), rng)
+    np.testing.assert_allclose(found.mean, [1.0, -2.0], atol=0.02)
+    np.testing.assert_allclose(np.linalg.inv(found.precision), np.cov(theta.T), rtol=0.05)
+    for nu in (5.0, 40.0):
+        weights = rng.gamma(0.5 * nu, 2 / nu, size=20_000)
+        assert drawn_nu(weights, SampledPrior(), rng) == pytest.approx(nu, rel=0.25)
+
+
+def test_with_all_cells_it_agrees_with_the_sampler_of_pca():
+    """Cells without their noise, and the noise, within what chains differ by."""
+    X = low_rank(80, 12, 2, noise_variance=0.25, random_state=0).X
+    pca = GibbsPCA(4, n_draws=400, random_state=0).fit(X)
+    model = MatrixFactorization(
+        "gibbs", noise="isotropic", n_components=4, n_draws=400, n_warmup=100, random_state=0
+    ).fit(X)
+    assert model.noise_variance_ == pytest.approx(pca.noise_variance_, rel=0.1)
+    here, spread = model.predict(model.users_[:, None], model.items_, return_std="mean")
+    there = pca.inverse_transform(pca.transform(X))
+    assert np.sqrt(np.mean((here - there) ** 2)) < 0.35 * np.sqrt(np.mean(spread**2))
+
+
+# --- chains ------------------------------------------------------------------------------------
+
+
+def assert_same_draws(one, other):
+    for name in ("rows", "columns", "row_weights", "noise_precision", "row_precision", "row_nu"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+def test_a_seed_is_a_fit():
+    first = fitted().draws
+    assert first.rows.shape == (12, N, 7)
+    assert_same_draws(first, fitted().draws)
+    assert not np.array_equal(first.rows, fitted(Looping(random_state=1)).draws.rows)
+    assert not np.array_equal(first.rows[:6], first.rows[6:])
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_the_number_of_threads_changes_nothing(monkeypatch, threads):
+    monkeypatch.setattr(kernels, "MANY", 1)
+    monkeypatch.setattr(parallel, "blas_threads", lambda: 1)
+    one = fitted().draws
+    monkeypatch.setattr(parallel, "blas_threads", lambda: threads)
+    assert_same_draws(one, fitted().draws)
+
+
+@pytest.mark.parametrize("at", [2, 5])
+def test_a_fit_that_is_broken_off_ends_with_the_same_digits(at, tmp_path, monkeypatch):
+    """In the sweeps before the first draw, and after it."""
+    monkeypatch.setattr("bayespca.inference.checkpoint.EVERY", 0.0)
+
+    def interrupt(number, info):
+        if number == at + 1:
+            raise KeyboardInterrupt
+
+    path = tmp_path / "c"
+    with pytest.raises(KeyboardInterrupt):
+        fitted(Looping(random_state=0, checkpoint=path, callback=interrupt))
+    assert path.exists()
+    numbers = []
+    found = fitted(
+        Looping(random_state=0, checkpoint=path, callback=lambda n, info: numbers.append(n))
+    )
+    assert numbers == list(range(at + 1, 10))
+    assert_same_draws(found.draws, fitted().draws)
+    assert not path.exists()
+
+
+# --- coordinates -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("biases", [True, False])
+def test_draws_are_moved_to_where_they_can_be_compared(biases):
+    """Whatever the likelihood does not see is the same for all."""
+    rng, H = np.random.default_rng(0), 3
+    K = H + biases
+    a, b = rng.normal(size=(N, K)) + 1, rng.normal(size=(M, K)) - 0.5
+    R = rng.normal(size=(H, H))
+    c, d = a.copy(), b.copy()
+    c[:, :H], d[:, :H] = a[:, :H] @ R, b[:, :H] @ np.linalg.inv(R).T
+    if biases:
+        shift = rng.normal(size=H)
+        c[:, :H], d[:, -1] = c[:, :H] + shift, d[:, -1] - d[:, :H] @ shift
+    one, other = canonical(a, b, biases=biases), canonical(c, d, biases=biases)
+    signs = np.sign(np.sum(one.rows * other.rows, axis=0))
+    np.testing.assert_allclose(other.rows * signs, one.rows, atol=1e-6)
+    np.testing.assert_allclose(other.columns * signs, one.columns, atol=1e-6)
+    assert other.mean == pytest.approx(one.mean)
+    low = one.rows[:, :H] @ one.columns[:, :H].T
+    if biases:
+        low = low + one.rows[:, H:] + one.columns[:, H] + one.mean
+    expected = a[:, :H] @ b[:, :H].T
+    if biases:
+        expected = expected + a[:, H:] + b[:, H]
+    np.testing.assert_allclose(low, expected, atol=1e-6)

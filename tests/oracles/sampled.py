@@ -1,0 +1,60 @@
+"""The model of sampled ratings drawn from its prior, and two samples compared."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayespca.missing.sampled.prior import NormalPrior
+from bayespca.missing.sampled.step import RatingsDraw
+
+
+def drawn(shape, K, prior, rng):
+    """All of the parameters from their prior; a Wishart matrix is a sum of squares of draws."""
+    sides, weights, nus = [], [], []
+    for size in shape:
+        dof = int(K + prior.excess)
+        Z = rng.normal(size=(dof, K)) / np.sqrt(dof * prior.scale)
+        precision = Z.T @ Z
+        cov = np.linalg.inv(precision)
+        mean = rng.multivariate_normal(np.zeros(K), cov / prior.beta)
+        theta = rng.multivariate_normal(mean, cov, size)
+        sides.append((theta, NormalPrior(mean, precision)))
+        nus.append(float(rng.choice(prior.nus)))
+        weights.append(rng.gamma(0.5 * nus[-1], 2 / nus[-1], size))
+    tau = float(rng.gamma(prior.a_tau, 1 / prior.b_tau))
+    (rows, row_prior), (columns, column_prior) = sides
+    return RatingsDraw(rows, columns, *weights, row_prior, column_prior, tau, *nus)
+
+
+def ratings(draw, i, j, rng, *, biases):
+    """Ratings of some cells given the parameters."""
+    H = draw.rows.shape[1] - biases
+    mean = np.sum(draw.rows[i, :H] * draw.columns[j, :H], axis=1)
+    if biases:
+        mean = mean + draw.rows[i, -1] + draw.columns[j, -1]
+    noise = 1 / (draw.tau * draw.row_weights[i] * draw.column_weights[j])
+    return mean + np.sqrt(noise) * rng.normal(size=i.size)
+
+
+def looked_at(draw):
+    """Numbers that say something of every parameter; bounded, so that they have variances."""
+    a, b = draw.rows, draw.columns
+    return [
+        np.log(draw.tau),
+        *(np.tanh(a[0]), np.tanh(b[-1])),
+        *(np.tanh(a[0] * a[1]), np.tanh(b[0] * b[0])),
+        np.log(np.linalg.slogdet(draw.row_prior.precision)[1] ** 2 + 1),
+        np.log(np.trace(draw.column_prior.precision)),
+        *(np.tanh(draw.row_prior.mean), np.tanh(draw.column_prior.mean)),
+        *(np.log(draw.row_weights[0]), np.log(draw.column_weights[0])),
+        *(np.log(draw.row_nu), np.log(draw.column_nu)),
+        np.tanh(a[0, 0] * b[0, 0] + a[0, -1] + b[0, -1]),
+    ]
+
+
+def z_scores(independent, chain, batches=30):
+    """Differences of means over their standard errors, that of a chain by means of batches."""
+    one, other = (np.array([np.hstack(row) for row in sample]) for sample in (independent, chain))
+    means = np.array([part.mean(axis=0) for part in np.array_split(other, batches)])
+    error = one.var(axis=0) / len(one) + means.var(axis=0, ddof=1) / batches
+    return (other.mean(axis=0) - one.mean(axis=0)) / np.sqrt(error)
