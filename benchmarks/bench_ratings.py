@@ -50,6 +50,38 @@ def ours(method: str, cells: Cells, users: np.ndarray, items: np.ndarray) -> tup
     return model.predict(users, items, return_std=True)
 
 
+def features() -> dict[str, Any] | None:
+    """Age, gender and occupation of users, genres and year of items, numbered as the cells are."""
+    import pandas as pd
+
+    wheel = os.environ.get("RECBOLE_WHEEL")
+    if not wheel or os.environ.get("RATINGS_FILE"):
+        return None
+    tables = []
+    with zipfile.ZipFile(wheel) as archive:
+        for ending in ("user", "item"):
+            with archive.open(INSIDE.replace(".inter", f".{ending}")) as file:
+                table = pd.read_csv(file, sep="\t", index_col=0).sort_index()
+            table.columns = [name.partition(":")[0] for name in table.columns]
+            tables.append(table.reset_index(drop=True))
+    users, items = tables
+    ages = pd.cut(users["age"], [0, 18, 25, 35, 45, 56, 99], right=False).astype(str)
+    year = pd.to_numeric(items["release_year"], errors="coerce").fillna(1995)
+    edges = [0, 1950, 1970, 1980, 1990, 1994, 1996, 1997, 2100]
+    years = pd.cut(year, edges, right=False).astype(str)
+    return {
+        "user_features": pd.concat([ages, users[["gender", "occupation"]]], axis=1),
+        "item_features": pd.concat([items["class"].str.get_dummies(" "), years], axis=1),
+    }
+
+
+def with_features(
+    known: dict[str, Any], cells: Cells, users: np.ndarray, items: np.ndarray
+) -> tuple:
+    model = MatrixFactorization("gibbs", random_state=0).fit_ratings(*cells, **known)
+    return model.predict(users, items, return_std=True)
+
+
 def by_myfm(cells: Cells, users: np.ndarray, items: np.ndarray) -> tuple:
     import myfm
     import scipy.sparse as sp
@@ -147,9 +179,11 @@ def ten_million() -> None:
 def gibbs_sweep(data: Any, rank: int) -> float:
     """CPU time of a sweep of one chain, the mean of three, users and items with their noises."""
     from bayespca.missing.ratings.fit import ratings_model
+    from bayespca.missing.sampled.data import with_features
     from bayespca.missing.sampled.fit import SampledModel
 
-    begun, rng = ratings_model(data, n_components=rank), np.random.default_rng(0)
+    data, rng = with_features(data), np.random.default_rng(0)
+    begun = ratings_model(data, n_components=rank)
     model = SampledModel(begun=begun, rank=rank, n_chains=1, n_warmup=10)
     state = model.lent(begun.start(data, rng)).start(data, rng)
     state, _ = model.step(state, data)
@@ -165,6 +199,8 @@ def main() -> None:
         print("ratings: set RATINGS_FILE, or RECBOLE_WHEEL to the wheel of recbole")
     else:
         mine = {method: partial(ours, method) for method in ("evb", "epb", "emap", "gibbs")}
+        if (known := features()) is not None:
+            mine["gibbs with features"] = partial(with_features, known)
         five_folds(cells, {**mine, "myFM": by_myfm, "cmfrec": by_cmfrec})
     ten_million()
 

@@ -179,3 +179,65 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         app([*asked, "--report", "r.html"], prog_name="bayespca")
     assert "40 of 2 chains" in capsys.readouterr().out
+
+
+# --- features ----------------------------------------------------------------------------------
+
+
+def with_kinds():
+    """Users who like the items of one of three kinds; the last twelve items have no ratings."""
+    rng, n, m = np.random.default_rng(3), 80, 60
+    kinds = rng.integers(0, 3, m)
+    taste = rng.normal(size=(n, 3))
+    X = 3 + taste[:, kinds] + 0.5 * kinds + 0.3 * rng.normal(size=(n, m))
+    i, j = np.nonzero(rng.random((n, m - 12)) < 0.4)
+    ids = np.array([f"item {k}" for k in range(m)], dtype=object)
+    frame = pd.DataFrame({"kind": [("a", "b", "c")[k] for k in kinds]}, index=ids)
+    return i, ids[j], X, X[i, j], frame
+
+
+def test_items_without_ratings_are_answered_by_their_features():
+    i, items, X, stars, frame = with_kinds()
+    options = {"n_draws": 60, "n_warmup": 30, "random_state": 0}
+    model = MatrixFactorization("gibbs", **options)
+    model.fit_ratings(i, items, stars, item_features=frame)
+    assert set(model.items_) == set(frame.index)
+    new = frame.index[-12:]
+    assert model.known(0, new).all()
+    mean, std = model.predict(model.users_[:, None], new.to_numpy()[None], return_std=True)
+    truth = X[:, -12:]
+    error = np.sqrt(np.mean((mean - truth) ** 2))
+    of_means = np.sqrt(np.mean((stars.mean() - truth) ** 2))
+    assert error < 0.5 * of_means
+    assert 0.8 < np.mean(np.abs(mean - truth) < 1.645 * std) < 0.99
+    turned = MatrixFactorization("gibbs", **options)
+    turned.fit_ratings(i, items, stars, item_features=frame.iloc[::-1])
+    swapped = turned.predict(model.users_[:, None], new.to_numpy()[None])
+    assert np.sqrt(np.mean((swapped - truth) ** 2)) < 0.5 * of_means
+
+
+def test_users_without_ratings_and_numbers_as_ids():
+    i, items, _, stars, _ = with_kinds()
+    places = np.array([int(item.split()[1]) for item in items])
+    ages = pd.DataFrame({"age": np.arange(85.0), "city": ["x", "y"] * 42 + ["x"]})
+    model = sampled().fit_ratings(i, places, stars, user_features=ages)
+    assert model.users_.tolist() == [*np.unique(i), *range(80, 85)]
+    assert np.isfinite(model.predict(84, 3))
+    assert model.recommend(84, 3)[0].size == 3
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (np.ones((3, 2)), "must be a DataFrame whose index has the ids, got ndarray"),
+        (pd.DataFrame({"a": [1.0, 2.0]}, index=[0, 0]), "more than one row for 0"),
+        (pd.DataFrame({"a": [1.0, np.nan]}), "no number in a column of 1"),
+        (pd.DataFrame(index=[1, 2]), "is empty"),
+        (pd.DataFrame({"a": [1.0]}, index=["x"]), "ids in the type that they had in the fit"),
+    ],
+)
+def test_features_that_are_none(features, message):
+    with pytest.raises(ValueError, match=message):
+        sampled().fit_ratings(I, J, STARS, user_features=features)
+    with pytest.raises(ValueError, match="features of users and items are for method='gibbs'"):
+        MatrixFactorization().fit_ratings(I, J, STARS, user_features=features)

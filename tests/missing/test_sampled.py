@@ -10,15 +10,22 @@ from bayespca.arrays import parallel
 from bayespca.datasets import low_rank
 from bayespca.inference.looping import Looping
 from bayespca.missing.ratings.cells import sorted_side
-from bayespca.missing.ratings.data import Ratings, sorted_both_ways
+from bayespca.missing.ratings.data import sorted_both_ways
 from bayespca.missing.ratings.fit import ratings_model
 from bayespca.missing.sampled import kernels
 from bayespca.missing.sampled.compiled import by_loops
+from bayespca.missing.sampled.data import FeaturedRatings, with_features
 from bayespca.missing.sampled.draws import averaged_by_loops, averaged_by_numpy
 from bayespca.missing.sampled.fit import SampledModel
 from bayespca.missing.sampled.kernels import Chances, DrawTask
 from bayespca.missing.sampled.moments import canonical
-from bayespca.missing.sampled.prior import NormalPrior, SampledPrior, drawn_nu, drawn_prior
+from bayespca.missing.sampled.prior import (
+    LinearMean,
+    SampledPrior,
+    drawn_linear,
+    drawn_nu,
+    drawn_prior,
+)
 from bayespca.missing.sampled.step import SampledProblem, generator, swept
 from oracles import sampled as oracle
 
@@ -32,15 +39,16 @@ def simulated(seed=0, n=N, m=M, share=0.4):
     return i.astype(np.int32), j.astype(np.int32), X[i, j] + 0.5 * rng.normal(size=i.size)
 
 
-def data_of(i, j, x, shape) -> Ratings:
+def data_of(i, j, x, features) -> FeaturedRatings:
     """Ratings as they are, in their own units."""
-    by_rows = sorted_side(i, j, x, shape[0])
-    return Ratings(by_rows, sorted_side(j, i, x, shape[1]), 0.0, 1.0)
+    n, m = map(len, features)
+    sides = sorted_side(i, j, x, n), sorted_side(j, i, x, m)
+    return FeaturedRatings(*sides, 0.0, 1.0, *features)
 
 
 def fitted(looping=None, **options):
     i, j, x = simulated()
-    data = sorted_both_ways(i, j, x, (N, M), center=True)
+    data = with_features(sorted_both_ways(i, j, x, (N, M), center=True))
     begun = ratings_model(data, n_components=3)
     options = {"n_warmup": 3, "n_draws": 6, "n_chains": 2, "begun": begun} | options
     model = SampledModel(**options)
@@ -56,9 +64,10 @@ def test_the_loops_compute_what_numpy_does(biases, own_noise):
     i, j, x = simulated()
     side, rng, K = sorted_side(i, j, x, N), np.random.default_rng(1), 4
     root = rng.normal(size=(K, K))
-    prior = NormalPrior(rng.normal(size=K), root @ root.T + np.eye(K))
+    precision, pull = root @ root.T + np.eye(K), rng.normal(size=(N, K))
     weights = rng.gamma(3.0, size=M) if own_noise else np.ones(M)
-    task = DrawTask(rng.normal(size=(M, K)), weights, prior, 1.7, 5.0 * own_noise, biases)
+    noise = 1.7, 5.0 * own_noise, biases
+    task = DrawTask(rng.normal(size=(M, K)), weights, precision, pull, *noise)
     gamma = rng.gamma(2.0, size=N) if own_noise else np.empty(0)
     old, chances = rng.normal(size=(N, K)), Chances(rng.normal(size=(N, K)), gamma)
     one, other = (draw(side, task, old, chances) for draw in (kernels.by_numpy, by_loops))
@@ -98,31 +107,35 @@ def _begun(biases):
 INFORMATIVE = SampledPrior(scale=0.4, excess=6.0, a_tau=5.0, b_tau=3.0, nus=(6.0, 12.0, 30.0))
 
 
-@pytest.mark.parametrize("biases", [True, False])
-def test_the_joint_distribution(biases):
+@pytest.mark.parametrize(("biases", "p"), [(True, 0), (False, 0), (True, 2)])
+def test_the_joint_distribution(biases, p):
     """Geweke, "Getting it right" (JASA 2004): sweeps in turns with new data leave the prior as it
-    is, whatever is looked at.
+    is, whatever is looked at; without features, and with p of each side.
     """
     problem, shape, K = SampledProblem(INFORMATIVE, biases), (5, 4), 2
+    rng, count = np.random.default_rng(1), 5000
     i, j = (a.astype(np.int32) for a in np.nonzero(np.random.default_rng(0).random(shape) < 0.7))
-    rng, count = np.random.default_rng(1), 3000
-    prior = [oracle.looked_at(oracle.drawn(shape, K, INFORMATIVE, rng)) for _ in range(count)]
-    now, found = oracle.drawn(shape, K, INFORMATIVE, rng), []
+    features = [rng.normal(size=(size, p)) for size in shape]
+    prior = [oracle.looked_at(oracle.drawn(features, K, INFORMATIVE, rng)) for _ in range(count)]
+    now, found = oracle.drawn(features, K, INFORMATIVE, rng), []
     for sweep in range(count):
-        data = data_of(i, j, oracle.ratings(now, i, j, rng, biases=biases), shape)
+        data = data_of(i, j, oracle.ratings(now, i, j, rng, biases=biases), features)
         now = swept(now, data, problem, generator(2, 0, sweep))
         found.append(oracle.looked_at(now))
     z = oracle.z_scores(prior, found)
-    assert np.abs(z).max() < 4.0, z.round(1)
+    assert np.abs(z).max() < 5.0, z.round(1)
 
 
 def test_priors_given_rows():
     """Many rows decide: their mean and their covariance."""
     rng, n = np.random.default_rng(0), 200_000
     theta = rng.multivariate_normal([1.0, -2.0], [[2.0, 0.5], [0.5, 1.0]], n)
-    found = drawn_prior(theta, SampledPrior(), rng)
+    found = drawn_prior(theta, SampledPrior(), rng, LinearMean.none(0, 2))
     np.testing.assert_allclose(found.mean, [1.0, -2.0], atol=0.02)
     np.testing.assert_allclose(np.linalg.inv(found.precision), np.cov(theta.T), rtol=0.05)
+    B, F = np.array([[1.0, 0.0], [-0.5, 2.0]]), rng.normal(size=(n, 2))
+    linear = drawn_linear(theta + F @ B, F, found, LinearMean.none(2, 2), rng)
+    np.testing.assert_allclose(linear.weights, B, atol=0.02)
     for nu in (5.0, 40.0):
         weights = rng.gamma(0.5 * nu, 2 / nu, size=20_000)
         assert drawn_nu(weights, SampledPrior(), rng) == pytest.approx(nu, rel=0.25)

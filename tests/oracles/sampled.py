@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayespca.missing.sampled.prior import NormalPrior
+from bayespca.missing.sampled.prior import LinearMean, NormalPrior
 from bayespca.missing.sampled.step import RatingsDraw
 
 
-def drawn(shape, K, prior, rng):
+def drawn(features, K, prior, rng):
     """All of the parameters from their prior; a Wishart matrix is a sum of squares of draws."""
-    sides, weights, nus = [], [], []
-    for size in shape:
+    sides, weights, nus, linear = [], [], [], []
+    for F in features:
+        size, p = F.shape
         dof = int(K + prior.excess)
         Z = rng.normal(size=(dof, K)) / np.sqrt(dof * prior.scale)
         precision = Z.T @ Z
         cov = np.linalg.inv(precision)
         mean = rng.multivariate_normal(np.zeros(K), cov / prior.beta)
-        theta = rng.multivariate_normal(mean, cov, size)
+        ridge = float(rng.gamma(1.0))
+        B = rng.multivariate_normal(np.zeros(K), cov / ridge, p).reshape(p, K)
+        linear.append(LinearMean(B, ridge))
+        theta = F @ B + rng.multivariate_normal(mean, cov, size)
         sides.append((theta, NormalPrior(mean, precision)))
         nus.append(float(rng.choice(prior.nus)))
         weights.append(rng.gamma(0.5 * nus[-1], 2 / nus[-1], size))
     tau = float(rng.gamma(prior.a_tau, 1 / prior.b_tau))
     (rows, row_prior), (columns, column_prior) = sides
-    return RatingsDraw(rows, columns, *weights, row_prior, column_prior, tau, *nus)
+    return RatingsDraw(rows, columns, *weights, row_prior, column_prior, tau, *nus, *linear)
 
 
 def ratings(draw, i, j, rng, *, biases):
@@ -48,11 +52,13 @@ def looked_at(draw):
         *(np.tanh(draw.row_prior.mean), np.tanh(draw.column_prior.mean)),
         *(np.log(draw.row_weights[0]), np.log(draw.column_weights[0])),
         *(np.log(draw.row_nu), np.log(draw.column_nu)),
+        *(np.tanh(draw.row_linear.weights.ravel()), np.tanh(draw.column_linear.weights.ravel())),
+        *(x.ridge / (1 + x.ridge) for x in (draw.row_linear, draw.column_linear) if len(x.weights)),
         np.tanh(a[0, 0] * b[0, 0] + a[0, -1] + b[0, -1]),
     ]
 
 
-def z_scores(independent, chain, batches=30):
+def z_scores(independent, chain, batches=20):
     """Differences of means over their standard errors, that of a chain by means of batches."""
     one, other = (np.array([np.hstack(row) for row in sample]) for sample in (independent, chain))
     means = np.array([part.mean(axis=0) for part in np.array_split(other, batches)])

@@ -25,10 +25,15 @@ SCHEDULE = {"n_draws": 100, "n_warmup": 20, "n_chains": 2}
 LARGEST_R_HAT = 1.2
 
 
-def check_options(estimator: Any) -> None:
-    """Raise where an option of the sampler is given with another method."""
+def check_options(estimator: Any, *features: Any) -> None:
+    """Raise where an option of the sampler, or features, are given with another method."""
     if estimator.method == "gibbs":
         return
+    if any(some is not None for some in features):
+        raise ValueError(
+            f"features of users and items are for method='gibbs', and the method is "
+            f"{estimator.method!r}."
+        )
     given = [name for name in (*SCHEDULE, "noise") if getattr(estimator, name) != "auto"]
     if given and not (given == ["noise"] and estimator.noise == "isotropic"):
         raise ValueError(

@@ -16,12 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
 from bayespca.arrays.types import Array, ArrayOrPair, FloatArray, Identifiers, Input, Numbers
-from bayespca.missing.ratings.data import Ratings, RatingsCells, sorted_both_ways
+from bayespca.missing.ratings.data import RatingsCells, sorted_both_ways
 from bayespca.missing.ratings.fit import ratings_model
 from bayespca.missing.ratings.posterior import RatingsFactor
+from bayespca.missing.sampled.data import with_features
 from bayespca.spectrum.methods import EVB, METHODS
 
-from . import _asking, _distant_ratings, _identifiers, _ratings, _sampling, _validation
+from . import _asking, _distant_ratings, _features, _identifiers, _ratings, _sampling, _validation
 from ._base import Fitted
 from ._constraints import AUTO, INTERVAL, NONE, POSITIVE, whole
 from ._factorization import FactorizationFit, check_storable, duplicates_sentence, record
@@ -191,6 +192,8 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         items: Input,
         ratings: Input,
         *,
+        user_features: Input = None,
+        item_features: Input = None,
         callback: inference.Callback | None = None,
     ) -> Self:
         """Fit ratings in three columns of one length: lists, arrays, Series, Arrow columns.
@@ -198,12 +201,16 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         Ids may be anything that can be a key: numbers, strings, tuples. Ratings of the same item by
         the same user are averaged, with a warning.
 
+        With ``method="gibbs"`` users and items may have features: DataFrames with ids as index, and
+        columns of numbers, or of text, each value of which is a feature. The means of the priors
+        are linear in these, so that who is there without any rating has an answer of their own.
+
         Columns of one Dask DataFrame are fitted where they are: workers bring the ratings of each
         user together once, and sweep over them. What the model holds comes here at the end: the
         posterior of each user, and what they have rated.
         """
         self._chosen()
-        _sampling.check_options(self)
+        _sampling.check_options(self, user_features, item_features)
         start, bounds = time.perf_counter(), _ratings.as_bounds(self.bounds)
         if _distant_ratings.is_distant(users, items, ratings):
             if self.method == "gibbs":
@@ -215,12 +222,13 @@ class MatrixFactorization(Iterating[FactorizationFit]):
             fitted, cells = self._fitted_elsewhere(distant, callback)
         else:
             cells = _ratings.from_columns(users, items, ratings, bounds)
-            fitted = self._fitted(self._sorted(cells), callback)
+            cells, *features = _features.joined(cells, user_features, item_features)
+            fitted = self._fitted(self._sorted(cells), callback, *features)
         self._keep(record(fitted, cells))
         self._report(fitted, cells, time.perf_counter() - start)
         return self
 
-    def _fitted(self, data: RatingsCells, callback: inference.Callback | None) -> Any:
+    def _fitted(self, data: Any, callback: inference.Callback | None, *features: Any) -> Any:
         is_sampled = self.method == "gibbs"
         model = ratings_model(
             data,
@@ -233,8 +241,8 @@ class MatrixFactorization(Iterating[FactorizationFit]):
         )
         looping = _validation.looping(self, callback)
         if is_sampled:
-            assert isinstance(data, Ratings)
-            return inference.fit(_sampling.model_of(self, model, data), data, looping)
+            featured = with_features(data, *features)
+            return inference.fit(_sampling.model_of(self, model, featured), featured, looping)
         return inference.fit(model, data, looping)
 
     def _sorted(self, cells: _ratings.Cells) -> RatingsCells:

@@ -11,6 +11,7 @@ EXTRAS = {
     "distributed": "bayespca[dask]",
     "anndata": "anndata",
     "openpyxl": "bayespca[excel]",
+    "pandas": "pandas",
     "tensorly": "tensorly",
 }
 

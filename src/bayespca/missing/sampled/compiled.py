@@ -7,6 +7,7 @@ from collections import deque
 import numba
 import numpy as np
 
+from bayespca.arrays.packing import packed
 from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.types import FloatArray
 from bayespca.missing.ratings.cells import RatingsSide
@@ -19,7 +20,7 @@ from bayespca.missing.ratings.compiled import (
     pieces_of,
 )
 
-from .kernels import Chances, DrawnRows, DrawTask, packed_precision
+from .kernels import Chances, DrawnRows, DrawTask
 
 
 def by_loops(side: RatingsSide, task: DrawTask, old: FloatArray, chances: Chances) -> DrawnRows:
@@ -28,7 +29,7 @@ def by_loops(side: RatingsSide, task: DrawTask, old: FloatArray, chances: Chance
     found = DrawnRows(np.zeros((n, K)), np.ones(n), np.zeros(n))
     cells, given = (side.starts, side.other, side.values), tuple(task.given())
     noise = (np.ascontiguousarray(task.offsets), task.weights, task.tau, task.nu)
-    prior = packed_precision(task.prior), task.prior.pull
+    prior = packed(task.precision[None])[0], task.pull
 
     def piece(edge: tuple[int, int]) -> None:
         _rows(cells, given, noise, prior, edge, old, tuple(chances), tuple(found))
@@ -45,7 +46,7 @@ def _rows(cells, given, noise, prior, edge, old, chances, out):  # type: ignore[
     precision, pull = prior
     normal, gamma = chances
     tau, nu = noise[2], noise[3]
-    K = pull.size
+    K = pull.shape[1]
     G = np.zeros((high - low, K * (K + 1) // 2))
     r = np.zeros((high - low, K))
     _accumulate(cells, given, low, high, G, r)
@@ -60,7 +61,7 @@ def _rows(cells, given, noise, prior, edge, old, chances, out):  # type: ignore[
         for k in range(P.size):
             P[k] = t * own[k] + precision[k]
         for k in range(K):
-            right[k] = t * rest[k] + pull[k]
+            right[k] = t * rest[k] + pull[i, k]
         _factorize(L, P, none, 1.0)
         _forward(L, right, 1.0, theta[i])
         for k in range(K):

@@ -11,12 +11,12 @@ import numpy as np
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.model import Model
 from bayespca.inference.result import Fit, extended
-from bayespca.missing.ratings.data import Ratings
 from bayespca.missing.ratings.fit import RatingsFit, RatingsModel
 from bayespca.missing.ratings.posterior import RatingsPosterior
 from bayespca.missing.ratings.step import RatingsState
 from bayespca.spectrum.records import Status
 
+from .data import FeaturedRatings
 from .draws import RatingsDraws, joined
 from .moments import moments_of
 from .start import start
@@ -34,7 +34,7 @@ class SampledFit(RatingsFit):
 
 
 @dataclass(frozen=True)
-class SampledModel(SampledProblem, Model[Ratings, SampledState, SampledFit]):
+class SampledModel(SampledProblem, Model[FeaturedRatings, SampledState, SampledFit]):
     """Chains that start at the answer of EVB, `begun`, with `rank` components, None for `MORE` than
     that has.
     """
@@ -61,29 +61,29 @@ class SampledModel(SampledProblem, Model[Ratings, SampledState, SampledFit]):
         rank = state.rank + MORE if self.rank is None else self.rank
         return replace(self, begin=state, rank=rank)
 
-    def start(self, data: Ratings, rng: np.random.Generator) -> SampledState:
+    def start(self, data: FeaturedRatings, rng: np.random.Generator) -> SampledState:
         assert self.begin is not None
         assert self.begun is not None
         assert self.rank is not None
         rank = min(self.rank, max(min(data.shape) - 1, 0))
         return start(self.begin, data, self.begun, self, rank=rank, n_chains=self.n_chains, rng=rng)
 
-    def step(self, state: SampledState, data: Ratings) -> tuple[SampledState, Info]:
+    def step(self, state: SampledState, data: FeaturedRatings) -> tuple[SampledState, Info]:
         return step(state, data, self)
 
-    def digests(self, data: Ratings) -> Sequence[object]:
+    def digests(self, data: FeaturedRatings) -> Sequence[object]:
         return data.digests()
 
-    def posterior(self, state: SampledState, data: Ratings) -> RatingsPosterior:
+    def posterior(self, state: SampledState, data: FeaturedRatings) -> RatingsPosterior:
         return moments_of(self.draws(state, data))
 
-    def draws(self, state: SampledState, data: Ratings) -> RatingsDraws:
+    def draws(self, state: SampledState, data: FeaturedRatings) -> RatingsDraws:
         return joined(state.kept, self, location=data.location, unit=data.unit)
 
-    def unit(self, data: Ratings) -> float:
+    def unit(self, data: FeaturedRatings) -> float:
         return data.unit
 
-    def status(self, state: SampledState, data: Ratings) -> Status:
+    def status(self, state: SampledState, data: FeaturedRatings) -> Status:
         assert self.begun is not None
         assert self.begin is not None
         found = self.begun.status(self.begin, data)
@@ -92,7 +92,7 @@ class SampledModel(SampledProblem, Model[Ratings, SampledState, SampledFit]):
         return replace(found, advice=rest)
 
     def described(
-        self, found: Fit[RatingsPosterior], run: Run[SampledState], data: Ratings
+        self, found: Fit[RatingsPosterior], run: Run[SampledState], data: FeaturedRatings
     ) -> SampledFit:
         draws = self.draws(run.state, data)
         noise = float(draws.noise_variances.mean()) * data.unit**2

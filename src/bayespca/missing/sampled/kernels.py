@@ -6,12 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayespca.arrays.packing import packed, unpacked
+from bayespca.arrays.packing import unpacked
 from bayespca.arrays.types import FloatArray
 from bayespca.missing.ratings.cells import RatingsSide
 from bayespca.missing.ratings.kernels import MANY, RatingsRegressors, regressors
-
-from .prior import NormalPrior
 
 
 class Chances(NamedTuple):
@@ -24,13 +22,14 @@ class Chances(NamedTuple):
 
 
 class DrawTask(NamedTuple):
-    """What rows are drawn from: the other side φ (m, K) with its weights β, the prior, the noise
-    precision τ, and ν.
+    """What rows are drawn from: the other side φ (m, K) with its weights β, the precision Λ of the
+    prior, Λ times its mean for each row (n, K), the noise precision τ, and ν.
     """
 
     other: FloatArray
     weights: FloatArray
-    prior: NormalPrior
+    precision: FloatArray
+    pull: FloatArray
     tau: float
     nu: float
     biases: bool
@@ -58,7 +57,7 @@ class DrawnRows(NamedTuple):
 def by_numpy(side: RatingsSide, task: DrawTask, old: FloatArray, chances: Chances) -> DrawnRows:
     """αᵢ ~ Γ(½(ν + Nᵢ), ½(ν + τ Σⱼ βⱼe²ᵢⱼ)) of what the `old` rows leave, then
 
-        θᵢ ~ N(Pᵢ⁻¹(ταᵢrᵢ + Λμ), Pᵢ⁻¹),    Pᵢ = ταᵢGᵢ + Λ,
+        θᵢ ~ N(Pᵢ⁻¹(ταᵢrᵢ + Λμᵢ), Pᵢ⁻¹),    Pᵢ = ταᵢGᵢ + Λ,
 
     with Gᵢ = Σⱼ βⱼzⱼzⱼᵀ and rᵢ = Σⱼ βⱼzⱼ(xᵢⱼ − vⱼ) for z = (b, 1), or b without biases.
     """
@@ -75,8 +74,8 @@ def by_numpy(side: RatingsSide, task: DrawTask, old: FloatArray, chances: Chance
             left = q - 2 * old[i] @ r + old[i] @ G @ old[i]
             found.weights[i] = chances.gamma[i] / (0.5 * (task.nu + task.tau * left))
         t = task.tau * found.weights[i]
-        L = np.linalg.cholesky(t * G + task.prior.precision)
-        half = np.linalg.solve(L, t * r + task.prior.pull) + chances.normal[i]
+        L = np.linalg.cholesky(t * G + task.precision)
+        half = np.linalg.solve(L, t * r + task.pull[i]) + chances.normal[i]
         theta = np.linalg.solve(L.T, half)
         found.theta[i], found.squares[i] = theta, q - 2 * theta @ r + theta @ G @ theta
     return found
@@ -90,7 +89,3 @@ def drawn(side: RatingsSide, task: DrawTask, old: FloatArray, chances: Chances) 
     from .compiled import by_loops
 
     return by_loops(side, task, old, chances)
-
-
-def packed_precision(prior: NormalPrior) -> FloatArray:
-    return packed(prior.precision[None])[0]

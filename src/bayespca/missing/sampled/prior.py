@@ -8,6 +8,10 @@ Salakhutdinov and Mnih, "Bayesian probabilistic matrix factorization using Marko
 the same for columns, and noise of precision ταᵢβⱼ with τ ~ Γ(a, b) and, where users and items have
 a noise of their own, αᵢ, βⱼ ~ Γ(½ν, ½ν), whose means are 1; each side has its ν, which is one of
 several values that are equally probable. The larger it is, the more alike are their noises.
+
+Where rows have features f, the mean of the prior is linear in them, θᵢ ~ N(μ + Bᵀfᵢ, Λ⁻¹) with
+coefficients B ~ MN(0, (λI)⁻¹, Λ⁻¹) and λ ~ Γ(1, 1) (Simm et al., "Macau: scalable Bayesian
+factorization with high-dimensional side information using MCMC", MLSP 2017).
 """
 
 from __future__ import annotations
@@ -48,27 +52,63 @@ class NormalPrior:
     mean: Vector
     precision: Matrix
 
-    @property
-    def pull(self) -> FloatArray:
-        """Λμ"""
-        return np.asarray(self.precision @ self.mean)
+    def pull(self, shift: FloatArray) -> FloatArray:
+        """Λ(μ + Bᵀf) of each row, for its shift Bᵀf (n, K)."""
+        return np.asarray((self.mean + shift) @ self.precision)
 
 
-def drawn_prior(theta: FloatArray, prior: SampledPrior, rng: np.random.Generator) -> NormalPrior:
-    """μ and Λ given the n rows θ: normal–Wishart with ν₀ + n degrees of freedom and
+@dataclass(frozen=True, eq=False)
+class LinearMean:
+    """How the mean of the prior follows from p features: B (p, K) and λ."""
 
-    W⁻¹ + Σ(θ − θ̄)(θ − θ̄)ᵀ + β₀n/(β₀ + n)·θ̄θ̄ᵀ,    μ ~ N(nθ̄/(β₀ + n), ((β₀ + n)Λ)⁻¹).
+    weights: Matrix
+    ridge: float = 1.0
+
+    @classmethod
+    def none(cls, p: int, K: int) -> LinearMean:
+        return cls(np.zeros((p, K)))
+
+
+def drawn_prior(
+    theta: FloatArray, prior: SampledPrior, rng: np.random.Generator, linear: LinearMean
+) -> NormalPrior:
+    """μ and Λ given the n rows θ, less Bᵀf, and B: normal–Wishart with ν₀ + n + p degrees of
+    freedom and
+
+        W⁻¹ + Σ(θ − θ̄)(θ − θ̄)ᵀ + β₀n/(β₀ + n)·θ̄θ̄ᵀ + λBᵀB,
+
+    then μ ~ N(nθ̄/(β₀ + n), ((β₀ + n)Λ)⁻¹).
     """
     n, K = theta.shape
-    dof = prior.degrees(K)
+    dof, B = prior.degrees(K), linear.weights
     mean = theta.sum(axis=0) / max(n, 1)
     off = theta - mean
     inverse = off.T @ off + prior.beta * n / (prior.beta + n) * np.outer(mean, mean)
+    inverse += linear.ridge * B.T @ B
     inverse[range(K), range(K)] += dof * prior.scale
-    precision = wishart(inverse, dof + n, rng)
+    precision = wishart(inverse, dof + n + len(B), rng)
     root = np.linalg.cholesky((prior.beta + n) * precision)
     spread = np.linalg.solve(root.T, rng.normal(size=K))
     return NormalPrior(n * mean / (prior.beta + n) + spread, precision)
+
+
+def drawn_linear(
+    theta: FloatArray,
+    features: FloatArray,
+    prior: NormalPrior,
+    now: LinearMean,
+    rng: np.random.Generator,
+) -> LinearMean:
+    """B ~ MN((FᵀF + λI)⁻¹Fᵀ(θ − μ), (FᵀF + λI)⁻¹, Λ⁻¹), λ ~ Γ(1 + ½pK, 1 + ½ tr BΛBᵀ)."""
+    p, K = now.weights.shape
+    if not p:
+        return now
+    root = np.linalg.cholesky(features.T @ features + now.ridge * np.eye(p))
+    half = np.linalg.solve(root, features.T @ (theta - prior.mean))
+    half += rng.normal(size=(p, K)) @ np.linalg.inv(np.linalg.cholesky(prior.precision))
+    B = np.linalg.solve(root.T, half)
+    rate = 1 + 0.5 * float(np.sum((B @ prior.precision) * B))
+    return LinearMean(B, float(rng.standard_gamma(1 + 0.5 * p * K) / rate))
 
 
 def wishart(inverse: FloatArray, dof: float, rng: np.random.Generator) -> FloatArray:

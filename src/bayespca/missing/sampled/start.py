@@ -7,16 +7,16 @@ import numpy as np
 from bayespca.arrays.packing import unpacked
 from bayespca.arrays.types import FloatArray
 from bayespca.lowrank.drawing import normal_vectors
-from bayespca.missing.ratings.data import Ratings
 from bayespca.missing.ratings.step import RatingsProblem, RatingsState, task_of
 
-from .prior import NormalPrior
+from .data import FeaturedRatings
+from .prior import LinearMean, NormalPrior
 from .step import RatingsDraw, SampledProblem, SampledState
 
 
 def start(
     begin: RatingsState,
-    data: Ratings,
+    data: FeaturedRatings,
     begun: RatingsProblem,
     problem: SampledProblem,
     *,
@@ -40,6 +40,8 @@ def start(
             RatingsDraw(
                 *(a, b, np.ones(len(a)), np.ones(len(b)), _like(a), _like(b)),
                 *(1 / begin.noise_variance, nu, nu),
+                LinearMean.none(data.row_features.shape[1], a.shape[1]),
+                LinearMean.none(data.column_features.shape[1], b.shape[1]),
             )
         )
     return SampledState(tuple(chains), seed)

@@ -18,10 +18,10 @@ from bayespca.arrays.threads import one_blas_thread
 from bayespca.arrays.types import FloatArray, Matrix, Vector
 from bayespca.inference.loop import Info
 from bayespca.missing.ratings.cells import RatingsSide
-from bayespca.missing.ratings.data import Ratings
 
+from .data import FeaturedRatings
 from .kernels import Chances, DrawnRows, DrawTask, drawn
-from .prior import NormalPrior, SampledPrior, drawn_nu, drawn_prior
+from .prior import LinearMean, NormalPrior, SampledPrior, drawn_linear, drawn_nu, drawn_prior
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class SampledProblem:
 @dataclass(frozen=True, eq=False)
 class RatingsDraw:
     """One point of the posterior: rows (n, K) and columns (m, K), biases last, their weights and
-    priors, the noise precision τ, and ν of both sides, 0 where all weights are 1.
+    priors, the noise precision τ, ν of both sides, 0 where all weights are 1, and how the means of
+    the priors follow from features.
     """
 
     rows: Matrix
@@ -51,6 +52,8 @@ class RatingsDraw:
     tau: float
     row_nu: float
     column_nu: float
+    row_linear: LinearMean
+    column_linear: LinearMean
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +66,9 @@ class SampledState:
     kept: tuple[tuple[RatingsDraw, ...], ...] = ()
 
 
-def step(state: SampledState, data: Ratings, problem: SampledProblem) -> tuple[SampledState, Info]:
+def step(
+    state: SampledState, data: FeaturedRatings, problem: SampledProblem
+) -> tuple[SampledState, Info]:
     """One sweep of each chain. There is no free energy that could fall, or settle."""
     with one_blas_thread():
         chains = tuple(
@@ -88,23 +93,43 @@ def generator(seed: int, chain: int, sweep: int) -> np.random.Generator:
 
 
 def swept(
-    now: RatingsDraw, data: Ratings, problem: SampledProblem, rng: np.random.Generator
+    now: RatingsDraw, data: FeaturedRatings, problem: SampledProblem, rng: np.random.Generator
 ) -> RatingsDraw:
     """Priors and rows given columns, priors and columns given rows, then the noise."""
-    prior, biases = problem.prior, problem.biases
-    row_prior = drawn_prior(now.rows, prior, rng)
-    task = DrawTask(now.columns, now.column_weights, row_prior, now.tau, now.row_nu, biases)
+    row_prior, row_linear, pull = _drawn_prior(
+        now.rows, data.row_features, now.row_linear, problem, rng
+    )
+    noise = now.tau, now.row_nu, problem.biases
+    task = DrawTask(now.columns, now.column_weights, row_prior.precision, pull, *noise)
     rows = _drawn(data.by_rows, task, now.rows, rng)
-    column_prior = drawn_prior(now.columns, prior, rng)
-    task = DrawTask(rows.theta, rows.weights, column_prior, now.tau, now.column_nu, biases)
+    column_prior, column_linear, pull = _drawn_prior(
+        now.columns, data.column_features, now.column_linear, problem, rng
+    )
+    noise = now.tau, now.column_nu, problem.biases
+    task = DrawTask(rows.theta, rows.weights, column_prior.precision, pull, *noise)
     columns = _drawn(data.by_columns, task, now.columns, rng)
     return RatingsDraw(
         *(rows.theta, columns.theta, rows.weights, columns.weights),
         *(row_prior, column_prior),
         tau=_noise_precision(columns, data, problem, rng),
-        row_nu=drawn_nu(rows.weights, prior, rng),
-        column_nu=drawn_nu(columns.weights, prior, rng),
+        row_nu=drawn_nu(rows.weights, problem.prior, rng),
+        column_nu=drawn_nu(columns.weights, problem.prior, rng),
+        row_linear=row_linear,
+        column_linear=column_linear,
     )
+
+
+def _drawn_prior(
+    theta: FloatArray,
+    features: FloatArray,
+    linear: LinearMean,
+    problem: SampledProblem,
+    rng: np.random.Generator,
+) -> tuple[NormalPrior, LinearMean, FloatArray]:
+    """The prior of one side, how it follows from features, and Λ times the mean of each row."""
+    prior = drawn_prior(theta - features @ linear.weights, problem.prior, rng, linear)
+    linear = drawn_linear(theta, features, prior, linear, rng)
+    return prior, linear, prior.pull(features @ linear.weights)
 
 
 def _drawn(
@@ -117,7 +142,7 @@ def _drawn(
 
 
 def _noise_precision(
-    columns: DrawnRows, data: Ratings, problem: SampledProblem, rng: np.random.Generator
+    columns: DrawnRows, data: FeaturedRatings, problem: SampledProblem, rng: np.random.Generator
 ) -> float:
     """τ ~ Γ(a + N/2, b + ½Σαᵢβⱼe²ᵢⱼ)"""
     if problem.fixed_noise is not None:
