@@ -87,7 +87,7 @@ def test_chains_that_draw_data_as_well_have_the_prior(monkeypatch):
     """Geweke, "Getting it right", JASA 99, 2004: sweeps alternate with draws of the cells."""
     monkeypatch.setattr(gibbs, "SHAPE", 3.0)
     monkeypatch.setattr(gibbs, "RATE", 2.0)
-    cells, _ = simulated(KINDS, n=5, rank=1, holes=0.3)
+    cells, _ = simulated(KINDS, n=8, rank=1, holes=0.3)
     rng = np.random.default_rng(0)
     independent, chain = [], []
     for _ in range(3000):
@@ -108,7 +108,7 @@ def test_chains_that_draw_data_as_well_have_the_prior(monkeypatch):
 
 
 def test_stretching_changes_no_cell_and_has_its_density():
-    cells, _ = simulated(KINDS, n=4, rank=1)
+    cells, _ = simulated(KINDS, n=9, rank=1)
     rng = np.random.default_rng(0)
     state = drawn_prior(cells, 1, rng)
     n, p = len(state.a), len(state.b)
