@@ -28,7 +28,7 @@ from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.types import FloatArray, Matrix
 from bayespca.inference.loop import Info
 from bayespca.lowrank.factors import Factors
-from bayespca.spectrum.tolerances import LEAST_SPREAD
+from bayespca.spectrum.tolerances import CALM, LEAST_SPREAD
 
 from .cells import (
     NaturalRegressors,
@@ -44,9 +44,6 @@ from .likelihoods.likelihood import BoolArray
 from .normals import Normals, from_precisions
 from .sites import Sites
 
-# The relative fall of the free energy in a sweep from which on components are tried to do without:
-# sweeps with many take most of the time, and one that was wanted is found again at the end.
-SLOW = 1e-3
 # How often a step that leads up is halved before it is given up.
 HALVINGS = 12
 
@@ -88,7 +85,7 @@ def step(state: TableState, data: TableCells, problem: TableProblem) -> tuple[Ta
     new = _with_rows_and_columns(state, data.at(state.parameters))
     new = _with_parameters(_settled(new, problem), data)
     new = with_energy(new)
-    if state.energy - new.energy < SLOW * abs(new.energy):
+    if state.energy - new.energy < CALM * abs(new.energy):
         new = _without_weakest(new, data, problem)
     return new, Info(new.energy, new.rank, float("nan"))
 
@@ -301,18 +298,15 @@ def with_energy(state: TableState) -> TableState:
 
 
 def _without_weakest(state: TableState, data: TableCells, problem: TableProblem) -> TableState:
-    """Without the last components, as long as the free energy, computed in full, is lower.
+    """Without the last components if the free energy is lower, computed in full.
 
     Twice as many are tried each time that it was.
     """
-    while True:
-        for count in sorted({min(state.batch, state.rank), min(1, state.rank)}, reverse=True):
-            less = evaluated(without_components(state, count), data, problem) if count else state
-            if less.energy < state.energy:
-                state = replace(less, batch=2 * count)
-                break
-        else:
-            return replace(state, batch=1)
+    for count in sorted({min(state.batch, state.rank), min(1, state.rank)}, reverse=True):
+        less = evaluated(without_components(state, count), data, problem) if count else state
+        if less.energy < state.energy:
+            return replace(less, batch=2 * count)
+    return replace(state, batch=1)
 
 
 def evaluated(state: TableState, data: TableCells, problem: TableProblem) -> TableState:
