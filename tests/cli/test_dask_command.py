@@ -195,3 +195,69 @@ def test_holes_with_everything_that_can_be_written(folder, cluster):
     assert "EVB" in table
     assert "Minka" not in table
     assert "Minka" in why
+
+
+# --- ratings -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def rated(tmp_path, monkeypatch):
+    """Ratings in three files of both formats, and in one; of users with names, and with numbers."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(60, 2)), rng.normal(size=(40, 2))
+    users, items = np.nonzero(rng.random((60, 40)) < 0.5)
+    stars = 3 + (a[users] * b[items]).sum(axis=1) + 0.3 * rng.normal(size=users.size)
+    whole = pd.DataFrame({"user": users + 7, "film": items, "stars": stars.round(3)})
+    for i, part in enumerate(np.array_split(np.arange(len(whole)), 3)):
+        whole.iloc[part].to_csv(f"part-{i}.csv", index=False)
+        whole.iloc[part].to_parquet(f"part-{i}.parquet", index=False)
+    whole.to_csv("whole.csv", index=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_ratings_are_factorized_as_by_one_process(rated, cluster, ending):
+    run("ratings", "whole.csv", "--save", "one.bpca")
+    address = cluster.scheduler_address
+    said = json.loads(
+        run("ratings", f"part-*.{ending}", "--dask", address, "--save", "m.bpca", "--json")
+    )
+    assert said["columns"] == ["user", "film", "stars"]
+    one, other = bayespca.load("one.bpca"), bayespca.load("m.bpca")
+    assert one.n_components_ == other.n_components_ == said["rank"] == 2
+    np.testing.assert_array_equal(one.users_, other.users_)
+    assert one.predict(7, one.items_) == pytest.approx(other.predict(7, one.items_), rel=1e-6)
+
+
+def test_ids_of_all_files_are_of_one_kind(rated, cluster):
+    """Names in one file make texts of the numbers in the others."""
+    named = pd.read_csv("part-1.csv").astype({"user": str})
+    named["user"] = "u" + named["user"]
+    named.to_csv("part-1.csv", index=False)
+    address = cluster.scheduler_address
+    run("ratings", "part-*.csv", "--dask", address, "--save", "m.bpca")
+    users = set(bayespca.load("m.bpca").users_)
+    assert {"7", "u30"} <= users
+    # Further down than the client looks.
+    long = pd.concat([pd.read_csv("part-0.csv").astype({"user": str})] * 40)
+    long.iloc[-1, 0] = "somebody"
+    long.to_csv("long.csv", index=False)
+    said = run("ratings", "long.csv", "--dask", address, rc=1)
+    assert "ids of users look like whole numbers" in " ".join(said.split())
+
+
+def test_ratings_that_no_cluster_can_take(rated, cluster):
+    address = cluster.scheduler_address
+    said = run("ratings", "whole.csv", "--dask", address, "--workers", 2, rc=1)
+    assert "give only one of them" in " ".join(said.split())
+    said = run("ratings", "whole.csv", "--dask", address, "--method", "gibbs", rc=1)
+    assert "draws from ratings in memory" in " ".join(said.split())
+    said = run("ratings", "nothing-*.csv", "--dask", address, rc=1)
+    assert "there is no such file" in " ".join(said.split())
+    pd.read_csv("part-1.csv").rename(columns={"film": "song"}).to_csv("part-1.csv", index=False)
+    said = run("ratings", "part-*.csv", "--dask", address, rc=1)
+    assert "name them with --columns" in " ".join(said.split())
+    run("ratings", "whole.csv", "--save", "one.bpca")
+    said = run("ratings", "one.bpca", "--dask", address, "--recommend", 2, rc=1)
+    assert "--dask and --workers are for fits" in " ".join(said.split())

@@ -259,7 +259,8 @@ def ratings(
         typer.Argument(
             metavar="FILE",
             callback=to_read(),
-            help="Ratings: a line for each, with a user, an item and a rating; or a saved model.",
+            help="Ratings: a line for each, with a user, an item and a rating; or a saved model. "
+            "For --dask and --workers the name may have wildcards.",
         ),
     ],
     *,
@@ -267,6 +268,8 @@ def ratings(
     json: o.Json = False,
     fitting: Factorizing,
     reading: ReadingRatings,
+    dask: o.DaskAddress = None,
+    workers: o.DaskWorkers = None,
 ) -> None:
     """Factorize ratings of items by users; predict others, or recommend items.
 
@@ -274,8 +277,18 @@ def ratings(
     """
     with in_one_sentence(as_json=json):
         from . import rating as work
+        from .cluster import DaskCluster
 
-        work.ratings(data, reading.how(), reading.names(), fitting.model(), outputs, as_json=json)
+        cluster, names = DaskCluster(dask, workers), reading.names()
+        work.ratings(
+            data,
+            reading.how(),
+            names,
+            fitting.model(),
+            outputs,
+            cluster=cluster,
+            as_json=json,
+        )
 
 
 @app.command(cls=verb("m.bpca pairs.csv -o predicted.csv", "m.bpca pairs.csv --new theirs.csv"))

@@ -37,14 +37,10 @@ class DaskCluster:
     @contextmanager
     def opened(self, path: Path, how: How, *, stream: bool | None) -> Iterator[Input]:
         """The input of a command, for as long as it needs it."""
-        if self.address is None and self.workers is None:
+        if not self.is_given:
             yield open_input(path, how, stream=stream)
             return
-        if self.address is not None and self.workers is not None:
-            raise ValueError(
-                "--dask is for a cluster that runs already, --workers starts one here: give only "
-                "one of them."
-            )
+        self.check()
         if stream is not None:
             raise ValueError(
                 "--stream and --in-memory say how this process reads files, but the workers of a "
@@ -52,11 +48,23 @@ class DaskCluster:
             )
         need("dask.array", "computing with Dask")
         file, partitions = of_files(path, how)
-        with self._connected():
+        with self.connected():
             yield ClusterInput(file, None, partitions)
 
+    @property
+    def is_given(self) -> bool:
+        return self.address is not None or self.workers is not None
+
+    def check(self) -> None:
+        if self.address is not None and self.workers is not None:
+            raise ValueError(
+                "--dask is for a cluster that runs already, --workers starts one here: give only "
+                "one of them."
+            )
+
     @contextmanager
-    def _connected(self) -> Iterator[None]:
+    def connected(self) -> Iterator[None]:
+        """Computing there, for as long as it is needed."""
         distributed = need("distributed", "computing with Dask")
         if self.workers is not None:
             with (

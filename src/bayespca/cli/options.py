@@ -185,25 +185,34 @@ class Reading:
         )
 
 
+DaskAddress = Annotated[
+    str | None,
+    option(
+        "--dask",
+        metavar="ADDRESS",
+        panel=READING,
+        help="Fit on a Dask cluster: the address of its scheduler, as tcp://host:8786.",
+    ),
+]
+DaskWorkers = Annotated[
+    int | None,
+    option(
+        "--workers",
+        metavar="N",
+        panel=READING,
+        min=1,
+        help="Fit by N processes of this machine (Dask).",
+    ),
+]
+
+
 @dataclass(frozen=True)
 class Computing:
     """Who reads the data: this process, all at once or in blocks, or the workers of Dask."""
 
     stream: Stream = None
-    dask: Annotated[
-        str | None,
-        option(
-            metavar="ADDRESS",
-            panel=READING,
-            help="Fit on a Dask cluster: the address of its scheduler, as tcp://host:8786.",
-        ),
-    ] = None
-    workers: Annotated[
-        int | None,
-        option(
-            metavar="N", panel=READING, min=1, help="Fit by N processes of this machine (Dask)."
-        ),
-    ] = None
+    dask: DaskAddress = None
+    workers: DaskWorkers = None
 
     def given(self) -> dict[str, bool]:
         """Which of these options are given, other than to read all at once."""

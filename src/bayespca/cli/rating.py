@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,11 @@ from bayespca.io.archive import is_model_file
 from bayespca.io.ratings_files import RatingColumns, read_ratings
 from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
+from bayespca.sources.rating_files import of_rating_files
 from bayespca.version import __version__
 
 from . import screen, using
+from .cluster import DaskCluster
 from .outputs import RatingOutputs
 from .progress import progress, sweeps
 from .rating_answers import columns_of, pairs_of, predictions, recommendations, users_of
@@ -32,19 +35,20 @@ def ratings(
     model: MatrixFactorization,
     wanted: RatingOutputs,
     *,
+    cluster: DaskCluster,
     as_json: bool = False,
 ) -> None:
-    """Fit a file of ratings, write what was asked for, and tell what was found."""
+    """Fit a file of ratings, write what was asked for, and say what was found."""
     start = time.perf_counter()
     wanted.check(data)
     if is_model_file(data):
+        if cluster.is_given:
+            raise ValueError(f"{data} holds a model: --dask and --workers are for fits.")
         _use(data, columns, wanted, as_json=as_json)
         return
-    with progress(f"reading {data.name}"):
-        given = read_ratings(data, how, columns)
     # Before the fit, which takes longer than finding a mistake in a small file.
     pairs = None if wanted.predict is None else pairs_of(wanted.predict, columns)
-    with sweeps("fitting", model.tol) as callback:
+    with _read(data, how, columns, cluster) as given, sweeps("fitting", model.tol) as callback:
         model.fit_ratings(given.users, given.items, given.ratings, callback=callback)
     table, strangers = _answers(model, pairs, wanted)
     written = _write(model, table, wanted, data.name)
@@ -56,6 +60,21 @@ def ratings(
         print_csv(table, strangers)
     else:
         _print(data, model, given, written, strangers, seconds)
+
+
+@contextmanager
+def _read(
+    data: Path, how: How, columns: Sequence[str] | None, cluster: DaskCluster
+) -> Iterator[RatingColumns]:
+    """The columns of a file, or of those that the workers of a cluster read while it is there."""
+    if not cluster.is_given:
+        with progress(f"reading {data.name}"):
+            given = read_ratings(data, how, columns)
+        yield given
+        return
+    cluster.check()
+    with cluster.connected():
+        yield of_rating_files(data, how, columns)
 
 
 def _use(

@@ -49,6 +49,30 @@ class RatingColumns:
     names: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class RatingsHead:
+    """What the beginning of a file says: names of its columns, and whether ids of users and items
+    are whole numbers there.
+    """
+
+    names: tuple[str, ...]
+    whole: tuple[bool, bool]
+
+
+def read_head(path: Path, how: How, columns: Sequence[str] | None = None) -> RatingsHead:
+    """The beginning of a file of ratings."""
+    ending = _checked_ending(Path(path))
+    if ending in RATINGS_TEXT:
+        need("pyarrow", f"reading {path}")
+        opened = _opened_text(path, how, columns, ROLES)
+        return RatingsHead(opened.called, (opened.is_whole[0], opened.is_whole[1]))
+    schema = _schema(path)
+    types = need("pyarrow.types", f"reading {path}")
+    places = _chosen(schema.names, len(schema.names), columns, ROLES, path)
+    users, items = (types.is_integer(schema.field(j).type) for j in places[:2])
+    return RatingsHead(tuple(schema.names[j] for j in places), (users, items))
+
+
 def read_ratings(
     path: Path, how: How | None = None, columns: Sequence[str] | None = None
 ) -> RatingColumns:
@@ -172,6 +196,24 @@ def _read_text(
     path: Path, how: How, columns: Sequence[str] | None, roles: tuple[str, ...]
 ) -> RatingColumns:
     need("pyarrow", f"reading {path}")
+    found = _opened_text(path, how, columns, roles)
+    table = _whole_or_text(path, found.sample, found.places, found.is_whole)
+    return _from_arrow(table, found.called, roles, path, found.sample, found.places)
+
+
+@dataclass(frozen=True, eq=False)
+class _OpenedText:
+    """The first rows, names and places of the columns, and which ids are whole numbers there."""
+
+    sample: TextSample
+    called: tuple[str, ...]
+    places: tuple[int, ...]
+    is_whole: list[bool]
+
+
+def _opened_text(
+    path: Path, how: How, columns: Sequence[str] | None, roles: tuple[str, ...]
+) -> _OpenedText:
     sample = _sample(path, how)
     step = 2 if _is_double(sample) else 1
     # Between two colons there is an empty column.
@@ -181,8 +223,7 @@ def _read_text(
     raw = tuple(step * j for j in places)
     ids = [j for j, role in zip(raw, roles, strict=True) if role != "rating"]
     is_whole = [all(WHOLE.fullmatch(field.strip()) for field in sample.column(j)) for j in ids]
-    table = _whole_or_text(path, sample, raw, is_whole)
-    return _from_arrow(table, called, roles, path, sample, raw)
+    return _OpenedText(sample, called, raw, is_whole)
 
 
 def _sample(path: Path, how: How) -> TextSample:
@@ -321,13 +362,10 @@ def _read_arrow(
     if how != replace(How(), missing=how.missing):
         raise ValueError(f"{path}: delimiter, decimal and header mean nothing for {path.suffix}.")
     pa = need("pyarrow", f"reading {path}")
-    is_parquet = path.suffix.lower() in PARQUET
-    module = need("pyarrow.parquet" if is_parquet else "pyarrow.feather", f"reading {path}")
+    names = _schema(path).names
+    called = tuple(names[j] for j in _chosen(names, len(names), columns, roles, path))
     try:
-        read_names = module.read_schema(path) if is_parquet else module.read_table(path).schema
-        places = _chosen(read_names.names, len(read_names.names), columns, roles, path)
-        called = tuple(read_names.names[j] for j in places)
-        table = module.read_table(path, columns=list(called))
+        table = _arrow_module(path).read_table(path, columns=list(called))
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{path} cannot be read: {first_line(error)}") from error
     if not table.num_rows:
@@ -346,6 +384,21 @@ def _read_arrow(
             "name another one."
         )
     return _columns(found, called, roles)
+
+
+def _arrow_module(path: Path) -> Arrow:
+    is_parquet = path.suffix.lower() in PARQUET
+    return need("pyarrow.parquet" if is_parquet else "pyarrow.feather", f"reading {path}")
+
+
+def _schema(path: Path) -> Arrow:
+    pa, module = need("pyarrow", f"reading {path}"), _arrow_module(path)
+    try:
+        if path.suffix.lower() in PARQUET:
+            return module.read_schema(path)
+        return module.read_table(path).schema
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{path} cannot be read: {first_line(error)}") from error
 
 
 def _decoded(column: Arrow, pa: Arrow) -> Arrow:
