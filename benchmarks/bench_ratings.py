@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import ranking
 from timing import heading, line
 
 from bayespca import MatrixFactorization, io
@@ -25,6 +26,15 @@ INSIDE = "recbole/dataset_example/ml-100k/ml-100k.inter"
 Cells = tuple[np.ndarray, np.ndarray, np.ndarray]
 # From cells to learn from and cells to predict, predictions and spread (None where there is none).
 Recommender = Callable[[Cells, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray | None]]
+
+
+RANKERS: dict[str, ranking.Ranker] = {
+    "evb": partial(ranking.ours, "evb"),
+    "gibbs": partial(ranking.ours, "gibbs"),
+    "cmfrec": ranking.by_cmfrec,
+    "implicit": ranking.by_implicit,
+    "most rated": ranking.popular,
+}
 
 
 def movielens() -> Cells | None:
@@ -230,6 +240,7 @@ def main() -> None:
         five_folds(cells, {**mine, "myFM": by_myfm, "cmfrec": by_cmfrec})
         if known is not None:
             cold_start(cells, known)
+        ranking.first_ten(cells, RANKERS)
     ten_million()
 
 
