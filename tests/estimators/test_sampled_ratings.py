@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayespca import MatrixFactorization, load
 from bayespca.cli.app import app
+from bayespca.estimators.stories import story
 
 N, M = 150, 60
 # Chains are as short as tests allow.
@@ -55,6 +56,15 @@ def test_predictions_and_their_intervals(model):
     right = sampled(n_components=2).fit_ratings(I[~HELD], J[~HELD], STARS[~HELD])
     mean, std = right.predict(i, j, return_std="mean")
     assert 0.85 < np.mean(np.abs(mean - LOW[i, j]) < 1.645 * std) < 0.95
+
+
+def test_nothing_says_that_the_number_of_components_was_found(model):
+    said = story(model)
+    assert said.headline == "Predictions are averages over 80 draws with seven dimensions of taste."
+    assert said.facts[0].remark == "four more than EVB finds"
+    given = sampled(n_components=1, n_draws=5).fit_ratings(I, J, STARS)
+    assert "with one dimension of taste." in story(given).headline
+    assert story(given).facts[0].remark == "as given"
 
 
 def test_noises_of_users_are_found(model):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayespca.nonlinear import compiled, kernels, rowwise, statistics
-from bayespca.nonlinear.data import Rows
+from bayespca.nonlinear.data import GPRows
 from bayespca.nonlinear.pairs import HOST, ArrayPairs
 from bayespca.nonlinear.rowwise import Latent
 from oracles import gplvm as oracle
@@ -30,7 +30,7 @@ def problem(name, seed=0, N=4, M=5, Q=2):
 
 def rows_like(latent, seen=None, pairs=HOST, D=3):
     values = np.random.default_rng(5).normal(size=(len(latent.mean), D))
-    return Rows(pairs.moved(values), None if seen is None else pairs.moved(seen), pairs)
+    return GPRows(pairs.moved(values), None if seen is None else pairs.moved(seen), pairs)
 
 
 def derivatives(rng, G, M, D=3):

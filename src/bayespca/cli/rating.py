@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bayespca.estimators.factorization import MatrixFactorization
-from bayespca.estimators.stories import story
+from bayespca.estimators.stories import number_of_tastes, story
 from bayespca.io.archive import is_model_file
 from bayespca.io.ratings_files import RatingColumns, read_ratings
 from bayespca.io.records import How, Table
@@ -203,6 +203,7 @@ def _print(
     if model.draws_ is None:
         facts["evidence bound"] = f"{-model.free_energy_:.6g} nats"
     else:
+        facts["components"] += f", {number_of_tastes(model)}"
         facts["draws"] = f"{model.draws_.size} of {screen.counted(model.draws_.n_chains, 'chain')}"
     if model.biases:
         facts = {"mean rating": f"{model.mean_rating_:.4g}"} | facts

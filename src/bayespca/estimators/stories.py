@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
+from bayespca.missing.sampled.fit import MORE
 from bayespca.spectrum.records import Advice
 
 from ._base import AnyEstimator
@@ -216,9 +217,13 @@ def _of_ratings(model: AnyEstimator) -> Story:
     said = f"There {_dimensions(k)} of taste in these ratings."
     if k == 0:
         said = "Nothing but biases of users and items stands out in these ratings."
+    if model.draws_ is not None:
+        said = f"Predictions are averages over {model.draws_.size} draws with {counted(k)} " + (
+            "dimension of taste." if k == 1 else "dimensions of taste."
+        )
     share = model.n_ratings_ / (model.users_.size * model.items_.size)
     facts = (
-        Fact("dimensions" if k != 1 else "dimension", str(k), "found"),
+        Fact("dimensions" if k != 1 else "dimension", str(k), number_of_tastes(model)),
         Fact("noise", significant(noise), "standard deviation of a rating"),
         Fact("rated", percent(share), "of all pairs"),
     )
@@ -227,6 +232,15 @@ def _of_ratings(model: AnyEstimator) -> Story:
     sizes = {"n_users": model.users_.size, "n_items": model.items_.size}
     given = {"n_ratings": model.n_ratings_, "lowest": low, "highest": high}
     return _story(model, (said, lead, size), *facts, **numbers, **sizes, **given)
+
+
+def number_of_tastes(model: AnyEstimator) -> str:
+    """Where the number of components of a factorization comes from."""
+    if model.draws_ is None:
+        return "found"
+    if model.n_components == "auto":
+        return f"{counted(MORE)} more than EVB finds"
+    return "as given"
 
 
 def _of_tensor(model: AnyEstimator) -> Story:

@@ -15,7 +15,7 @@ from .pairs import HOST, Pairs
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class GPRows:
     """Data that are summed over.
 
     Attributes
@@ -96,7 +96,7 @@ class GPData:
 
     @property
     def seen_in_group(self) -> FloatArray:
-        """Rows that each group has: (G,)."""
+        """GPRows that each group has: (G,)."""
         return np.array([float(self.shape[0])]) if self.seen is None else self.seen.sum(axis=0)
 
     @property
@@ -112,11 +112,11 @@ class GPData:
         return self.seen_in_group[self.group_of] - float(self.center)
 
     @cached_property
-    def rows(self) -> Rows:
+    def rows(self) -> GPRows:
         """What sums over rows need of the data."""
         move = self.pairs.moved
         seen = None if self.seen is None else move(self.seen)
-        return Rows(move(self.centred), seen, self.pairs)
+        return GPRows(move(self.centred), seen, self.pairs)
 
     @cached_property
     def squares(self) -> FloatArray:

@@ -23,7 +23,7 @@ from bayespca.arrays.namespaces import array_namespace, to_numpy
 from bayespca.arrays.packing import packed, unpacked
 from bayespca.arrays.types import Array, FloatArray
 
-from .data import Rows
+from .data import GPRows
 from .kernels import KernelHyper, distance_gradient, distance_gradient_of_scales, squared_distances
 from .pairs import HOST, Four, brought, first_exponential, first_gradients
 from .rowwise import Latent, exponential_of_rows, first, second, tilted_means, zeroth
@@ -68,7 +68,7 @@ class Gradients:
 
 
 def statistics(
-    latent: Latent, Z: FloatArray, hyper: KernelHyper, rows: Rows
+    latent: Latent, Z: FloatArray, hyper: KernelHyper, rows: GPRows
 ) -> tuple[Statistics, Array]:
     """ψ statistics of all rows, summed for each group; and ψ₁ of each row, where it was made."""
     if _is_plain(hyper):
@@ -88,7 +88,7 @@ def gradients(
     hyper: KernelHyper,
     given: Statistics,
     at: tuple[Statistics, Array],
-    rows: Rows,
+    rows: GPRows,
 ) -> Gradients:
     """Gradients of Σ given·statistics, where `given` holds the derivatives of what is summed.
 
@@ -155,18 +155,18 @@ def _blocks(N: int, M: int) -> Iterator[slice]:
     return (slice(i, min(i + step, N)) for i in range(0, N, step))
 
 
-def _on_host(rows: Rows) -> Rows:
+def _on_host(rows: GPRows) -> GPRows:
     seen = None if rows.seen is None else np.asarray(to_numpy(rows.seen))
-    return Rows(np.asarray(to_numpy(rows.values)), seen)
+    return GPRows(np.asarray(to_numpy(rows.values)), seen)
 
 
-def _there(latent: Latent, Z: FloatArray, hyper: KernelHyper, rows: Rows) -> Four[Array]:
+def _there(latent: Latent, Z: FloatArray, hyper: KernelHyper, rows: GPRows) -> Four[Array]:
     move = rows.pairs.moved
     return move(latent.mean), move(latent.variance), move(Z), move(hyper.w)
 
 
 def _of_exponential(
-    latent: Latent, Z: FloatArray, hyper: KernelHyper, rows: Rows
+    latent: Latent, Z: FloatArray, hyper: KernelHyper, rows: GPRows
 ) -> tuple[Array, FloatArray]:
     """ψ₁ of each row, and Σψ₂, of the squared exponential alone."""
     parts = _there(latent, Z, hyper, rows)
@@ -183,7 +183,7 @@ def _outer(psi1: Array, seen: Array | None) -> Array:
     return array_namespace(psi1).stack([(psi1 * seen[:, g : g + 1]).T @ psi1 for g in groups])
 
 
-def _of_first(given: Statistics, psi1: Array, rows: Rows) -> Array:
+def _of_first(given: Statistics, psi1: Array, rows: GPRows) -> Array:
     """Derivatives of ψ₁ of each row: (N, M)."""
     move = rows.pairs.moved
     found = rows.values @ move(given.pulled.T) + rows.of_groups(move(given.sums))
@@ -313,7 +313,7 @@ class _Sums:
         self._add_four(rows, HOST.gradients(latent.mean, latent.variance, Z, w, scaled))
 
     def add_of_exponential(
-        self, latent: Latent, given: Statistics, psi1: Array, rows: Rows
+        self, latent: Latent, given: Statistics, psi1: Array, rows: GPRows
     ) -> None:
         """All statistics of the squared exponential alone, wherever they are made."""
         Z, hyper = self.points, self.parameters
