@@ -96,7 +96,7 @@ class GPData:
 
     @property
     def seen_in_group(self) -> FloatArray:
-        """GPRows that each group has: (G,)."""
+        """Rows that each group has: (G,)."""
         return np.array([float(self.shape[0])]) if self.seen is None else self.seen.sum(axis=0)
 
     @property
