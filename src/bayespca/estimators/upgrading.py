@@ -29,12 +29,17 @@ LATER = ("noise", "free_energy_by_rank")
 ADDED = {
     "MixtureFit": ("evidence",),
     "TuckerFit": ("unknown",),
+    "FactorizationFit": ("draws", "r_hat", "ess"),
     **dict.fromkeys(("BinaryFit", "TableFit"), ("r_hat", "ess")),
     **dict.fromkeys(("BinaryPosterior", "TablePosterior"), ("draws",)),
 }
 # Options of which the same is true.
 SAMPLING = ("method", "n_draws", "n_warmup", "n_chains", "thin")
-ADDED_OPTIONS = {"BinaryPCA": SAMPLING, "GeneralizedPCA": SAMPLING}
+ADDED_OPTIONS = {
+    "BinaryPCA": SAMPLING,
+    "GeneralizedPCA": SAMPLING,
+    "MatrixFactorization": ("noise", "n_draws", "n_warmup", "n_chains"),
+}
 
 
 def upgraded(
