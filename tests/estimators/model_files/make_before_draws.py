@@ -1,0 +1,18 @@
+"""Model files of ratings of format version 3, and next to each what its model answers.
+
+Run once, with bayespca as it was when there were no draws of ratings.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from make import FOLDER, factorizations
+from make_version_2 import described
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    for name, (model, inputs) in factorizations().items():
+        model.save(FOLDER / f"version-3-{name}.bpca")
+        np.savez_compressed(FOLDER / f"version-3-{name}.npz", **described(model, inputs))
