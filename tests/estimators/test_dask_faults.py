@@ -11,6 +11,7 @@ import threading
 import time
 from functools import lru_cache
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -26,14 +27,18 @@ RANK, FEATURES = 3, 20
 
 @pytest.fixture(scope="module")
 def cluster():
-    with LocalCluster(
-        n_workers=2,
-        threads_per_worker=1,
-        processes=True,
-        dashboard_address="127.0.0.1:0",
-        memory_limit="1GB",
-        silence_logs=logging.CRITICAL,
-    ) as found:
+    # On a busy machine a worker takes longer to start again than the cluster usually waits for it.
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "10 minutes"}),
+        LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address="127.0.0.1:0",
+            memory_limit="1GB",
+            silence_logs=logging.CRITICAL,
+        ) as found,
+    ):
         yield found
 
 
