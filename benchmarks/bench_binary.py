@@ -46,7 +46,7 @@ def log_loss(x: np.ndarray, p: np.ndarray) -> float:
     return float(-np.mean(np.where(x, np.log(p), np.log1p(-p))))
 
 
-def told(name: str, X: np.ndarray, hidden: np.ndarray, filled: np.ndarray, start: float) -> None:
+def said(name: str, X: np.ndarray, hidden: np.ndarray, filled: np.ndarray, start: float) -> None:
     loss = log_loss(X[hidden], filled[hidden])
     print(f"    {name}: log loss {loss:.4f}, {time.perf_counter() - start:.1f} s")
 
@@ -57,12 +57,12 @@ def compare(X: np.ndarray, share: float, tried: tuple[int, ...], n_init: int = 1
     Y = np.where(hidden, np.nan, X)
     start = time.perf_counter()
     model = BinaryPCA().fit(Y)
-    told(f"BinaryPCA, rank {model.n_components_}", X, hidden, model.impute(Y), start)
+    said(f"BinaryPCA, rank {model.n_components_}", X, hidden, model.impute(Y), start)
     start = time.perf_counter()
     mixture = BernoulliMixture(n_init=n_init, random_state=0)
     K = select_components(mixture, Y, tried, cv=3).best
     filled = mixture.set_params(n_components=K).fit(Y).impute(Y)
-    told(
+    said(
         f"BernoulliMixture, at most {K} clusters by CV, {mixture.n_components_} left",
         X,
         hidden,
@@ -72,11 +72,11 @@ def compare(X: np.ndarray, share: float, tried: tuple[int, ...], n_init: int = 1
     start = time.perf_counter()
     linear = BayesianPCA().fit(Y)
     filled = np.clip(linear.impute(Y), *CLIPPED)
-    told(
+    said(
         f"BayesianPCA, rank {linear.n_components_}, clipped to {CLIPPED}", X, hidden, filled, start
     )
     shares = np.clip(np.broadcast_to(np.nanmean(Y, axis=0), X.shape), *CLIPPED)
-    told("shares of ones", X, hidden, shares, time.perf_counter())
+    said("shares of ones", X, hidden, shares, time.perf_counter())
 
 
 def by_draws(X: np.ndarray, share: float) -> None:
@@ -85,7 +85,7 @@ def by_draws(X: np.ndarray, share: float) -> None:
     Y = np.where(hidden, np.nan, X)
     start = time.perf_counter()
     model = BinaryPCA(method="gibbs", n_warmup=400, n_draws=150, random_state=0).fit(Y)
-    told(f"BinaryPCA, draws, R-hat {model.r_hat_}", X, hidden, model.impute(Y), start)
+    said(f"BinaryPCA, draws, R-hat {model.r_hat_}", X, hidden, model.impute(Y), start)
 
 
 def digits() -> None:

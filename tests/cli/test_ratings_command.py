@@ -222,3 +222,7 @@ def test_the_page_of_ratings(folder):
     assert (folder / "beside.html").is_file()
     said = run("u.data", "--report", "u.data", rc=1)
     assert "--report would write u.data over the file that FILE names" in said
+
+
+def test_a_seed_is_for_draws(folder):
+    assert "--seed is for --method gibbs" in " ".join(run("u.data", "--seed", 3, rc=1).split())

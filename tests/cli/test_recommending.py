@@ -65,8 +65,8 @@ def test_predictions_of_a_saved_model(folder, model):
     assert "2 users are not among those of the fit (999, ann)" in said
     assert "1 item is not among those of the fit (77)" in said
     assert "Ids of the users of the fit are numbers, as 100." in said
-    _, told = run("predict", "m.bpca", "p.csv", "-o", "out.parquet")
-    assert "note" not in told
+    _, said = run("predict", "m.bpca", "p.csv", "-o", "out.parquet")
+    assert "note" not in said
     assert pd.read_parquet("out.parquet")["known"].tolist() == found["known"].tolist()
     as_json = json.loads(run("predict", "m.bpca", "p.csv", "--json")[0])
     assert as_json["known"] == found["known"].tolist()

@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from bayespca import BernoulliMixture, BinaryPCA, load
+from bayespca import BernoulliMixture, BinaryPCA, GeneralizedPCA, load
 from bayespca.discrete import posterior as reading
 from bayespca.discrete.data import bits
 from bayespca.estimators import ModelFileError
@@ -328,3 +328,12 @@ def test_draws_of_small_tables_and_of_rows_without_values():
 def test_chains_that_have_not_mixed():
     with pytest.warns(ConvergenceWarning, match="have not mixed: R-hat of the"):
         BinaryPCA(**SHORT | {"n_warmup": 0, "n_draws": 20}).fit(HOLES)
+
+
+@pytest.mark.parametrize("option", ["n_draws", "n_warmup", "n_chains", "thin"])
+def test_options_of_draws_are_refused_where_there_are_none(option):
+    X = np.eye(6)
+    with pytest.raises(ValueError, match=f"{option}=7 is for method='gibbs'"):
+        BinaryPCA(**{option: 7}).fit(X)
+    with pytest.raises(ValueError, match=f"{option}=7 is for method='gibbs'"):
+        GeneralizedPCA(**{option: 7}).fit(X)

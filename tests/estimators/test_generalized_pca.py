@@ -358,10 +358,9 @@ def test_verbose_and_an_early_end(capsys):
 def test_draws_of_all_kinds_that_have_them():
     names = [name for name in HOLES if not name.startswith("visits")]
     table, hidden = HOLES[names], HIDDEN[:, [HOLES.columns.get_loc(name) for name in names]]
-    options = {"n_chains": 1, "n_warmup": 60, "n_draws": 80, "thin": 1, "random_state": 0}
-    sampled, before = (
-        GeneralizedPCA(method=method, **options).fit(table) for method in ("gibbs", "vb")
-    )
+    options = {"n_chains": 1, "n_warmup": 60, "n_draws": 80, "thin": 1}
+    sampled = GeneralizedPCA(method="gibbs", random_state=0, **options).fit(table)
+    before = GeneralizedPCA(random_state=0).fit(table)
     assert sampled.n_components_ == before.n_components_
     ours, theirs = sampled.predict_cells(table), before.predict_cells(table)
     for j, name in enumerate(sampled.output_names_):

@@ -157,11 +157,11 @@ def test_options():
 
 def test_chains_that_have_not_mixed_are_told():
     pytest.importorskip("arviz", reason="ArviZ is not installed")
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         model = sampled(n_draws=4, n_warmup=0, n_components=12).fit_ratings(I, J, STARS)
     assert max(model.r_hat_.values()) > 1.2
-    assert any(issubclass(one.category, ConvergenceWarning) for one in told)
+    assert any(issubclass(one.category, ConvergenceWarning) for one in said)
 
 
 @pytest.mark.parametrize("values", [[4.0], [3.0, 3.0, 3.0], [1.0, 5.0, 2.0]])

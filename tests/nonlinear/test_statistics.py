@@ -34,7 +34,7 @@ def rows_like(latent, seen=None, pairs=HOST, D=3):
 
 
 def derivatives(rng, G, M, D=3):
-    """Of something in the sums over rows."""
+    """Derivatives of something in the sums over rows."""
     return statistics.Statistics(
         rng.normal(size=G),
         rng.normal(size=(M, D)),

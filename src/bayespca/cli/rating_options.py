@@ -104,8 +104,8 @@ class Factorizing:
         ),
     ] = "auto"
     seed: Annotated[
-        int, option(panel=MODEL, min=0, help="With gibbs: seed of the random numbers.")
-    ] = 0
+        int | None, option(panel=MODEL, min=0, help="With gibbs: seed of the random numbers, or 0.")
+    ] = None
     max_iter: Annotated[int, option(panel=MODEL, min=1, help="Largest number of sweeps.")] = 500
     tol: Annotated[
         float, option(panel=MODEL, min=0, help="Relative fall of the free energy at the end.")
@@ -114,6 +114,8 @@ class Factorizing:
     def model(self) -> MatrixFactorization:
         from bayespca.estimators.factorization import MatrixFactorization
 
+        if self.seed is not None and self.method is not RatingsMethod.gibbs:
+            raise ValueError("--seed is for --method gibbs: other methods draw nothing.")
         bounds: Any = None if self.bounds == "none" else self.bounds
         if bounds is not None and bounds != "auto":
             low, high = map(float, bounds.split(","))
@@ -126,7 +128,7 @@ class Factorizing:
             bounds=bounds,
             n_draws=as_number(self.n_draws, int),
             n_chains=as_number(self.n_chains, int),
-            random_state=self.seed,
+            random_state=self.seed or 0,
             max_iter=self.max_iter,
             tol=self.tol,
         )

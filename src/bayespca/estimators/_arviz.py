@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from bayespca.arrays.types import FloatArray
 
@@ -53,6 +54,36 @@ def _each(function: Callable[[FloatArray], Any], values: FloatArray, *, n_chains
         return float("nan")
     with np.errstate(all="ignore"):
         return float(function(np.ascontiguousarray(values)))
+
+
+def extreme(found: Mapping[str, Any], which: Any) -> tuple[str, float]:
+    """The quantity with the extreme value and that value; NaN, which compares to nothing, if none.
+
+    Entries of a vector are counted from 1.
+    """
+    flat = {
+        f"{name} {i + 1}" if np.ndim(values) else name: float(value)
+        for name, values in found.items()
+        for i, value in enumerate(np.atleast_1d(values))
+    }
+    known = {name: value for name, value in flat.items() if not np.isnan(value)}
+    if not known:
+        return "", float("nan")
+    worst = float(which(list(known.values())))
+    return next(name for name, value in known.items() if value == worst), worst
+
+
+def warn_of_mixing(r_hat: Mapping[str, Any] | None, limit: float, remedy: str) -> None:
+    """Warn of chains that are in different places; `remedy` names the options to raise."""
+    name, value = extreme(r_hat or {}, np.nanmax)
+    if value > limit:
+        words = name.replace("_", " ")
+        warnings.warn(
+            f"the chains have not mixed: R-hat of the {words} is {value:.3f}, above {limit}. Raise "
+            f"{remedy}.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
 
 
 def inference_data(

@@ -58,7 +58,7 @@ def warn_of_strangers(*asked: tuple[Input, Places, str]) -> None:
     for ids, found, what in asked:
         sentence = strangers_sentence(ids, found, what)
         if sentence is not None:
-            warnings.warn(f"{sentence} `known` tells which.", UserWarning, stacklevel=3)
+            warnings.warn(f"{sentence} `known` says which.", UserWarning, stacklevel=3)
 
 
 def one(value: Input) -> list[Input]:

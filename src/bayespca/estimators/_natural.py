@@ -3,11 +3,8 @@
 Annotations are evaluated here: the subclasses' modules do not know the names in them.
 """
 
-import warnings
 from dataclasses import KW_ONLY, replace
 from typing import Any, Generic, Literal, TypeVar
-
-from sklearn.exceptions import ConvergenceWarning
 
 from bayespca.discrete import posterior as read
 from bayespca.discrete.data import TableCells
@@ -28,6 +25,7 @@ F = TypeVar("F", bound=BinaryFit | TableFit)
 # Above it, chains that start at one place are still on their way (Vehtari et al. 2021 ask for 1.01
 # of chains that end where numbers are quoted to the last digit).
 LARGEST_R_HAT = 1.1
+SCHEDULE = ("n_chains", "n_warmup", "n_draws", "thin")
 WITH_DRAWS = ("normal", "bernoulli", "categorical", "ordinal")
 
 # Options of the draws; a part of the tables of both.
@@ -84,24 +82,35 @@ class NaturalPCA(Transforming, Iterating[F], Generic[F]):
     n_chains: int = 2
     thin: int = 5
 
+    def _check_schedule(self) -> None:
+        """Raise where options of draws are given, and there are none."""
+        if self.method == "gibbs":
+            return
+        defaults = type(self)().get_params(deep=False)
+        for name in SCHEDULE:
+            if getattr(self, name) != defaults[name]:
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r} is for method='gibbs', and the method is "
+                    f"{self.method!r}: leave it at {defaults[name]}."
+                )
+
     def _with_draws(self, fitted: F, cells: TableCells, most: int | None) -> F:
-        """The fit with draws from the posterior of these cells, where they are asked for."""
+        """The fit with draws from the posterior of these cells, with ``method="gibbs"``."""
         if self.method == "vb":
             return fitted
         found = fitted.posterior
         H = columns(found.prior.size, most, cells.shape)
         self._check_size(cells.shape[1], H)
-        names = ("n_chains", "n_warmup", "n_draws", "thin")
         draws = draw(
             cells,
             (found.b, found.prior),
             H,
-            schedule=Schedule(**{name: int(getattr(self, name)) for name in names}),
+            schedule=Schedule(**{name: int(getattr(self, name)) for name in SCHEDULE}),
             rng=_validation.generator(self.random_state),
         )
         judged = _arviz.diagnostics(draws.quantities())
         r_hat, ess = judged if judged else (None, None)
-        _warn_of_mixing(r_hat)
+        _arviz.warn_of_mixing(r_hat, LARGEST_R_HAT, "n_warmup and thin")
         posterior: Any = replace(found, draws=draws)
         return replace(fitted, posterior=posterior, r_hat=r_hat, ess=ess)
 
@@ -122,15 +131,4 @@ def refuse_likelihoods(likelihoods: dict[str, str]) -> None:
                 f"method='gibbs' cannot draw given {likelihood} cells, and column {name!r} has "
                 f"such: it knows {', '.join(WITH_DRAWS)} ones. Use method='vb', or another "
                 "likelihood for this column."
-            )
-
-
-def _warn_of_mixing(r_hat: dict[str, Any] | None) -> None:
-    for name, value in (r_hat or {}).items():
-        if value > LARGEST_R_HAT:
-            warnings.warn(
-                f"the chains have not mixed: R-hat of the {name.replace('_', ' ')} is {value:.2f}, "
-                f"above {LARGEST_R_HAT}. Raise n_warmup and thin.",
-                ConvergenceWarning,
-                stacklevel=4,
             )

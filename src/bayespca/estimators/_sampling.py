@@ -1,12 +1,10 @@
-"""`MatrixFactorization(method="gibbs")`: the model that is asked for, and how its chains mixed."""
+"""`MatrixFactorization(method="gibbs")`: which model its options mean, and how its chains mixed."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from bayespca.arrays.types import FloatArray
 from bayespca.engines.decomposing import available_memory
@@ -92,12 +90,4 @@ def quantities(draws: RatingsDraws) -> dict[str, FloatArray]:
 
 def warn_of_mixing(r_hat: dict[str, float] | None) -> None:
     """Warn of chains that are in different places."""
-    known = {name: value for name, value in (r_hat or {}).items() if value > LARGEST_R_HAT}
-    if known:
-        name = max(known, key=lambda one: known[one])
-        warnings.warn(
-            f"the chains have not mixed: R-hat of {name} is {known[name]:.2f}, above "
-            f"{LARGEST_R_HAT}. Raise n_warmup and n_draws.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+    _arviz.warn_of_mixing(r_hat, LARGEST_R_HAT, "n_warmup and n_draws")

@@ -80,6 +80,7 @@ class BinaryPCA(NaturalPCA[BinaryFit], _binary.BinaryReader[BinaryFit]):
         """
         start = time.perf_counter()
         self._chosen()
+        self._check_schedule()
         cap = _validation.largest_rank_of_starts(self)
         data = _binary.read(self, X, reset=True)
         _binary.check_any_value(data)

@@ -297,7 +297,7 @@ class MatrixFactorization(Iterating[FactorizationFit]):
 
         With ``return_std=True`` also the standard deviation of a rating, with ``"mean"`` that of
         its mean, without the noise. Users and items that are not known have the prior's answer,
-        with a warning (`known` tells which they are); None, NaN and ids of a type that the fit had
+        with a warning (`known` says which they are); None, NaN and ids of a type that the fit had
         none of are mistakes. A tuple is one id where ids are tuples, else several. Lazy for two
         columns of a Dask DataFrame, and then Dask arrays, without warnings.
         """

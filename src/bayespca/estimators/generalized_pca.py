@@ -144,6 +144,7 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
         """
         start = time.perf_counter()
         self._chosen()
+        self._check_schedule()
         cap = _validation.largest_rank_of_starts(self)
         raw = _tables.read(self, X, reset=True)
         columns = _columns.described(raw, self.likelihood)

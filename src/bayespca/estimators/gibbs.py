@@ -179,15 +179,8 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
     def _warn(self) -> None:
         if self.r_hat_ is None:
             return
-        name, r_hat = _worst(self.r_hat_, np.nanmax)
-        if r_hat > LARGEST_R_HAT:
-            warnings.warn(
-                f"the chains have not mixed: R-hat of {name} is {r_hat:.3f}, above "
-                f"{LARGEST_R_HAT}. Raise n_warmup and n_draws.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        name, ess = _worst(self.ess_, np.nanmin)
+        _arviz.warn_of_mixing(self.r_hat_, LARGEST_R_HAT, "n_warmup and n_draws")
+        name, ess = _arviz.extreme(self.ess_, np.nanmin)
         wanted = LEAST_ESS_PER_CHAIN * self.n_chains
         if ess < wanted:
             warnings.warn(
@@ -335,20 +328,3 @@ def _record(found: reading.Report, draws: GibbsDraws, dtype: DType, n: int) -> r
 def _columns(asked: int | Auto, data: GibbsData) -> int:
     """The number of columns of W."""
     return min(data.d, data.n) - 1 if asked == "auto" else min(int(asked), data.d)
-
-
-def _worst(found: dict[str, Any], extreme: Any) -> tuple[str, float]:
-    """The quantity with the extreme value and that value; NaN, which compares to nothing, if none.
-
-    Entries of a vector are counted from 1.
-    """
-    flat = {
-        f"{name} {i + 1}" if np.ndim(values) else name: float(value)
-        for name, values in found.items()
-        for i, value in enumerate(np.atleast_1d(values))
-    }
-    known = {name: value for name, value in flat.items() if not np.isnan(value)}
-    if not known:
-        return "", float("nan")
-    worst = float(extreme(list(known.values())))
-    return next(name for name, value in known.items() if value == worst), worst

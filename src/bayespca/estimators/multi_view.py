@@ -65,7 +65,7 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
     `BayesianPCA`.
 
     NaN are holes, at `fit` and afterwards, and rows may lack whole views. What methods return for
-    Dask arrays are Dask arrays, computed when that is asked for.
+    Dask arrays are Dask arrays, which are computed later.
 
     Examples
     --------
@@ -370,7 +370,7 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         return _views.read_new(self, X)
 
     def _lazily(self, given: Views, method: str, **options: object) -> DaskArray:
-        """What a method returns for tables on Dask, block by block when that is asked for."""
+        """What a method returns for tables on Dask, block by block, when it is computed."""
         blocks = partitioned(given.values, wide=False)
         return _lazy.applied(self, blocks, method, options)
 

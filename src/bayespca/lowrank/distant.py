@@ -101,8 +101,8 @@ class DistantHoles(IncompleteRows):
 
 
 class ColumnLook(NamedTuple):
-    """Of some blocks: rows, and in each block those with values; rows without; of each column how
-    many values, their sum, the smallest and the largest.
+    """What some blocks hold: their rows, those with values in each block, rows without; how many
+    values each column has, their sum, the smallest and the largest.
     """
 
     n_rows: int

@@ -120,7 +120,7 @@ def _by_block(
     data: TableCells,
     of_block: Callable[[TableCells, np.random.Generator], _Mixture],
 ) -> _Mixture:
-    """Of all rows, in blocks that have generators of their own."""
+    """The mixtures of all rows, in blocks that have generators of their own."""
     blocks = row_blocks(data)
     rngs = np.random.default_rng(draws.seed).spawn(len(blocks))
 

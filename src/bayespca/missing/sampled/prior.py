@@ -126,7 +126,7 @@ def drawn_nu(weights: FloatArray, prior: SampledPrior, rng: np.random.Generator)
     if not prior.nus:
         return 0.0
     g = 0.5 * np.array(prior.nus)
-    told = float(np.sum(np.log(weights) - weights))
-    log_p = weights.size * (g * np.log(g) - gammaln(g)) + g * told
+    total = float(np.sum(np.log(weights) - weights))
+    log_p = weights.size * (g * np.log(g) - gammaln(g)) + g * total
     p = np.exp(log_p - log_p.max())
     return prior.nus[int(rng.choice(g.size, p=p / p.sum()))]
