@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         vbmf,
     )
 
-    from . import displays, report, spectrum
+    from . import displays, imaging, report, spectrum
 
 __all__ = [
     "GPLVM",
@@ -50,6 +50,7 @@ __all__ = [
     "denoise",
     "displays",
     "evbmf",
+    "imaging",
     "impute",
     "load",
     "rank_report",
@@ -61,7 +62,7 @@ __all__ = [
     "vbmf",
 ]
 
-_MODULES = ("displays", "report", "spectrum")
+_MODULES = ("displays", "imaging", "report", "spectrum")
 
 
 def __getattr__(name: str) -> Any:

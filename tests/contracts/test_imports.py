@@ -34,6 +34,7 @@ LAYERS = {
     "discrete": 4,
     "nonlinear": 4,
     "datasets": 4,
+    "imaging": 4,
     "noise": 5,
     "views": 5,
     "checks": 5,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayespca.spectrum.noise_law import density_of_nonzero
+from bayespca.spectrum.noise_law import density_of_nonzero, lower_means
 
 
 @pytest.mark.parametrize(("L", "M"), [(50, 200), (200, 50), (100, 100)])
@@ -31,3 +31,16 @@ def test_the_density_is_that_of_noise(L, M):
     below = x <= middle
     expected = np.trapezoid(density_of_nonzero(x[below], 1.0, L / M), x[below])
     assert np.mean(values <= middle) == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize("ratio", [0.05, 0.48, 0.97])
+@pytest.mark.parametrize("share", [0.5, 0.75, 1.0])
+def test_means_of_the_lower_part(ratio, share):
+    """Against sums over a fine grid of eigenvalues."""
+    low, high = (1 - np.sqrt(ratio)) ** 2, (1 + np.sqrt(ratio)) ** 2
+    edges = low + (high - low) * np.sin(np.linspace(0, np.pi / 2, 100_001)) ** 2
+    x, width = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
+    mass = density_of_nonzero(x, 1.0, ratio) * width
+    below = np.cumsum(mass) < share
+    found = lower_means(np.array([ratio]), share)[0]
+    assert found == pytest.approx((x * mass)[below].sum(), rel=1e-4)

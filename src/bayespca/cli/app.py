@@ -9,12 +9,14 @@ from typing import Annotated
 
 import typer
 
+from bayespca.io.nifti_files import is_nifti
 from bayespca.version import __version__
 
 from . import options as o
 from .column_options import ColumnKinds
 from .failures import SETTING, end_when_told, in_one_sentence
 from .helping import Verbs, verb
+from .imaging_options import Imaging, refuse_for_images
 from .outputs import FitOutputs, RatingOutputs
 from .panels import OUTPUT
 from .rating_options import Factorizing, NewRatings, ReadingRatings
@@ -165,6 +167,7 @@ def transform(
     cls=verb(
         "data.csv -o clean.csv",
         "spectra.npy -o clean.npy --noise autoregressive",
+        "dwi.nii.gz -o clean.nii.gz --mask brain.nii.gz --noise-map sigma.nii.gz",
     )
 )
 @o.grouped
@@ -178,11 +181,22 @@ def denoise(
     fitting: o.Fitting,
     reading: o.Reading,
     stream: o.Stream = None,
+    images: Imaging,
 ) -> None:
-    """DATA without its noise: the posterior mean of the low-rank part."""
+    """DATA without its noise: the posterior mean of the low-rank part.
+
+    A series of volumes (.nii, .nii.gz) is denoised patch by patch.
+    """
     with in_one_sentence(as_json=json):
+        if is_nifti(data):
+            from .imaging import denoise_image
+
+            refuse_for_images(fitting, reading.how(), model=saved, save=save, stream=stream)
+            denoise_image(data, out, images, as_json=json)
+            return
         from . import applying as work
 
+        images.refuse()
         modelled = work.Modelled(fitting.model_unless(saved), saved, save)
         work.denoise(data, reading.how(), modelled, out=out, stream=stream, as_json=json)
 

@@ -10,6 +10,7 @@ EXTRAS = {
     "dask": "bayespca[dask]",
     "distributed": "bayespca[dask]",
     "anndata": "anndata",
+    "nibabel": "bayespca[imaging]",
     "openpyxl": "bayespca[excel]",
     "pandas": "pandas",
     "tensorly": "tensorly",

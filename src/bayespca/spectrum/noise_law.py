@@ -68,3 +68,26 @@ def quantiles(ratio: float, shares: FloatArray) -> FloatArray:
     x = lower + width * np.sin(theta) ** 2
     mass = np.cumsum((np.sin(theta) * np.cos(theta)) ** 2 / x)
     return np.asarray(np.interp(shares, mass / mass[-1], x))
+
+
+def lower_means(ratios: FloatArray, share: float) -> FloatArray:
+    """∫ t f(t) dt of the density f up to the quantile of a share, noise 1, for ratios of at most 1.
+
+    The sum of a share of the L eigenvalues of VVᵀ, from the small end, is this times LMσ².
+    """
+    return np.interp(ratios, *_lower_means(share))
+
+
+@lru_cache(maxsize=8)
+def _lower_means(share: float) -> tuple[FloatArray, FloatArray]:
+    """Ratios between 0 and 1, and the integrals for them."""
+    ratios = np.linspace(0.0, 1.0, 257)
+    root = np.sqrt(ratios)[:, None]
+    theta = (np.arange(2048) + 0.5) / 2048 * np.pi / 2
+    t = (1 - root) ** 2 + 4 * root * np.sin(theta) ** 2
+    # f(t) dt up to a constant.
+    density = np.sin(2 * theta) ** 2 / t
+    below, moments = np.cumsum(density, axis=1), np.cumsum(density * t, axis=1)
+    whole = below[:, -1:]
+    rows = zip(below / whole, moments / whole, strict=True)
+    return ratios, np.array([np.interp(share, shares, moment) for shares, moment in rows])
