@@ -251,3 +251,61 @@ def test_features_that_are_none(features, message):
         sampled().fit_ratings(I, J, STARS, user_features=features)
     with pytest.raises(ValueError, match="features of users and items are for method='gibbs'"):
         MatrixFactorization().fit_ratings(I, J, STARS, user_features=features)
+
+
+# --- what is rated at all ----------------------------------------------------------------------
+
+
+def with_habits():
+    """Users who give more stars the more of some items they have rated: their biases are Σy/√N,
+    with noise of a third of their size, and half of them have two or three ratings.
+    """
+    rng, n, m = np.random.default_rng(5), 400, 60
+    y = rng.normal(size=m)
+    seen = rng.random((n, m)) < np.where(np.arange(n) < n // 2, 0.4, 0.05)[:, None]
+    seen[np.arange(n), rng.integers(0, m, n)] = True
+    habit = (seen @ y) / np.sqrt(seen.sum(axis=1))
+    truth = 3 + (habit + 0.3 * rng.normal(size=n))[:, None] + 0.5 * rng.normal(size=(1, m))
+    return truth + 0.8 * rng.normal(size=(n, m)), truth, seen, y
+
+
+def test_what_a_user_has_rated_at_all_counts():
+    X, truth, seen, y = with_habits()
+    i, j = np.nonzero(seen)
+    options = {"n_draws": 60, "n_warmup": 30, "random_state": 0, "bounds": None}
+    errors = {}
+    for implicit in (True, False):
+        model = MatrixFactorization("gibbs", implicit=implicit, n_components=0, **options)
+        model.fit_ratings(i, j, X[i, j])
+        late = model.users_[200:]
+        found, std = model.predict(late[:, None], model.items_, return_std="mean")
+        off = found - truth[np.ix_(late, model.items_)]
+        errors[implicit] = np.sqrt(np.mean(off**2))
+        assert 0.85 < np.mean(np.abs(off) < 1.645 * std) < 0.95
+        if implicit:
+            found = model.draws_.row_implicit[:, :, -1].mean(axis=0)
+            assert np.corrcoef(found, y)[0, 1] > 0.9
+    assert errors[True] < 0.75 * errors[False]
+
+
+@pytest.mark.filterwarnings("ignore:.* not among those of the fit")
+def test_someone_new_is_expected_to_be_like_those_who_rate_the_same():
+    X, _, seen, y = with_habits()
+    i, j = np.nonzero(seen)
+    model = sampled(bounds=None, n_components=0).fit_ratings(i, j, X[i, j])
+    for user in (7, 300):
+        mine = np.flatnonzero(seen[user])
+        mean, std = model.predict_new(mine, X[user, mine], return_std="mean")
+        expected, spread = model.predict(user, model.items_, return_std="mean")
+        np.testing.assert_allclose(mean, expected, atol=0.15)
+        np.testing.assert_allclose(std, spread, rtol=0.35)
+    # Ratings that say nothing, of items whose raters give more stars, and of others.
+    most, least = np.argsort(-y)[:3], np.argsort(y)[:3]
+    high, low = (model.predict_new(some, model.predict(-1, some)).mean() for some in (most, least))
+    assert high > low + 0.5
+
+
+def test_implicit_is_for_draws():
+    with pytest.raises(ValueError, match="implicit=True is for method='gibbs'"):
+        MatrixFactorization(implicit=True).fit_ratings(I, J, STARS)
+    assert MatrixFactorization(implicit=False).fit_ratings(I, J, STARS).draws_ is None

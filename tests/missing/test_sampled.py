@@ -12,8 +12,8 @@ from bayespca.inference.looping import Looping
 from bayespca.missing.ratings.cells import sorted_side
 from bayespca.missing.ratings.data import sorted_both_ways
 from bayespca.missing.ratings.fit import ratings_model
-from bayespca.missing.sampled import kernels
-from bayespca.missing.sampled.compiled import by_loops
+from bayespca.missing.sampled import implicit, kernels
+from bayespca.missing.sampled.compiled import by_loops, implicit_by_loops
 from bayespca.missing.sampled.data import FeaturedRatings, with_features
 from bayespca.missing.sampled.draws import averaged_by_loops, averaged_by_numpy
 from bayespca.missing.sampled.fit import SampledModel
@@ -39,16 +39,16 @@ def simulated(seed=0, n=N, m=M, share=0.4):
     return i.astype(np.int32), j.astype(np.int32), X[i, j] + 0.5 * rng.normal(size=i.size)
 
 
-def data_of(i, j, x, features) -> FeaturedRatings:
+def data_of(i, j, x, features, *, implicit=False) -> FeaturedRatings:
     """Ratings as they are, in their own units."""
     n, m = map(len, features)
     sides = sorted_side(i, j, x, n), sorted_side(j, i, x, m)
-    return FeaturedRatings(*sides, 0.0, 1.0, *features)
+    return FeaturedRatings(*sides, 0.0, 1.0, *features, implicit)
 
 
 def fitted(looping=None, **options):
     i, j, x = simulated()
-    data = with_features(sorted_both_ways(i, j, x, (N, M), center=True))
+    data = with_features(sorted_both_ways(i, j, x, (N, M), center=True), implicit=True)
     begun = ratings_model(data, n_components=3)
     options = {"n_warmup": 3, "n_draws": 6, "n_chains": 2, "begun": begun} | options
     model = SampledModel(**options)
@@ -107,23 +107,76 @@ def _begun(biases):
 INFORMATIVE = SampledPrior(scale=0.4, excess=6.0, a_tau=5.0, b_tau=3.0, nus=(6.0, 12.0, 30.0))
 
 
-@pytest.mark.parametrize(("biases", "p"), [(True, 0), (False, 0), (True, 2)])
-def test_the_joint_distribution(biases, p):
+@pytest.mark.parametrize(
+    ("biases", "p", "is_implicit", "many"),
+    [
+        (True, 0, False, 200),
+        (False, 0, False, 200),
+        (True, 2, False, 200),
+        (True, 1, True, 200),
+        (True, 0, True, 1),
+    ],
+)
+def test_the_joint_distribution(biases, p, is_implicit, many, monkeypatch):
     """Geweke, "Getting it right" (JASA 2004): sweeps in turns with new data leave the prior as it
-    is, whatever is looked at; without features, and with p of each side.
+    is, whatever is looked at; without features, and with p of each side; with what is rated at all,
+    by loops and by NumPy, and without.
     """
+    monkeypatch.setattr(implicit, "MANY", many)
     problem, shape, K = SampledProblem(INFORMATIVE, biases), (5, 4), 2
     rng, count = np.random.default_rng(1), 5000
     i, j = (a.astype(np.int32) for a in np.nonzero(np.random.default_rng(0).random(shape) < 0.7))
     features = [rng.normal(size=(size, p)) for size in shape]
-    prior = [oracle.looked_at(oracle.drawn(features, K, INFORMATIVE, rng)) for _ in range(count)]
-    now, found = oracle.drawn(features, K, INFORMATIVE, rng), []
+    sides = (oracle.indicators(i, j, shape), oracle.indicators(j, i, shape[::-1]))
+    rated = sides if is_implicit else (None, None)
+
+    def drawn():
+        return oracle.drawn(features, K, INFORMATIVE, rng, rated)
+
+    prior = [oracle.looked_at(drawn()) for _ in range(count)]
+    now, found = drawn(), []
     for sweep in range(count):
-        data = data_of(i, j, oracle.ratings(now, i, j, rng, biases=biases), features)
+        x = oracle.ratings(now, i, j, rng, biases=biases)
+        data = data_of(i, j, x, features, implicit=is_implicit)
         now = swept(now, data, problem, generator(2, 0, sweep))
         found.append(oracle.looked_at(now))
     z = oracle.z_scores(prior, found)
     assert np.abs(z).max() < 5.0, z.round(1)
+
+
+@pytest.mark.parametrize("side", ["row_rated", "column_rated"])
+def test_what_is_rated_is_a_feature(side):
+    """Shifts, and draws by loops and by NumPy, are those of the indicators written out; whoever has
+    rated nothing has no shift.
+    """
+    i, j, x = simulated(share=0.1)
+    there = (i != 3) & (j != 5)
+    i, j, x = i[there], j[there], x[there]
+    data = data_of(i, j, x, (np.empty((N, 0)), np.empty((M, 0))), implicit=True)
+    rated, rng, K = getattr(data, side), np.random.default_rng(0), 3
+    written = oracle.indicators(i, j, (N, M))
+    if side == "column_rated":
+        written = oracle.indicators(j, i, (M, N))
+    n, p = written.shape
+    y, rest, noise = rng.normal(size=(p, K)), rng.normal(size=(n, K)), rng.normal(size=(p, K))
+    np.testing.assert_allclose(rated.shift(y), written @ y, atol=1e-12)
+    np.testing.assert_allclose(rated.squares, np.sum(written**2, axis=0), atol=1e-12)
+    now = LinearMean(y, 0.7)
+    found = implicit_by_loops(rest, rated, now, noise)
+    np.testing.assert_allclose(found, implicit.by_numpy(rest, rated, now, noise), atol=1e-10)
+    expected = y.copy()
+    for c in range(p):
+        left = rest - written @ expected + np.outer(written[:, c], expected[c])
+        f = written[:, c]
+        expected[c] = f @ left / (0.7 + f @ f) + noise[c]
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+
+
+def test_what_all_have_rated_says_nothing():
+    i, j = (a.ravel().astype(np.int32) for a in np.indices((N, M)))
+    none = np.empty((N, 0)), np.empty((M, 0))
+    assert data_of(i, j, np.ones(i.size), none).row_rated.is_constant
+    assert not data_of(i[1:], j[1:], np.ones(i.size - 1), none).row_rated.is_constant
 
 
 def test_priors_given_rows():
@@ -158,7 +211,8 @@ def test_with_all_cells_it_agrees_with_the_sampler_of_pca():
 
 
 def assert_same_draws(one, other):
-    for name in ("rows", "columns", "row_weights", "noise_precision", "row_precision", "row_nu"):
+    parts = "rows", "columns", "row_weights", "noise_precision", "row_precision", "row_nu"
+    for name in (*parts, "row_implicit"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
@@ -173,6 +227,7 @@ def test_a_seed_is_a_fit():
 @pytest.mark.parametrize("threads", [2, 3])
 def test_the_number_of_threads_changes_nothing(monkeypatch, threads):
     monkeypatch.setattr(kernels, "MANY", 1)
+    monkeypatch.setattr(implicit, "MANY", 1)
     monkeypatch.setattr(parallel, "blas_threads", lambda: 1)
     one = fitted().draws
     monkeypatch.setattr(parallel, "blas_threads", lambda: threads)

@@ -8,10 +8,19 @@ from bayespca.missing.sampled.prior import LinearMean, NormalPrior
 from bayespca.missing.sampled.step import RatingsDraw
 
 
-def drawn(features, K, prior, rng):
+def indicators(i, j, shape):
+    """Who rated what over the root of how many, less means over ratings; rows without have 0."""
+    seen = np.zeros(shape)
+    seen[i, j] = 1.0
+    counts = seen.sum(axis=1)
+    found = seen / np.sqrt(np.maximum(counts, 1))[:, None]
+    return (found - counts @ found / counts.sum()) * (counts > 0)[:, None]
+
+
+def drawn(features, K, prior, rng, rated=(None, None)):
     """All of the parameters from their prior; a Wishart matrix is a sum of squares of draws."""
-    sides, weights, nus, linear = [], [], [], []
-    for F in features:
+    sides, weights, nus, linear, implicit = [], [], [], [], []
+    for F, R in zip(features, rated, strict=True):
         size, p = F.shape
         dof = int(K + prior.excess)
         Z = rng.normal(size=(dof, K)) / np.sqrt(dof * prior.scale)
@@ -22,12 +31,21 @@ def drawn(features, K, prior, rng):
         B = rng.multivariate_normal(np.zeros(K), cov / ridge, p).reshape(p, K)
         linear.append(LinearMean(B, ridge))
         theta = F @ B + rng.multivariate_normal(mean, cov, size)
+        if R is None:
+            implicit.append(LinearMean.none(0, K))
+        else:
+            ridge = float(rng.gamma(1.0))
+            Y = rng.multivariate_normal(np.zeros(K), cov / ridge, R.shape[1])
+            implicit.append(LinearMean(Y, ridge))
+            theta = theta + R @ Y
         sides.append((theta, NormalPrior(mean, precision)))
         nus.append(float(rng.choice(prior.nus)))
         weights.append(rng.gamma(0.5 * nus[-1], 2 / nus[-1], size))
     tau = float(rng.gamma(prior.a_tau, 1 / prior.b_tau))
     (rows, row_prior), (columns, column_prior) = sides
-    return RatingsDraw(rows, columns, *weights, row_prior, column_prior, tau, *nus, *linear)
+    of_both = row_prior, column_prior, tau
+    spread = np.zeros((K, K)), np.zeros((K, K))
+    return RatingsDraw(rows, columns, *weights, *of_both, *nus, *linear, *implicit, *spread)
 
 
 def ratings(draw, i, j, rng, *, biases):
@@ -52,10 +70,14 @@ def looked_at(draw):
         *(np.tanh(draw.row_prior.mean), np.tanh(draw.column_prior.mean)),
         *(np.log(draw.row_weights[0]), np.log(draw.column_weights[0])),
         *(np.log(draw.row_nu), np.log(draw.column_nu)),
-        *(np.tanh(draw.row_linear.weights.ravel()), np.tanh(draw.column_linear.weights.ravel())),
-        *(x.ridge / (1 + x.ridge) for x in (draw.row_linear, draw.column_linear) if len(x.weights)),
+        *(np.tanh(x.weights.ravel()) for x in _linear(draw)),
+        *(x.ridge / (1 + x.ridge) for x in _linear(draw) if len(x.weights)),
         np.tanh(a[0, 0] * b[0, 0] + a[0, -1] + b[0, -1]),
     ]
+
+
+def _linear(draw):
+    return draw.row_linear, draw.column_linear, draw.row_implicit, draw.column_implicit
 
 
 def z_scores(independent, chain, batches=20):

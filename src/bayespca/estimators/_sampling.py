@@ -8,8 +8,8 @@ import numpy as np
 
 from bayespca.arrays.types import FloatArray
 from bayespca.engines.decomposing import available_memory
-from bayespca.missing.ratings.data import Ratings
 from bayespca.missing.ratings.fit import RatingsFit, RatingsModel
+from bayespca.missing.sampled.data import FeaturedRatings
 from bayespca.missing.sampled.draws import RatingsDraws
 from bayespca.missing.sampled.fit import MORE, SampledFit, SampledModel
 from bayespca.missing.sampled.prior import SampledPrior
@@ -32,15 +32,21 @@ def check_options(estimator: Any, *features: Any) -> None:
             f"features of users and items are for method='gibbs', and the method is "
             f"{estimator.method!r}."
         )
-    given = [name for name in (*SCHEDULE, "noise") if getattr(estimator, name) != "auto"]
-    if given and not (given == ["noise"] and estimator.noise == "isotropic"):
+    # What other methods do may be said.
+    without = {"noise": "isotropic", "implicit": False}
+    given = [
+        name
+        for name in (*SCHEDULE, *without)
+        if getattr(estimator, name) not in ("auto", without.get(name))
+    ]
+    if given:
         raise ValueError(
             f"{given[0]}={getattr(estimator, given[0])!r} is for method='gibbs', and the method is "
             f"{estimator.method!r}: leave it at 'auto'."
         )
 
 
-def model_of(estimator: Any, begun: RatingsModel, data: Ratings) -> SampledModel:
+def model_of(estimator: Any, begun: RatingsModel, data: FeaturedRatings) -> SampledModel:
     """The model of chains that start at `begun`."""
     asked: dict[str, Any] = {
         name: default if getattr(estimator, name) == "auto" else int(getattr(estimator, name))
@@ -60,10 +66,11 @@ def model_of(estimator: Any, begun: RatingsModel, data: Ratings) -> SampledModel
     return model
 
 
-def _check_size(model: SampledModel, data: Ratings) -> None:
+def _check_size(model: SampledModel, data: FeaturedRatings) -> None:
     """Raise where draws have no room, counted with `MORE` components where their number is open."""
     K = (MORE if model.rank is None else model.rank) + 1
-    needed = 4.0 * model.n_chains * model.n_draws * sum(data.shape) * K
+    n, m = data.shape
+    needed = 4.0 * model.n_chains * model.n_draws * (n + m * (1 + data.implicit)) * K
     if needed > available_memory():
         raise ValueError(
             f"the draws would need {needed / 1e9:.1f} GB: lower n_draws, n_chains or n_components."

@@ -60,8 +60,9 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
     answer.
 
     ``method="gibbs"`` draws users, items and the priors of both from the posterior, with full
-    covariances in these priors (Salakhutdinov and Mnih 2008), and noises of users and items.
-    Predictions are averages over draws.
+    covariances in these priors (Salakhutdinov and Mnih 2008), and noises of users and items. The
+    means of the priors are linear in what is rated at all (`implicit`, after Koren 2008), and in
+    features. Predictions are averages over draws.
 
     >>> from bayespca import MatrixFactorization
     >>> users = ["ann", "ann", "bob", "bob", "cid", "cid"]
@@ -87,6 +88,10 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
         n_draws=Option('Draws kept of each chain, with ``"gibbs"``; 100.', AUTO | whole(1)),
         n_warmup=Option('Sweeps before the first of them, with ``"gibbs"``; 20.', AUTO | whole(0)),
         n_chains=Option('Number of chains, with ``"gibbs"``; 2.', AUTO | whole(1)),
+        implicit=Option(
+            "Whether what a user has rated at all shifts what is expected of them, and who has "
+            'rated an item what is expected of it; ``"auto"``: with ``"gibbs"``.'
+        ),
         biases=Option(
             "Whether users and items have biases, and all ratings a mean. Without them ratings are "
             "aᵀb alone."
@@ -150,6 +155,7 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
     n_components: int | Auto = "auto"
     biases: bool = True
     noise: Literal["auto", "isotropic", "both"] = "auto"
+    implicit: Literal["auto", True, False] = "auto"
     noise_variance: float | Auto = "auto"
     bounds: tuple[float, float] | Auto | None = "auto"
     init: Literal["closed", "random"] = "closed"
@@ -238,7 +244,7 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
         )
         looping = _validation.looping(self, callback)
         if is_sampled:
-            featured = with_features(data, *features)
+            featured = with_features(data, *features, implicit=self.implicit is not False)
             return inference.fit(_sampling.model_of(self, model, featured), featured, looping)
         return inference.fit(model, data, looping)
 

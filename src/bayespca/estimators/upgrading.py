@@ -30,6 +30,7 @@ ADDED = {
     "MixtureFit": ("evidence",),
     "TuckerFit": ("unknown",),
     "FactorizationFit": ("draws", "r_hat", "ess"),
+    "RatingsDraws": ("row_implicit", "row_centre", "row_spread", "column_spread"),
     **dict.fromkeys(("BinaryFit", "TableFit"), ("r_hat", "ess")),
     **dict.fromkeys(("BinaryPosterior", "TablePosterior"), ("draws",)),
 }
@@ -38,7 +39,7 @@ SAMPLING = ("method", "n_draws", "n_warmup", "n_chains", "thin")
 ADDED_OPTIONS = {
     "BinaryPCA": SAMPLING,
     "GeneralizedPCA": SAMPLING,
-    "MatrixFactorization": ("noise", "n_draws", "n_warmup", "n_chains"),
+    "MatrixFactorization": ("noise", "implicit", "n_draws", "n_warmup", "n_chains"),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from bayespca.arrays.checks import check_sizes
 from bayespca.arrays.types import FloatArray, Matrices, Matrix, Vector
 
+from .data import FeaturedRatings
+from .implicit import shift_of_new
 from .step import RatingsDraw, SampledProblem
 
 Places = NDArray[np.intp]
@@ -33,7 +35,10 @@ class Predicted(NamedTuple):
 class RatingsDraws:
     """Draws of all chains, one chain after the other: rows (draw, n, K), columns (draw, m, K),
     weights, priors, noise precisions and ν of the weights of rows and of columns, 0 where all cells
-    have the same noise; for ratings less `location` and over `unit`.
+    have the same noise; for ratings less `location` and over `unit`. `row_implicit` (draw, m, K)
+    has what columns say of who rates them, without columns where they say nothing, for
+    `row_centre` (m,): see `implicit`. `row_spread` and `column_spread` (draw, K, K) are how much
+    more than Λ⁻¹ those vary of whom nothing is known; 0 where there are none.
     """
 
     rows: Matrices
@@ -51,6 +56,10 @@ class RatingsDraws:
     location: float
     unit: float
     biases: bool
+    row_implicit: Matrices = field(default_factory=lambda: np.empty((0, 0, 0)))
+    row_centre: Vector = field(default_factory=lambda: np.empty(0))
+    row_spread: Matrices = field(default_factory=lambda: np.empty((0, 0, 0)))
+    column_spread: Matrices = field(default_factory=lambda: np.empty((0, 0, 0)))
 
     @property
     def size(self) -> int:
@@ -78,6 +87,10 @@ class RatingsDraws:
         agree &= self.row_precision.shape == self.column_precision.shape == (D, K, K)
         agree &= self.row_nu.shape == self.column_nu.shape == (D,)
         agree &= self.n_chains > 0 and D > 0 and D % self.n_chains == 0
+        agree &= self.row_implicit.shape in ((0, 0, 0), (D, self.row_centre.size, K))
+        agree &= self.row_centre.size in (0, m)
+        agree &= self.row_spread.shape == self.column_spread.shape
+        agree &= self.row_spread.shape in ((0, 0, 0), (D, K, K))
         check_sizes("RatingsDraws", bool(agree))
         known = (self.rows, self.columns, self.row_weights, self.column_weights)
         if not all(np.isfinite(part).all() for part in known) or (self.noise_precision <= 0).any():
@@ -107,6 +120,21 @@ class RatingsDraws:
         """One user who was not there, by their ratings."""
         return folded_in(self, columns, (values - self.location) / self.unit)
 
+    @property
+    def row_cov(self) -> FloatArray:
+        """Covariances of rows of whom nothing is known (draw, K, K)."""
+        return _wider(self.row_precision, self.row_spread)
+
+    @property
+    def column_cov(self) -> FloatArray:
+        return _wider(self.column_precision, self.column_spread)
+
+    def shift_of_new(self, columns: NDArray[np.int32]) -> FloatArray:
+        """How far off the mean a user who has rated some columns is expected to be (draw, K)."""
+        if not self.row_centre.size:
+            return np.zeros_like(self.row_mean)
+        return shift_of_new(self.row_implicit, self.row_centre, columns)
+
     def _rated(self, low: FloatArray) -> FloatArray:
         return low * self.unit + self.location
 
@@ -114,12 +142,11 @@ class RatingsDraws:
 def joined(
     kept: Sequence[Sequence[RatingsDraw]],
     problem: SampledProblem,
-    *,
-    location: float,
-    unit: float,
+    data: FeaturedRatings,
 ) -> RatingsDraws:
     """Draws of all chains one after the other, from sweeps of all chains."""
     some = [draw for chain in zip(*kept, strict=True) for draw in chain]
+    implicit = np.stack([one.row_implicit.weights for one in some])
     return RatingsDraws(
         rows=np.stack([one.rows for one in some]),
         columns=np.stack([one.columns for one in some]),
@@ -133,9 +160,13 @@ def joined(
         row_nu=np.array([one.row_nu for one in some]),
         column_nu=np.array([one.column_nu for one in some]),
         n_chains=len(kept[0]),
-        location=location,
-        unit=unit,
+        location=data.location,
+        unit=data.unit,
         biases=problem.biases,
+        row_implicit=implicit,
+        row_centre=data.row_rated.centre if implicit.shape[1] else np.empty(0),
+        row_spread=np.stack([one.row_spread for one in some]),
+        column_spread=np.stack([one.column_spread for one in some]),
     )
 
 
@@ -216,8 +247,9 @@ def _of_strangers(draws: RatingsDraws, rows: Places, columns: Places) -> FloatAr
     if not some.size:
         return out
     i, j = rows[some], columns[some]
+    row_cov, column_cov = draws.row_cov, draws.column_cov
     for d in range(draws.size):
-        C, D = (np.linalg.inv(P[d]) for P in (draws.row_precision, draws.column_precision))
+        C, D = row_cov[d], column_cov[d]
         (a, _), (b, _) = _rows_at(draws, d, i), _columns_at(draws, d, j)
         y, z = _regressor(a, biases=draws.biases), _regressor(b, biases=draws.biases)
         H = draws.rank
@@ -225,6 +257,12 @@ def _of_strangers(draws: RatingsDraws, rows: Places, columns: Places) -> FloatAr
         out[some] += (j < 0) * np.einsum("ih,hk,ik->i", y, D, y)
         out[some] += ((i < 0) & (j < 0)) * float(np.sum(C[:H, :H] * D[:H, :H]))
     return out / draws.size
+
+
+def _wider(precision: FloatArray, spread: FloatArray) -> FloatArray:
+    """Λ⁻¹ and how much means vary."""
+    cov = np.asarray(np.linalg.inv(precision), np.float64)
+    return cov + spread if spread.size else cov
 
 
 def _regressor(theta: FloatArray, *, biases: bool) -> FloatArray:
@@ -277,14 +315,17 @@ class NewUserDraws:
         """yᵀC_by + tr CₐC_b for items that were never seen."""
         if not (columns < 0).any():
             return np.zeros(columns.size)
-        H, D = self.draws.rank, np.linalg.inv(self.draws.column_precision[d])
+        H = self.draws.rank
+        one = slice(d, d + 1)
+        D = _wider(self.draws.column_precision[one], self.draws.column_spread[one])[0]
         y = _regressor(self.mean[d], biases=self.draws.biases)
         added = y @ D @ y + np.sum(self.cov[d][:H, :H] * D[:H, :H])
         return np.asarray((columns < 0) * added)
 
 
 def folded_in(draws: RatingsDraws, columns: NDArray[np.int32], values: FloatArray) -> NewUserDraws:
-    """The posterior of a new user given each draw: N(P⁻¹(ταr + Λμ), P⁻¹), P = ταG + Λ.
+    """The posterior of a new user given each draw: N(P⁻¹(ταr + Λμ), P⁻¹), P = ταG + Λ, with μ as
+    it follows from what they have rated.
 
     Their weight is (ν + N)/(ν + τ⟨Σβe²⟩), in rounds with the rest.
     """
@@ -295,12 +336,15 @@ def folded_in(draws: RatingsDraws, columns: NDArray[np.int32], values: FloatArra
     G = np.einsum("dc,dch,dck->dhk", beta, z, z)
     r = np.einsum("dc,dch,dc->dh", beta, z, x)
     tau, nu, alpha = draws.noise_precision, draws.row_nu, np.ones(draws.size)
-    pull = np.einsum("dhk,dk->dh", draws.row_precision, draws.row_mean)
+    prior = draws.row_mean + draws.shift_of_new(columns)
+    # What someone has rated says where their mean is, unless it is nothing.
+    precision = draws.row_precision if columns.size else np.linalg.inv(draws.row_cov)
+    pull = np.einsum("dhk,dk->dh", precision, prior)
     has_own = bool(nu.any())
     weights = alpha
     for _ in range(ROUNDS if has_own else 1):
         t = tau * alpha
-        cov = np.linalg.inv(t[:, None, None] * G + draws.row_precision)
+        cov = np.linalg.inv(t[:, None, None] * G + precision)
         mean = np.einsum("dhk,dk->dh", cov, t[:, None] * r + pull)
         if has_own:
             off = x - np.einsum("dch,dh->dc", z, mean)

@@ -70,23 +70,24 @@ class LinearMean:
 
 
 def drawn_prior(
-    theta: FloatArray, prior: SampledPrior, rng: np.random.Generator, linear: LinearMean
+    theta: FloatArray, prior: SampledPrior, rng: np.random.Generator, *linear: LinearMean
 ) -> NormalPrior:
-    """μ and Λ given the n rows θ, less Bᵀf, and B: normal–Wishart with ν₀ + n + p degrees of
-    freedom and
+    """μ and Λ given the n rows θ, less all Bᵀf, and all B: normal–Wishart with ν₀ + n + Σp degrees
+    of freedom and
 
-        W⁻¹ + Σ(θ − θ̄)(θ − θ̄)ᵀ + β₀n/(β₀ + n)·θ̄θ̄ᵀ + λBᵀB,
+        W⁻¹ + Σ(θ − θ̄)(θ − θ̄)ᵀ + β₀n/(β₀ + n)·θ̄θ̄ᵀ + ΣλBᵀB,
 
     then μ ~ N(nθ̄/(β₀ + n), ((β₀ + n)Λ)⁻¹).
     """
     n, K = theta.shape
-    dof, B = prior.degrees(K), linear.weights
+    dof = prior.degrees(K)
     mean = theta.sum(axis=0) / max(n, 1)
     off = theta - mean
     inverse = off.T @ off + prior.beta * n / (prior.beta + n) * np.outer(mean, mean)
-    inverse += linear.ridge * B.T @ B
     inverse[range(K), range(K)] += dof * prior.scale
-    precision = wishart(inverse, dof + n + len(B), rng)
+    for one in linear:
+        inverse += one.ridge * one.weights.T @ one.weights
+    precision = wishart(inverse, dof + n + sum(len(one.weights) for one in linear), rng)
     root = np.linalg.cholesky((prior.beta + n) * precision)
     spread = np.linalg.solve(root.T, rng.normal(size=K))
     return NormalPrior(n * mean / (prior.beta + n) + spread, precision)
@@ -99,7 +100,7 @@ def drawn_linear(
     now: LinearMean,
     rng: np.random.Generator,
 ) -> LinearMean:
-    """B ~ MN((FᵀF + λI)⁻¹Fᵀ(θ − μ), (FᵀF + λI)⁻¹, Λ⁻¹), λ ~ Γ(1 + ½pK, 1 + ½ tr BΛBᵀ)."""
+    """B ~ MN((FᵀF + λI)⁻¹Fᵀ(θ − μ), (FᵀF + λI)⁻¹, Λ⁻¹), and λ."""
     p, K = now.weights.shape
     if not p:
         return now
@@ -107,8 +108,13 @@ def drawn_linear(
     half = np.linalg.solve(root, features.T @ (theta - prior.mean))
     half += rng.normal(size=(p, K)) @ np.linalg.inv(np.linalg.cholesky(prior.precision))
     B = np.linalg.solve(root.T, half)
+    return LinearMean(B, drawn_ridge(B, prior, rng))
+
+
+def drawn_ridge(B: FloatArray, prior: NormalPrior, rng: np.random.Generator) -> float:
+    """λ ~ Γ(1 + ½pK, 1 + ½ tr BΛBᵀ)"""
     rate = 1 + 0.5 * float(np.sum((B @ prior.precision) * B))
-    return LinearMean(B, float(rng.standard_gamma(1 + 0.5 * p * K) / rate))
+    return float(rng.standard_gamma(1 + 0.5 * B.size) / rate)
 
 
 def wishart(inverse: FloatArray, dof: float, rng: np.random.Generator) -> FloatArray:

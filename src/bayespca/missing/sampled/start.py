@@ -10,6 +10,7 @@ from bayespca.lowrank.drawing import normal_vectors
 from bayespca.missing.ratings.step import RatingsProblem, RatingsState, task_of
 
 from .data import FeaturedRatings
+from .implicit import Rated
 from .prior import LinearMean, NormalPrior
 from .step import RatingsDraw, SampledProblem, SampledState
 
@@ -42,9 +43,17 @@ def start(
                 *(1 / begin.noise_variance, nu, nu),
                 LinearMean.none(data.row_features.shape[1], a.shape[1]),
                 LinearMean.none(data.column_features.shape[1], b.shape[1]),
+                LinearMean.none(_counted(data, data.row_rated), a.shape[1]),
+                LinearMean.none(_counted(data, data.column_rated), b.shape[1]),
+                *(np.zeros((a.shape[1], a.shape[1])) for _ in range(2)),
             )
         )
     return SampledState(tuple(chains), seed)
+
+
+def _counted(data: FeaturedRatings, rated: Rated) -> int:
+    """Columns that say something of who rates them."""
+    return rated.other.n_rows if data.implicit and not rated.is_constant else 0
 
 
 def _around(mean: FloatArray, cov: FloatArray, rng: np.random.Generator) -> FloatArray:

@@ -11,6 +11,7 @@ change it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from bayespca.inference.loop import Info
 from bayespca.missing.ratings.cells import RatingsSide
 
 from .data import FeaturedRatings
+from .implicit import Rated, drawn_implicit
 from .kernels import Chances, DrawnRows, DrawTask, drawn
 from .prior import LinearMean, NormalPrior, SampledPrior, drawn_linear, drawn_nu, drawn_prior
 
@@ -40,7 +42,8 @@ class SampledProblem:
 class RatingsDraw:
     """One point of the posterior: rows (n, K) and columns (m, K), biases last, their weights and
     priors, the noise precision τ, ν of both sides, 0 where all weights are 1, and how the means of
-    the priors follow from features.
+    the priors follow from features, and from who rated what at all; `row_spread` and
+    `column_spread` (K, K) say how much these means vary over ratings.
     """
 
     rows: Matrix
@@ -54,6 +57,10 @@ class RatingsDraw:
     column_nu: float
     row_linear: LinearMean
     column_linear: LinearMean
+    row_implicit: LinearMean
+    column_implicit: LinearMean
+    row_spread: Matrix
+    column_spread: Matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,40 +103,61 @@ def swept(
     now: RatingsDraw, data: FeaturedRatings, problem: SampledProblem, rng: np.random.Generator
 ) -> RatingsDraw:
     """Priors and rows given columns, priors and columns given rows, then the noise."""
-    row_prior, row_linear, pull = _drawn_prior(
-        now.rows, data.row_features, now.row_linear, problem, rng
-    )
+    of_rows = data.row_features, data.row_rated
+    means = now.row_linear, now.row_implicit
+    own = _drawn_prior(now.rows, of_rows, means, problem, rng)
     noise = now.tau, now.row_nu, problem.biases
-    task = DrawTask(now.columns, now.column_weights, row_prior.precision, pull, *noise)
+    task = DrawTask(now.columns, now.column_weights, own.prior.precision, own.pull, *noise)
     rows = _drawn(data.by_rows, task, now.rows, rng)
-    column_prior, column_linear, pull = _drawn_prior(
-        now.columns, data.column_features, now.column_linear, problem, rng
-    )
+    of_columns = data.column_features, data.column_rated
+    means = now.column_linear, now.column_implicit
+    other = _drawn_prior(now.columns, of_columns, means, problem, rng)
     noise = now.tau, now.column_nu, problem.biases
-    task = DrawTask(rows.theta, rows.weights, column_prior.precision, pull, *noise)
+    task = DrawTask(rows.theta, rows.weights, other.prior.precision, other.pull, *noise)
     columns = _drawn(data.by_columns, task, now.columns, rng)
     return RatingsDraw(
         *(rows.theta, columns.theta, rows.weights, columns.weights),
-        *(row_prior, column_prior),
+        *(own.prior, other.prior),
         tau=_noise_precision(columns, data, problem, rng),
         row_nu=drawn_nu(rows.weights, problem.prior, rng),
         column_nu=drawn_nu(columns.weights, problem.prior, rng),
-        row_linear=row_linear,
-        column_linear=column_linear,
+        row_linear=own.linear,
+        column_linear=other.linear,
+        row_implicit=own.implicit,
+        column_implicit=other.implicit,
+        row_spread=own.spread,
+        column_spread=other.spread,
     )
+
+
+class DrawnPrior(NamedTuple):
+    """The prior of one side, how it follows from features and from who rated what, Λ times the
+    mean of each row (n, K), and the mean square of shifts of the mean over ratings (K, K).
+    """
+
+    prior: NormalPrior
+    linear: LinearMean
+    implicit: LinearMean
+    pull: FloatArray
+    spread: FloatArray
 
 
 def _drawn_prior(
     theta: FloatArray,
-    features: FloatArray,
-    linear: LinearMean,
+    known: tuple[FloatArray, Rated],
+    now: tuple[LinearMean, LinearMean],
     problem: SampledProblem,
     rng: np.random.Generator,
-) -> tuple[NormalPrior, LinearMean, FloatArray]:
-    """The prior of one side, how it follows from features, and Λ times the mean of each row."""
-    prior = drawn_prior(theta - features @ linear.weights, problem.prior, rng, linear)
-    linear = drawn_linear(theta, features, prior, linear, rng)
-    return prior, linear, prior.pull(features @ linear.weights)
+) -> DrawnPrior:
+    (features, rated), (linear, implicit) = known, now
+    by_features, by_rated = features @ linear.weights, rated.shift(implicit.weights)
+    prior = drawn_prior(theta - by_features - by_rated, problem.prior, rng, linear, implicit)
+    linear = drawn_linear(theta - by_rated, features, prior, linear, rng)
+    by_features = features @ linear.weights
+    implicit = drawn_implicit(theta - prior.mean - by_features, rated, prior, implicit, rng)
+    shift = by_features + rated.shift(implicit.weights)
+    spread = (rated.own.counts[:, None] * shift).T @ shift / max(rated.own.other.size, 1)
+    return DrawnPrior(prior, linear, implicit, prior.pull(shift), spread)
 
 
 def _drawn(
@@ -160,4 +188,9 @@ def _stored(chain: RatingsDraw) -> RatingsDraw:
         columns=chain.columns.astype(np.float32),
         row_weights=chain.row_weights.astype(np.float32),
         column_weights=chain.column_weights.astype(np.float32),
+        row_implicit=replace(
+            chain.row_implicit, weights=chain.row_implicit.weights.astype(np.float32)
+        ),
+        # Nothing is predicted from it: items that were not there were rated by nobody.
+        column_implicit=LinearMean.none(0, chain.columns.shape[1]),
     )
