@@ -13,10 +13,11 @@ from bayespca.missing.ratings.cells import sorted_side
 from bayespca.missing.ratings.data import sorted_both_ways
 from bayespca.missing.ratings.fit import ratings_model
 from bayespca.missing.sampled import implicit, kernels
-from bayespca.missing.sampled.compiled import by_loops, implicit_by_loops
+from bayespca.missing.sampled.compiled import by_loops
 from bayespca.missing.sampled.data import FeaturedRatings, with_features
 from bayespca.missing.sampled.draws import averaged_by_loops, averaged_by_numpy
 from bayespca.missing.sampled.fit import SampledModel
+from bayespca.missing.sampled.implicit_loops import by_loops as implicit_by_loops
 from bayespca.missing.sampled.kernels import Chances, DrawTask
 from bayespca.missing.sampled.moments import canonical
 from bayespca.missing.sampled.prior import (

@@ -11,7 +11,7 @@ import numpy as np
 from bayespca.arrays.types import FloatArray
 from bayespca.missing.ratings.data import Ratings
 
-from .implicit import Rated
+from .rated import Rated
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from bayespca.arrays.checks import check_sizes
 from bayespca.arrays.types import FloatArray, Matrices, Matrix, Vector
 
 from .data import FeaturedRatings
-from .implicit import shift_of_new
+from .rated import shift_of_new
 from .step import RatingsDraw, SampledProblem
 
 Places = NDArray[np.intp]

@@ -10,8 +10,8 @@ from bayespca.lowrank.drawing import normal_vectors
 from bayespca.missing.ratings.step import RatingsProblem, RatingsState, task_of
 
 from .data import FeaturedRatings
-from .implicit import Rated
 from .prior import LinearMean, NormalPrior
+from .rated import Rated
 from .step import RatingsDraw, SampledProblem, SampledState
 
 

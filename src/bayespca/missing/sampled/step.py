@@ -21,9 +21,10 @@ from bayespca.inference.loop import Info
 from bayespca.missing.ratings.cells import RatingsSide
 
 from .data import FeaturedRatings
-from .implicit import Rated, drawn_implicit
+from .implicit import drawn_implicit
 from .kernels import Chances, DrawnRows, DrawTask, drawn
 from .prior import LinearMean, NormalPrior, SampledPrior, drawn_linear, drawn_nu, drawn_prior
+from .rated import Rated
 
 
 @dataclass(frozen=True)
