@@ -309,3 +309,99 @@ def test_implicit_is_for_draws():
     with pytest.raises(ValueError, match="implicit=True is for method='gibbs'"):
         MatrixFactorization(implicit=True).fit_ratings(I, J, STARS)
     assert MatrixFactorization(implicit=False).fit_ratings(I, J, STARS).draws_ is None
+
+
+# --- times -------------------------------------------------------------------------------------
+
+
+def drifting():
+    """Users who rate in three sessions, and are in another mood in each."""
+    rng, n, m = np.random.default_rng(11), 120, 60
+    i, j = np.nonzero(rng.random((n, m)) < 0.5)
+    session = rng.integers(0, 3, i.size)
+    times = 1e9 + session * 40 * 86400.0 + rng.integers(0, 1800, i.size)
+    mood = 0.8 * rng.normal(size=(n, 3))
+    truth = 3 + rng.normal(size=(n, 1)) + 0.5 * rng.normal(size=(1, m))
+    truth = truth[i, j] + mood[i, session]
+    return i, j, truth + 0.7 * rng.normal(size=i.size), times, truth
+
+
+@pytest.fixture(scope="module")
+def moody():
+    i, j, x, times, truth = drifting()
+    held = np.random.default_rng(1).random(i.size) < 0.3
+    model = sampled(bounds=None, n_components=0, n_warmup=30)
+    model.fit_ratings(i[~held], j[~held], x[~held], times=times[~held])
+    return model, (i[held], j[held], x[held], times[held], truth[held])
+
+
+def test_drifts_of_users_are_found(moody):
+    model, (i, j, x, times, truth) = moody
+    mean, std = model.predict(i, j, return_std="mean", times=times)
+    rough = np.sqrt(np.mean((model.predict(i, j) - truth) ** 2))
+    assert np.sqrt(np.mean((mean - truth) ** 2)) < 0.45 * rough
+    assert 0.86 < np.mean(np.abs(mean - truth) < 1.645 * std) < 0.94
+    mean, std = model.predict(i, j, return_std=True, times=times)
+    assert 0.88 < np.mean(np.abs(mean - x) < 1.645 * std) < 0.92
+    # The variance of moods is 0.64, in whichever level.
+    drift = model.draws_.drift
+    assert drift.prior.mean(axis=0).sum() * model.draws_.unit**2 == pytest.approx(0.64, rel=0.25)
+    # Where nothing is known of a mood, it is as wide as all of them are.
+    away, wide = model.predict(i, j, return_std=True, times=times.max() + 1e7)
+    none, same = model.predict(i, j, return_std=True)
+    np.testing.assert_allclose(away, none)
+    np.testing.assert_allclose(wide, same)
+    assert 0.86 < np.mean(np.abs(none - x) < 1.645 * same) < 0.94
+
+
+def test_times_in_other_units_and_dates_are_the_same(moody):
+    model, (i, j, _, when, _) = moody
+    a, b, x, times, _ = drifting()
+    held = np.random.default_rng(1).random(a.size) < 0.3
+    dates = (times * 1e6).astype("datetime64[us]")
+    other = sampled(bounds=None, n_components=0, n_warmup=30)
+    other.fit_ratings(a[~held], b[~held], x[~held], times=pd.Series(dates[~held]))
+    asked = (when * 1e6).astype("datetime64[us]")
+    np.testing.assert_array_equal(other.predict(i, j, times=asked), model.predict(i, j, times=when))
+    assert np.ndim(model.predict(3, 4, times=1e9)) == 0
+
+
+def test_someone_new_has_unknown_moods(moody):
+    model, _ = moody
+    i, j, x, _, _ = drifting()
+    mine = i == 5
+    mean, std = model.predict_new(j[mine], x[mine], return_std=True)
+    assert mean.mean() == pytest.approx(x[mine].mean(), abs=0.3)
+    _, known = model.predict(5, model.items_, return_std=True)
+    np.testing.assert_allclose(std, known, rtol=0.15)
+
+
+def test_files_hold_drifts(moody, tmp_path):
+    model, (i, j, _, times, _) = moody
+    model.save(tmp_path / "m.bpca")
+    loaded = load(tmp_path / "m.bpca")
+    for one, other in zip(
+        loaded.predict(i, j, return_std=True, times=times),
+        model.predict(i, j, return_std=True, times=times),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_times_that_are_none(model, moody):
+    i, j, x, times, _ = drifting()
+    for wrong, message in (
+        (times[:-1], "as long as ratings"),
+        (np.full(times.size, 7.0), "all the same"),
+        (np.where(np.arange(times.size) == 3, np.nan, times), "finite, but there is nan at pos"),
+        (np.full(times.size, "NaT", dtype="datetime64[s]"), "there is none at position 0"),
+        (["soon"] * times.size, "times must be numbers"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            sampled().fit_ratings(i, j, x, times=wrong)
+    with pytest.raises(ValueError, match="times of ratings are for method='gibbs'"):
+        MatrixFactorization().fit_ratings(i, j, x, times=times)
+    with pytest.raises(ValueError, match="fitted without times"):
+        model.predict(0, 0, times=3.0)
+    with pytest.raises(ValueError, match="one for all pairs or one for each"):
+        moody[0].predict([0, 1], [0, 1], times=[1.0, 2.0, 3.0])

@@ -12,10 +12,12 @@ from bayespca.inference.looping import Looping
 from bayespca.missing.ratings.cells import sorted_side
 from bayespca.missing.ratings.data import sorted_both_ways
 from bayespca.missing.ratings.fit import ratings_model
-from bayespca.missing.sampled import implicit, kernels
+from bayespca.missing.sampled import bins, implicit, kernels
+from bayespca.missing.sampled.bins import binned
 from bayespca.missing.sampled.compiled import by_loops
 from bayespca.missing.sampled.data import FeaturedRatings, with_features
 from bayespca.missing.sampled.draws import averaged_by_loops, averaged_by_numpy
+from bayespca.missing.sampled.drift import DriftDraw
 from bayespca.missing.sampled.fit import SampledModel
 from bayespca.missing.sampled.implicit_loops import by_loops as implicit_by_loops
 from bayespca.missing.sampled.kernels import Chances, DrawTask
@@ -40,16 +42,19 @@ def simulated(seed=0, n=N, m=M, share=0.4):
     return i.astype(np.int32), j.astype(np.int32), X[i, j] + 0.5 * rng.normal(size=i.size)
 
 
-def data_of(i, j, x, features, *, implicit=False) -> FeaturedRatings:
+def data_of(i, j, x, features, *, implicit=False, times=None) -> FeaturedRatings:
     """Ratings as they are, in their own units."""
     n, m = map(len, features)
     sides = sorted_side(i, j, x, n), sorted_side(j, i, x, m)
-    return FeaturedRatings(*sides, 0.0, 1.0, *features, implicit)
+    when = None if times is None else binned(sides[0], times)
+    return FeaturedRatings(*sides, 0.0, 1.0, *features, implicit, when)
 
 
 def fitted(looping=None, **options):
     i, j, x = simulated()
-    data = with_features(sorted_both_ways(i, j, x, (N, M), center=True), implicit=True)
+    times = np.random.default_rng(5).choice([0.0, 1e5, 5e6, 1e7], i.size)
+    cells = sorted_both_ways(i, j, x, (N, M), center=True)
+    data = with_features(cells, implicit=True, times=times)
     begun = ratings_model(data, n_components=3)
     options = {"n_warmup": 3, "n_draws": 6, "n_chains": 2, "begun": begun} | options
     model = SampledModel(**options)
@@ -105,23 +110,25 @@ def _begun(biases):
 
 # --- the posterior is left as it is ------------------------------------------------------------
 
-INFORMATIVE = SampledPrior(scale=0.4, excess=6.0, a_tau=5.0, b_tau=3.0, nus=(6.0, 12.0, 30.0))
+INFORMATIVE = SampledPrior(
+    *(0.4, 2.0, 6.0, 5.0, 3.0), nus=(6.0, 12.0, 30.0), a_drift=4.0, b_drift=2.0
+)
 
 
 @pytest.mark.parametrize(
-    ("biases", "p", "is_implicit", "many"),
+    ("biases", "p", "is_implicit", "drifts", "many"),
     [
-        (True, 0, False, 200),
-        (False, 0, False, 200),
-        (True, 2, False, 200),
-        (True, 1, True, 200),
-        (True, 0, True, 1),
+        (True, 0, False, False, 200),
+        (False, 0, False, True, 200),
+        (True, 2, False, False, 200),
+        (True, 1, True, False, 200),
+        (True, 0, True, True, 1),
     ],
 )
-def test_the_joint_distribution(biases, p, is_implicit, many, monkeypatch):
+def test_the_joint_distribution(biases, p, is_implicit, drifts, many, monkeypatch):
     """Geweke, "Getting it right" (JASA 2004): sweeps in turns with new data leave the prior as it
     is, whatever is looked at; without features, and with p of each side; with what is rated at all,
-    by loops and by NumPy, and without.
+    by loops and by NumPy, and without; with drifts and without.
     """
     monkeypatch.setattr(implicit, "MANY", many)
     problem, shape, K = SampledProblem(INFORMATIVE, biases), (5, 4), 2
@@ -130,15 +137,22 @@ def test_the_joint_distribution(biases, p, is_implicit, many, monkeypatch):
     features = [rng.normal(size=(size, p)) for size in shape]
     sides = (oracle.indicators(i, j, shape), oracle.indicators(j, i, shape[::-1]))
     rated = sides if is_implicit else (None, None)
+    # Two levels tell these apart, and ratings of the same time are there.
+    times = np.random.default_rng(3).choice([0.0, 0.02, 0.03, 1.0], i.size) if drifts else None
+    drifting = oracle.runs(i, times, (1, 2)) if drifts else ()
+    monkeypatch.setattr(bins, "FINER", 1.01)
+    monkeypatch.setattr(bins, "SHARED", 0.99)
+    if drifts:
+        assert data_of(i, j, times, features, times=times).bins.scale.levels == (1, 2)
 
     def drawn():
-        return oracle.drawn(features, K, INFORMATIVE, rng, rated)
+        return oracle.drawn(features, K, INFORMATIVE, rng, rated, drifting)
 
     prior = [oracle.looked_at(drawn()) for _ in range(count)]
     now, found = drawn(), []
     for sweep in range(count):
-        x = oracle.ratings(now, i, j, rng, biases=biases)
-        data = data_of(i, j, x, features, implicit=is_implicit)
+        x = oracle.ratings(now, i, j, rng, biases=biases, drifting=drifting)
+        data = data_of(i, j, x, features, implicit=is_implicit, times=times)
         now = swept(now, data, problem, generator(2, 0, sweep))
         found.append(oracle.looked_at(now))
     z = oracle.z_scores(prior, found)
@@ -171,6 +185,23 @@ def test_what_is_rated_is_a_feature(side):
         f = written[:, c]
         expected[c] = f @ left / (0.7 + f @ f) + noise[c]
     np.testing.assert_allclose(found, expected, atol=1e-10)
+
+
+def test_cells_without_drift_are_those_of_both_orders():
+    """Effects of cells are those of their runs, found one by one, by rows and by columns."""
+    i, j, x = simulated()
+    times = np.random.default_rng(1).choice(np.linspace(0, 1, 30), i.size)
+    data = data_of(i, j, x, (np.empty((N, 0)), np.empty((M, 0))), times=times)
+    levels = data.bins.scale.levels
+    drifting, rng = oracle.runs(i, times, levels), np.random.default_rng(2)
+    effects = [rng.normal(size=len(there)) for there, _ in drifting]
+    for level, (there, _) in enumerate(drifting):
+        keys = [row * 16 ** levels[level] + bin for row, bin in there]
+        assert data.bins.keys[level].tolist() == keys
+    total = sum(e[places] for (_, places), e in zip(drifting, effects, strict=True))
+    by_rows, by_columns = data.without_drift(DriftDraw(tuple(effects), np.ones(len(levels))))
+    np.testing.assert_allclose(by_rows.values, x - total)
+    np.testing.assert_allclose(by_columns.values, sorted_side(j, i, x - total, M).values)
 
 
 def test_what_all_have_rated_says_nothing():
@@ -215,6 +246,10 @@ def assert_same_draws(one, other):
     parts = "rows", "columns", "row_weights", "noise_precision", "row_precision", "row_nu"
     for name in (*parts, "row_implicit"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    assert one.drift.levels == other.drift.levels == (1, 2)
+    for name in ("keys", "mean", "variance", "prior"):
+        for mine, theirs in zip(getattr(one.drift, name), getattr(other.drift, name), strict=True):
+            np.testing.assert_array_equal(mine, theirs)
 
 
 def test_a_seed_is_a_fit():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bayespca.missing.sampled.drift import DriftDraw
 from bayespca.missing.sampled.prior import LinearMean, NormalPrior
 from bayespca.missing.sampled.step import RatingsDraw
 
@@ -17,7 +18,19 @@ def indicators(i, j, shape):
     return (found - counts @ found / counts.sum()) * (counts > 0)[:, None]
 
 
-def drawn(features, K, prior, rng, rated=(None, None)):
+def runs(i, times, levels):
+    """For each level the pairs of a row and a bin that there are, in order, and those of cells."""
+    part = (times - times.min()) / (times.max() - times.min())
+    found = []
+    for level in levels:
+        bins = np.minimum((part * 16**level).astype(int), 16**level - 1)
+        pairs = list(zip(i.tolist(), bins.tolist(), strict=True))
+        there = sorted(set(pairs))
+        found.append((there, [there.index(pair) for pair in pairs]))
+    return found
+
+
+def drawn(features, K, prior, rng, rated=(None, None), drifting=()):
     """All of the parameters from their prior; a Wishart matrix is a sum of squares of draws."""
     sides, weights, nus, linear, implicit = [], [], [], [], []
     for F, R in zip(features, rated, strict=True):
@@ -45,15 +58,23 @@ def drawn(features, K, prior, rng, rated=(None, None)):
     (rows, row_prior), (columns, column_prior) = sides
     of_both = row_prior, column_prior, tau
     spread = np.zeros((K, K)), np.zeros((K, K))
-    return RatingsDraw(rows, columns, *weights, *of_both, *nus, *linear, *implicit, *spread)
+    precision = rng.gamma(prior.a_drift, 1 / prior.b_drift, len(drifting))
+    effects = [
+        rng.normal(size=len(there)) / np.sqrt(p)
+        for (there, _), p in zip(drifting, precision, strict=True)
+    ]
+    drift = DriftDraw(tuple(effects), precision)
+    return RatingsDraw(rows, columns, *weights, *of_both, *nus, *linear, *implicit, *spread, drift)
 
 
-def ratings(draw, i, j, rng, *, biases):
+def ratings(draw, i, j, rng, *, biases, drifting=()):
     """Ratings of some cells given the parameters."""
     H = draw.rows.shape[1] - biases
     mean = np.sum(draw.rows[i, :H] * draw.columns[j, :H], axis=1)
     if biases:
         mean = mean + draw.rows[i, -1] + draw.columns[j, -1]
+    for (_, places), effects in zip(drifting, draw.drift.effects, strict=True):
+        mean = mean + effects[places]
     noise = 1 / (draw.tau * draw.row_weights[i] * draw.column_weights[j])
     return mean + np.sqrt(noise) * rng.normal(size=i.size)
 
@@ -73,6 +94,8 @@ def looked_at(draw):
         *(np.tanh(x.weights.ravel()) for x in _linear(draw)),
         *(x.ridge / (1 + x.ridge) for x in _linear(draw) if len(x.weights)),
         np.tanh(a[0, 0] * b[0, 0] + a[0, -1] + b[0, -1]),
+        *(np.tanh(effects[:2]) for effects in draw.drift.effects),
+        np.log(draw.drift.precision),
     ]
 
 

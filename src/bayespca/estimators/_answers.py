@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayespca.arrays.types import ArrayOrPair, FloatArray, Identifiers, Input, Numbers
 
-from . import _asking, _distant_ratings, _identifiers, _ratings, _validation
+from . import _asking, _distant_ratings, _identifiers, _ratings, _times, _validation
 from ._base import F
 from ._iterating import Iterating
 
@@ -28,7 +28,12 @@ class RatingsAnswers(Iterating[F]):
         return cast(Any, self.fit_).answering
 
     def predict(
-        self, users: Input, items: Input, return_std: bool | Literal["mean"] = False
+        self,
+        users: Input,
+        items: Input,
+        return_std: bool | Literal["mean"] = False,
+        *,
+        times: Input = None,
     ) -> ArrayOrPair:
         """Ratings of items by users, clipped to `bounds_`: one of each, or arrays that broadcast.
 
@@ -37,15 +42,24 @@ class RatingsAnswers(Iterating[F]):
         with a warning (`known` says which they are); None, NaN and ids of a type that the fit had
         none of are mistakes. A tuple is one id where ids are tuples, else several. Lazy for two
         columns of a Dask DataFrame, and then Dask arrays, without warnings.
+
+        `times` of the ratings may be given where the fit had them, in its units; without them
+        predictions are for a time at which nothing is known of a user's drift.
         """
         check_is_fitted(self)
         _validation.choose("return_std", return_std, (False, True, "mean"))
+        if times is not None:
+            _times.check_known(self.fit_)
         if _distant_ratings.is_distant(users, items):
+            if times is not None:
+                raise ValueError("times are for pairs in memory: compute() the columns.")
             return _distant_ratings.predicted(self, users, items, return_std)
         rows = _asking.places(users, self.users_, "users")
         columns = _asking.places(items, self.items_, "items")
         _asking.warn_of_strangers((users, rows, "user"), (items, columns, "item"))
-        return self._predicted(self._source, *_asking.broadcast(rows, columns), return_std)
+        rows, columns = _asking.broadcast(rows, columns)
+        when = None if times is None else _times.broadcast(times, rows.shape)
+        return self._predicted(self._source, rows, columns, return_std, when)
 
     def known(self, users: Input, items: Input) -> NDArray[np.bool_]:
         """Whether both the user and the item of each pair were in the fit; arrays broadcast.
@@ -180,12 +194,14 @@ class RatingsAnswers(Iterating[F]):
         rows: Numbers,
         columns: Numbers,
         return_std: bool | str,
+        times: FloatArray | None = None,
     ) -> ArrayOrPair:
         shape = rows.shape
         rows, columns = (np.ascontiguousarray(a.ravel(), dtype=np.intp) for a in (rows, columns))
+        when = () if times is None else (times.ravel(),)
         if not return_std:
-            return self._clipped(source.predicted(rows, columns), shape)
-        mean, std = source.predicted_with_std(rows, columns, noise=return_std is True)
+            return self._clipped(source.predicted(rows, columns, *when), shape)
+        mean, std = source.predicted_with_std(rows, columns, *when, noise=return_std is True)
         return self._clipped(mean, shape), std.reshape(shape)[()]
 
     def _clipped(self, mean: FloatArray, shape: tuple[int, ...]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -30,7 +30,7 @@ class Cells:
     """Ratings of users and items by their places, each pair once, sorted by users.
 
     `starts` and `columns` are as in a sparse matrix of rows; `n_duplicates` ratings were merged.
-    `values` are None where ratings are elsewhere.
+    `values` are None where ratings are elsewhere; `times` where they are not known.
     """
 
     users: Identifiers
@@ -40,6 +40,7 @@ class Cells:
     values: FloatArray | None
     n_duplicates: int
     bounds: tuple[float, float] | None
+    times: FloatArray | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -56,8 +57,13 @@ class Cells:
         return int(np.sum(np.diff(self.starts) == 0)), int(np.sum(per_item == 0))
 
 
-def from_columns(users: Input, items: Input, ratings: Input, bounds: Any) -> Cells:
-    """Ratings as three columns of one length."""
+def from_columns(
+    users: Input, items: Input, ratings: Input, bounds: Any, times: FloatArray | None = None
+) -> Cells:
+    """Ratings as three columns of one length, with their times where these are known.
+
+    A pair that was rated more than once has the mean of its times.
+    """
     named = {"users": users, "items": items, "ratings": ratings}
     columns = {name: _flat(_identifiers.column(given, name), name) for name, given in named.items()}
     sizes = {name: given.size for name, given in columns.items()}
@@ -67,7 +73,10 @@ def from_columns(users: Input, items: Input, ratings: Input, bounds: Any) -> Cel
     values = numbers(columns["ratings"], "ratings", lambda i: f"position {i} (counting from 0)")
     user_ids, rows = _identifiers.numbered(columns["users"], "users")
     item_ids, places = _identifiers.numbered(columns["items"], "items")
-    return _merged(rows, places, values, user_ids, item_ids, bounds)
+    found = _merged(rows, places, values, user_ids, item_ids, bounds)
+    if times is None:
+        return found
+    return replace(found, times=averaged(rows, places, times, found.shape)[0].data)
 
 
 def from_matrix(X: Input, bounds: Any) -> Cells:

@@ -23,14 +23,18 @@ SCHEDULE = {"n_draws": 100, "n_warmup": 20, "n_chains": 2}
 LARGEST_R_HAT = 1.2
 
 
-def check_options(estimator: Any, *features: Any) -> None:
-    """Raise where an option of the sampler, or features, are given with another method."""
+def check_options(estimator: Any, *features: Any, times: Any = None) -> None:
+    """Raise where an option of the sampler, features or times are given with another method."""
     if estimator.method == "gibbs":
         return
     if any(some is not None for some in features):
         raise ValueError(
             f"features of users and items are for method='gibbs', and the method is "
             f"{estimator.method!r}."
+        )
+    if times is not None:
+        raise ValueError(
+            f"times of ratings are for method='gibbs', and the method is {estimator.method!r}."
         )
     # What other methods do may be said.
     without = {"noise": "isotropic", "implicit": False}

@@ -20,7 +20,7 @@ from bayespca.missing.ratings.posterior import RatingsFactor
 from bayespca.missing.sampled.data import with_features
 from bayespca.spectrum.methods import EVB, METHODS
 
-from . import _distant_ratings, _features, _ratings, _sampling, _validation
+from . import _distant_ratings, _features, _ratings, _sampling, _times, _validation
 from ._answers import RatingsAnswers
 from ._base import Fitted
 from ._constraints import AUTO, INTERVAL, NONE, POSITIVE, whole
@@ -197,6 +197,7 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
         *,
         user_features: Input = None,
         item_features: Input = None,
+        times: Input = None,
         callback: inference.Callback | None = None,
     ) -> Self:
         """Fit ratings in three columns of one length: lists, arrays, Series, Arrow columns.
@@ -207,13 +208,15 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
         With ``method="gibbs"`` users and items may have features: DataFrames with ids as index, and
         columns of numbers, or of text, each value of which is a feature. The means of the priors
         are linear in these, so that who is there without any rating has an answer of their own.
+        With `times` of the ratings, numbers of any unit or dates, users drift: they have biases in
+        bins of time of several widths, whose variances are learned (after Koren 2009).
 
         Columns of one Dask DataFrame are fitted where they are: workers bring the ratings of each
         user together once, and sweep over them. What the model holds comes here at the end: the
         posterior of each user, and what they have rated.
         """
         self._chosen()
-        _sampling.check_options(self, user_features, item_features)
+        _sampling.check_options(self, user_features, item_features, times=times)
         start, bounds = time.perf_counter(), _ratings.as_bounds(self.bounds)
         if _distant_ratings.is_distant(users, items, ratings):
             if self.method == "gibbs":
@@ -224,14 +227,20 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
             distant = _distant_ratings.from_columns(users, items, ratings, bounds)
             fitted, cells = self._fitted_elsewhere(distant, callback)
         else:
-            cells = _ratings.from_columns(users, items, ratings, bounds)
+            cells = _times.joined(users, items, ratings, times, bounds)
             cells, *features = _features.joined(cells, user_features, item_features)
-            fitted = self._fitted(self._sorted(cells), callback, *features)
+            fitted = self._fitted(self._sorted(cells), callback, *features, times=cells.times)
         self._keep(record(fitted, cells))
         self._report(fitted, cells, time.perf_counter() - start)
         return self
 
-    def _fitted(self, data: Any, callback: inference.Callback | None, *features: Any) -> Any:
+    def _fitted(
+        self,
+        data: Any,
+        callback: inference.Callback | None,
+        *features: Any,
+        times: Array = None,
+    ) -> Any:
         is_sampled = self.method == "gibbs"
         model = ratings_model(
             data,
@@ -244,7 +253,8 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
         )
         looping = _validation.looping(self, callback)
         if is_sampled:
-            featured = with_features(data, *features, implicit=self.implicit is not False)
+            implicit = self.implicit is not False
+            featured = with_features(data, *features, implicit=implicit, times=times)
             return inference.fit(_sampling.model_of(self, model, featured), featured, looping)
         return inference.fit(model, data, looping)
 

@@ -30,7 +30,7 @@ ADDED = {
     "MixtureFit": ("evidence",),
     "TuckerFit": ("unknown",),
     "FactorizationFit": ("draws", "r_hat", "ess"),
-    "RatingsDraws": ("row_implicit", "row_centre", "row_spread", "column_spread"),
+    "RatingsDraws": ("row_implicit", "row_centre", "row_spread", "column_spread", "drift"),
     **dict.fromkeys(("BinaryFit", "TableFit"), ("r_hat", "ess")),
     **dict.fromkeys(("BinaryPosterior", "TablePosterior"), ("draws",)),
 }

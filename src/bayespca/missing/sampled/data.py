@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from bayespca.arrays.types import FloatArray
+from bayespca.missing.ratings.cells import RatingsSide
 from bayespca.missing.ratings.data import Ratings
 
+from .bins import TimeBins, binned
+from .drift import DriftDraw
 from .rated import Rated
 
 
@@ -19,11 +22,13 @@ class FeaturedRatings(Ratings):
     """Ratings, and features of rows (n, p) and of columns (m, q); there may be none of either.
 
     `implicit`: what a row has rated at all is a feature of it, and who has rated a column of that.
+    `bins` says when each cell was rated, where that is known.
     """
 
     row_features: FloatArray
     column_features: FloatArray
     implicit: bool = False
+    bins: TimeBins | None = None
 
     @cached_property
     def row_rated(self) -> Rated:
@@ -35,7 +40,16 @@ class FeaturedRatings(Ratings):
 
     def digests(self) -> Sequence[object]:
         features = self.row_features, self.column_features
-        return [*super().digests(), *features, self.implicit]
+        when = () if self.bins is None else (self.bins.order, *self.bins.keys)
+        return [*super().digests(), *features, self.implicit, *when]
+
+    def without_drift(self, drift: DriftDraw) -> tuple[RatingsSide, RatingsSide]:
+        """Cells by rows and by columns, less the drift of each."""
+        if self.bins is None:
+            return self.by_rows, self.by_columns
+        values = self.by_rows.values - drift.of_cells(self.bins)
+        columns = replace(self.by_columns, values=values[self.bins.to_columns])
+        return replace(self.by_rows, values=values), columns
 
 
 def with_features(
@@ -44,14 +58,18 @@ def with_features(
     of_columns: FloatArray | None = None,
     *,
     implicit: bool = False,
+    times: FloatArray | None = None,
 ) -> FeaturedRatings:
-    """Ratings with features in units in which they have mean 0 and variance 1."""
+    """Ratings with features in units in which they have mean 0 and variance 1, and with times of
+    cells in the order of rows.
+    """
     given = zip((of_rows, of_columns), data.shape, strict=True)
     rows, columns = (
         np.empty((size, 0)) if some is None else _standardized(some) for some, size in given
     )
     cells = data.by_rows, data.by_columns, data.location, data.unit
-    return FeaturedRatings(*cells, rows, columns, implicit)
+    bins = None if times is None else binned(data.by_rows, times)
+    return FeaturedRatings(*cells, rows, columns, implicit, bins)
 
 
 def _standardized(features: FloatArray) -> FloatArray:

@@ -13,8 +13,9 @@ from bayespca.arrays.checks import check_sizes
 from bayespca.arrays.types import FloatArray, Matrices, Matrix, Vector
 
 from .data import FeaturedRatings
+from .drift import Drift, summed_up
 from .rated import shift_of_new
-from .step import RatingsDraw, SampledProblem
+from .step import RatingsDraw, SampledProblem, SampledState, row_biases
 
 Places = NDArray[np.intp]
 # Numbers that NumPy handles before numba would have been imported.
@@ -38,7 +39,8 @@ class RatingsDraws:
     have the same noise; for ratings less `location` and over `unit`. `row_implicit` (draw, m, K)
     has what columns say of who rates them, without columns where they say nothing, for
     `row_centre` (m,): see `implicit`. `row_spread` and `column_spread` (draw, K, K) are how much
-    more than Λ⁻¹ those vary of whom nothing is known; 0 where there are none.
+    more than Λ⁻¹ those vary of whom nothing is known; 0 where there are none. `drift` is None where
+    times were not known.
     """
 
     rows: Matrices
@@ -60,6 +62,7 @@ class RatingsDraws:
     row_centre: Vector = field(default_factory=lambda: np.empty(0))
     row_spread: Matrices = field(default_factory=lambda: np.empty((0, 0, 0)))
     column_spread: Matrices = field(default_factory=lambda: np.empty((0, 0, 0)))
+    drift: Drift | None = None
 
     @property
     def size(self) -> int:
@@ -92,24 +95,35 @@ class RatingsDraws:
         agree &= self.row_spread.shape == self.column_spread.shape
         agree &= self.row_spread.shape in ((0, 0, 0), (D, K, K))
         check_sizes("RatingsDraws", bool(agree))
+        if self.drift is not None:
+            self.drift.check()
         known = (self.rows, self.columns, self.row_weights, self.column_weights)
         if not all(np.isfinite(part).all() for part in known) or (self.noise_precision <= 0).any():
             raise ValueError("the numbers of RatingsDraws are not finite or not positive")
 
     # --- what a factorization is asked ---------------------------------------------------------
 
-    def predicted(self, rows: Places, columns: Places) -> FloatArray:
+    def predicted(
+        self, rows: Places, columns: Places, times: FloatArray | None = None
+    ) -> FloatArray:
         """Posterior mean of the rating of each pair; −1 for who was never seen."""
-        return self._rated(averaged(self, rows, columns).mean)
+        mean = averaged(self, rows, columns).mean
+        return self._rated(mean + self._drifted(rows, times)[0])
 
     def predicted_with_std(
-        self, rows: Places, columns: Places, *, noise: bool
+        self, rows: Places, columns: Places, times: FloatArray | None = None, *, noise: bool
     ) -> tuple[FloatArray, FloatArray]:
         """The same, and the standard deviation of a rating, or of its mean without `noise`."""
-        found = averaged(self, rows, columns)
+        found, (drifted, spread) = averaged(self, rows, columns), self._drifted(rows, times)
         variance = found.variance + _of_strangers(self, rows, columns)
-        variance += found.noise * noise
-        return self._rated(found.mean), np.sqrt(variance) * self.unit
+        # Covariances of drifts with biases may be larger than these by chance.
+        variance = np.maximum(variance + spread, 0.0) + found.noise * noise
+        return self._rated(found.mean + drifted), np.sqrt(variance) * self.unit
+
+    def _drifted(self, rows: Places, times: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        if self.drift is None:
+            return np.zeros(rows.size), np.zeros(rows.size)
+        return self.drift.at(rows, times)
 
     def of_all(self, row: int) -> FloatArray:
         """Posterior mean of the ratings of all columns by one row."""
@@ -139,13 +153,9 @@ class RatingsDraws:
         return low * self.unit + self.location
 
 
-def joined(
-    kept: Sequence[Sequence[RatingsDraw]],
-    problem: SampledProblem,
-    data: FeaturedRatings,
-) -> RatingsDraws:
-    """Draws of all chains one after the other, from sweeps of all chains."""
-    some = [draw for chain in zip(*kept, strict=True) for draw in chain]
+def joined(state: SampledState, problem: SampledProblem, data: FeaturedRatings) -> RatingsDraws:
+    """Draws of all chains one after the other."""
+    some = [draw for chain in zip(*state.kept, strict=True) for draw in chain]
     implicit = np.stack([one.row_implicit.weights for one in some])
     return RatingsDraws(
         rows=np.stack([one.rows for one in some]),
@@ -159,7 +169,7 @@ def joined(
         noise_precision=np.array([one.tau for one in some]),
         row_nu=np.array([one.row_nu for one in some]),
         column_nu=np.array([one.column_nu for one in some]),
-        n_chains=len(kept[0]),
+        n_chains=len(state.chains),
         location=data.location,
         unit=data.unit,
         biases=problem.biases,
@@ -167,7 +177,21 @@ def joined(
         row_centre=data.row_rated.centre if implicit.shape[1] else np.empty(0),
         row_spread=np.stack([one.row_spread for one in some]),
         column_spread=np.stack([one.column_spread for one in some]),
+        drift=_drift(state, some, problem, data),
     )
+
+
+def _drift(
+    state: SampledState,
+    some: Sequence[RatingsDraw],
+    problem: SampledProblem,
+    data: FeaturedRatings,
+) -> Drift | None:
+    if data.bins is None:
+        return None
+    biases = np.stack([row_biases(one.rows, problem) for one in some]).mean(axis=0, dtype=float)
+    precision = np.stack([one.drift.precision for one in some])
+    return summed_up(state.drift, data.bins, precision, biases, len(some))
 
 
 # --- pairs -------------------------------------------------------------------------------------
@@ -293,6 +317,7 @@ class NewUserDraws:
         self, rows: Places, columns: Places, *, noise: bool
     ) -> tuple[FloatArray, FloatArray]:
         mean, variance, of_noise = self._all(columns)
+        variance = variance + self.draws._drifted(rows, None)[1]
         return mean, np.sqrt(variance + of_noise * noise) * self.draws.unit
 
     def of_all(self, row: int) -> FloatArray:
@@ -331,6 +356,9 @@ def folded_in(draws: RatingsDraws, columns: NDArray[np.int32], values: FloatArra
     """
     b = draws.columns[:, columns].astype(np.float64)
     beta = draws.column_weights[:, columns].astype(np.float64)
+    if draws.drift is not None:
+        # Each rating at a time of its own: what is not known of the drift is noise.
+        beta = 1 / (1 / beta + (draws.noise_precision * draws.drift.unknown)[:, None])
     z = _regressor(b, biases=draws.biases)
     x = values - b[..., -1] if draws.biases else np.broadcast_to(values, beta.shape)
     G = np.einsum("dc,dch,dck->dhk", beta, z, z)

@@ -78,7 +78,7 @@ class SampledModel(SampledProblem, Model[FeaturedRatings, SampledState, SampledF
         return moments_of(self.draws(state, data))
 
     def draws(self, state: SampledState, data: FeaturedRatings) -> RatingsDraws:
-        return joined(state.kept, self, data)
+        return joined(state, self, data)
 
     def unit(self, data: FeaturedRatings) -> float:
         return data.unit

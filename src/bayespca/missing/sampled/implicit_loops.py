@@ -1,6 +1,4 @@
-"""The loop over ratings that draws what columns say of who rates them; `implicit.by_numpy` says what
-it computes.
-"""
+"""The loop that draws what columns say of who rates them; `implicit.by_numpy` says what it does."""
 
 from __future__ import annotations
 

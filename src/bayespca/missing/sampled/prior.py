@@ -31,7 +31,7 @@ NUS = tuple(float(f"{nu:.3g}") for nu in np.geomspace(4, 1000, 25))
 @dataclass(frozen=True)
 class SampledPrior:
     """Constants, for ratings with a variance of 1: s, β₀, excess, a, b and what ν may be: nothing
-    where all cells have the same noise.
+    where all cells have the same noise; a and b of drifts.
     """
 
     scale: float = 0.01
@@ -40,6 +40,8 @@ class SampledPrior:
     a_tau: float = 1e-3
     b_tau: float = 1e-3
     nus: tuple[float, ...] = NUS
+    a_drift: float = 1.0
+    b_drift: float = 0.01
 
     def degrees(self, K: int) -> float:
         return K + self.excess

@@ -10,6 +10,7 @@ from bayespca.lowrank.drawing import normal_vectors
 from bayespca.missing.ratings.step import RatingsProblem, RatingsState, task_of
 
 from .data import FeaturedRatings
+from .drift import DriftDraw
 from .prior import LinearMean, NormalPrior
 from .rated import Rated
 from .step import RatingsDraw, SampledProblem, SampledState
@@ -37,15 +38,18 @@ def start(
         b = _widened(_around(begin.b, begin.b_cov, own), begin.prior_b, problem, rank, own)
         if problem.biases:
             b[:, -1] += begin.location
+        K = a.shape[1]
         chains.append(
             RatingsDraw(
                 *(a, b, np.ones(len(a)), np.ones(len(b)), _like(a), _like(b)),
                 *(1 / begin.noise_variance, nu, nu),
-                LinearMean.none(data.row_features.shape[1], a.shape[1]),
-                LinearMean.none(data.column_features.shape[1], b.shape[1]),
-                LinearMean.none(_counted(data, data.row_rated), a.shape[1]),
-                LinearMean.none(_counted(data, data.column_rated), b.shape[1]),
-                *(np.zeros((a.shape[1], a.shape[1])) for _ in range(2)),
+                row_linear=LinearMean.none(data.row_features.shape[1], K),
+                column_linear=LinearMean.none(data.column_features.shape[1], K),
+                row_implicit=LinearMean.none(_counted(data, data.row_rated), K),
+                column_implicit=LinearMean.none(_counted(data, data.column_rated), K),
+                row_spread=np.zeros((K, K)),
+                column_spread=np.zeros((K, K)),
+                drift=DriftDraw.none(data.bins),
             )
         )
     return SampledState(tuple(chains), seed)

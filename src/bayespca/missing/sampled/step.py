@@ -2,7 +2,8 @@
 
     x_ij = u_i + v_j + aᵢᵀbⱼ + ε,    ε ~ N(0, 1/(ταᵢβⱼ)),
 
-for the cells that are there; `prior` has the priors. There is no m: the priors of the biases have
+for the cells that are there, and the drift of users where times are known (`drift`); `prior` has
+the priors. There is no m: the priors of the biases have
 means. What is random comes from a generator of its own for each chain and sweep, and is drawn
 before the loops over rows, so that a sweep is a pure function of its state, and threads do not
 change it.
@@ -21,6 +22,7 @@ from bayespca.inference.loop import Info
 from bayespca.missing.ratings.cells import RatingsSide
 
 from .data import FeaturedRatings
+from .drift import DriftDraw, DriftSums, drawn_drift
 from .implicit import drawn_implicit
 from .kernels import Chances, DrawnRows, DrawTask, drawn
 from .prior import LinearMean, NormalPrior, SampledPrior, drawn_linear, drawn_nu, drawn_prior
@@ -44,7 +46,7 @@ class RatingsDraw:
     """One point of the posterior: rows (n, K) and columns (m, K), biases last, their weights and
     priors, the noise precision τ, ν of both sides, 0 where all weights are 1, and how the means of
     the priors follow from features, and from who rated what at all; `row_spread` and
-    `column_spread` (K, K) say how much these means vary over ratings.
+    `column_spread` (K, K) say how much these means vary over ratings; and the drift of users.
     """
 
     rows: Matrix
@@ -62,16 +64,20 @@ class RatingsDraw:
     column_implicit: LinearMean
     row_spread: Matrix
     column_spread: Matrix
+    drift: DriftDraw
 
 
 @dataclass(frozen=True, eq=False)
 class SampledState:
-    """All chains, and what has been kept of each, in single precision; `sweep` counts from 0."""
+    """All chains, and what has been kept of each, in single precision, and of the drifts of all;
+    `sweep` counts from 0.
+    """
 
     chains: tuple[RatingsDraw, ...]
     seed: int
     sweep: int = 0
     kept: tuple[tuple[RatingsDraw, ...], ...] = ()
+    drift: DriftSums = field(default_factory=DriftSums)
 
 
 def step(
@@ -83,14 +89,20 @@ def step(
             swept(chain, data, problem, generator(state.seed, c, state.sweep))
             for c, chain in enumerate(state.chains)
         )
-    kept = state.kept
+    kept, drift = state.kept, state.drift
     if state.sweep >= problem.n_warmup:
         kept = (*kept, tuple(map(_stored, chains)))
+        for chain in chains:
+            drift = drift.plus(chain.drift, data.bins, row_biases(chain.rows, problem))
     rank = chains[0].rows.shape[1] - problem.biases
     noise = float(np.mean([1 / chain.tau for chain in chains]))
-    return replace(state, chains=chains, sweep=state.sweep + 1, kept=kept), Info(
-        float("nan"), rank, noise
-    )
+    found = replace(state, chains=chains, sweep=state.sweep + 1, kept=kept, drift=drift)
+    return found, Info(float("nan"), rank, noise)
+
+
+def row_biases(rows: FloatArray, problem: SampledProblem) -> FloatArray:
+    """u of each row, 0 without biases."""
+    return rows[..., -1] if problem.biases else np.zeros(rows.shape[:-1])
 
 
 def generator(seed: int, chain: int, sweep: int) -> np.random.Generator:
@@ -103,23 +115,25 @@ def generator(seed: int, chain: int, sweep: int) -> np.random.Generator:
 def swept(
     now: RatingsDraw, data: FeaturedRatings, problem: SampledProblem, rng: np.random.Generator
 ) -> RatingsDraw:
-    """Priors and rows given columns, priors and columns given rows, then the noise."""
+    """Priors and rows given columns, priors and columns given rows, drifts, then the noise."""
+    by_rows, by_columns = data.without_drift(now.drift)
     of_rows = data.row_features, data.row_rated
     means = now.row_linear, now.row_implicit
     own = _drawn_prior(now.rows, of_rows, means, problem, rng)
     noise = now.tau, now.row_nu, problem.biases
     task = DrawTask(now.columns, now.column_weights, own.prior.precision, own.pull, *noise)
-    rows = _drawn(data.by_rows, task, now.rows, rng)
+    rows = _drawn(by_rows, task, now.rows, rng)
     of_columns = data.column_features, data.column_rated
     means = now.column_linear, now.column_implicit
     other = _drawn_prior(now.columns, of_columns, means, problem, rng)
     noise = now.tau, now.column_nu, problem.biases
     task = DrawTask(rows.theta, rows.weights, other.prior.precision, other.pull, *noise)
-    columns = _drawn(data.by_columns, task, now.columns, rng)
+    columns = _drawn(by_columns, task, now.columns, rng)
+    drift, squares = _drawn_drift(now, rows, columns, data, problem, rng)
     return RatingsDraw(
         *(rows.theta, columns.theta, rows.weights, columns.weights),
         *(own.prior, other.prior),
-        tau=_noise_precision(columns, data, problem, rng),
+        tau=_noise_precision(squares, data, problem, rng),
         row_nu=drawn_nu(rows.weights, problem.prior, rng),
         column_nu=drawn_nu(columns.weights, problem.prior, rng),
         row_linear=own.linear,
@@ -128,6 +142,7 @@ def swept(
         column_implicit=other.implicit,
         row_spread=own.spread,
         column_spread=other.spread,
+        drift=drift,
     )
 
 
@@ -170,14 +185,32 @@ def _drawn(
     return drawn(side, task, old, Chances(rng.normal(size=old.shape), gamma))
 
 
+def _drawn_drift(
+    now: RatingsDraw,
+    rows: DrawnRows,
+    columns: DrawnRows,
+    data: FeaturedRatings,
+    problem: SampledProblem,
+    rng: np.random.Generator,
+) -> tuple[DriftDraw, float]:
+    """Drifts given rows and columns, and Σαᵢβⱼe²ᵢⱼ of what is left then."""
+    if data.bins is None:
+        return now.drift, float(columns.weights @ columns.squares)
+    side = data.by_rows
+    rest = side.left_over(rows.theta, columns.theta, 0.0, biases=problem.biases)
+    weights = np.repeat(rows.weights, side.counts) * columns.weights[side.other]
+    drift, left = drawn_drift(now.drift, data.bins, rest, now.tau * weights, problem.prior, rng)
+    return drift, float(np.einsum("c,c,c->", weights, left, left))
+
+
 def _noise_precision(
-    columns: DrawnRows, data: FeaturedRatings, problem: SampledProblem, rng: np.random.Generator
+    squares: float, data: FeaturedRatings, problem: SampledProblem, rng: np.random.Generator
 ) -> float:
     """τ ~ Γ(a + N/2, b + ½Σαᵢβⱼe²ᵢⱼ)"""
     if problem.fixed_noise is not None:
         return 1 / problem.fixed_noise
     prior = problem.prior
-    rate = prior.b_tau + 0.5 * float(columns.weights @ columns.squares)
+    rate = prior.b_tau + 0.5 * squares
     return float(rng.standard_gamma(prior.a_tau + 0.5 * data.n_cells) / rate)
 
 
@@ -194,4 +227,5 @@ def _stored(chain: RatingsDraw) -> RatingsDraw:
         ),
         # Nothing is predicted from it: items that were not there were rated by nobody.
         column_implicit=LinearMean.none(0, chain.columns.shape[1]),
+        drift=replace(chain.drift, effects=()),
     )

@@ -1,0 +1,56 @@
+"""Times of ratings: numbers of any unit, or dates, as numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayespca.arrays.types import FloatArray, Input
+
+from . import _ratings
+
+
+def joined(users: Input, items: Input, ratings: Input, times: Input, bounds: Any) -> _ratings.Cells:
+    """Ratings as three columns of one length, and a fourth of their times where these are known."""
+    if times is None:
+        return _ratings.from_columns(users, items, ratings, bounds)
+    found, count = numbers(times), len(ratings)
+    if found.shape != (count,):
+        raise ValueError(
+            f"times must be one column, as long as ratings: got shape {found.shape} for {count} "
+            "ratings."
+        )
+    if count and found.min() == found.max():
+        raise ValueError("times are all the same: leave them out.")
+    return _ratings.from_columns(users, items, ratings, bounds, found)
+
+
+def check_known(fit: Any) -> None:
+    """Raise where a fit knows nothing of times."""
+    if fit.draws is None or fit.draws.drift is None:
+        raise ValueError("the model was fitted without times: leave them out, or fit with them.")
+
+
+def broadcast(times: Input, shape: tuple[int, ...]) -> FloatArray:
+    """Times of pairs, in the shape of these."""
+    found = numbers(times)
+    try:
+        return np.broadcast_to(found, shape)
+    except ValueError:
+        raise ValueError(
+            f"times must be one for all pairs or one for each: got shape {found.shape} for pairs "
+            f"of shape {shape}."
+        ) from None
+
+
+def numbers(times: Input) -> FloatArray:
+    """Times as numbers, seconds where they are dates."""
+    given = np.asarray(times)
+    if given.dtype.kind == "M":
+        lost = np.flatnonzero(np.isnat(given.ravel()))
+        if lost.size:
+            raise ValueError(f"times must be known, but there is none at position {lost[0]}.")
+        return np.asarray(given.astype("datetime64[us]").astype(np.int64) / 1e6)
+    where = "position {} (counting from 0)".format
+    return _ratings.numbers(given.ravel(), "times", where).reshape(given.shape)

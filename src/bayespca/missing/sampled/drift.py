@@ -1,0 +1,164 @@
+"""Users whose ratings drift: biases of each user in bins of time, from wide bins to narrow ones.
+
+    x_ij = u_i + v_j + aᵢᵀbⱼ + Σₗ e_l(i, bin of t) + ε,    eₗ ~ N(0, 1/λₗ),    λₗ ~ Γ(a, b),
+
+after the biases of days in Koren, "Collaborative filtering with temporal dynamics" (KDD 2009). How
+fast users drift is learned: levels whose bins say nothing have a large λ. Effects are drawn level
+by level, all runs of a level at once. What is kept of them is the sum over the levels down to each
+run, by its moments over draws, since draws of all runs would be larger than the ratings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.checks import check_sizes
+from bayespca.arrays.types import Counts, FloatArray, Matrix, Vector
+
+from .bins import TimeBins, TimeScale
+from .prior import SampledPrior
+
+# λ to start with.
+FIRST = 50.0
+
+
+@dataclass(frozen=True, eq=False)
+class DriftDraw:
+    """Effects of the runs of each level, and λ of each level (L,); without effects once kept."""
+
+    effects: tuple[Vector, ...]
+    precision: Vector
+
+    @classmethod
+    def none(cls, bins: TimeBins | None) -> DriftDraw:
+        """No drift yet, or none at all."""
+        starts = () if bins is None else bins.starts
+        return cls(tuple(np.zeros(s.size) for s in starts), np.full(len(starts), FIRST))
+
+    def of_cells(self, bins: TimeBins) -> FloatArray:
+        """Σₗ eₗ of each cell, in the order of rows."""
+        total = np.zeros(bins.order.size)
+        for level, effect in enumerate(self.effects):
+            total += bins.spread_out(level, effect)
+        found = np.empty_like(total)
+        found[bins.order] = total
+        return found
+
+
+def drawn_drift(
+    now: DriftDraw,
+    bins: TimeBins,
+    rest: FloatArray,
+    weights: FloatArray,
+    prior: SampledPrior,
+    rng: np.random.Generator,
+) -> tuple[DriftDraw, FloatArray]:
+    """Effects and λ given what all else leaves of the cells, with precisions `weights`, and what
+    the new effects leave, in the order of rows:
+
+        e ~ N(Σwr/(λ + Σw), 1/(λ + Σw)),    λ ~ Γ(a + ½R, b + ½Σe²) for R runs.
+    """
+    w = weights[bins.order]
+    left = rest[bins.order]
+    for level, effect in enumerate(now.effects):
+        left -= bins.spread_out(level, effect)
+    effects, precision = [], now.precision.copy()
+    for level, effect in enumerate(now.effects):
+        left += bins.spread_out(level, effect)
+        total = precision[level] + bins.summed(level, w)
+        drawn = bins.summed(level, w * left) / total + rng.normal(size=total.size) / np.sqrt(total)
+        left -= bins.spread_out(level, drawn)
+        rate = prior.b_drift + 0.5 * float(drawn @ drawn)
+        precision[level] = rng.standard_gamma(prior.a_drift + 0.5 * drawn.size) / rate
+        effects.append(drawn)
+    found = np.empty_like(left)
+    found[bins.order] = left
+    return DriftDraw(tuple(effects), precision), found
+
+
+@dataclass(frozen=True, eq=False)
+class DriftSums:
+    """Σ over draws of s and of s² + 2us, for the sum s of effects down to each run and the bias u
+    of its row.
+    """
+
+    first: tuple[Vector, ...] = ()
+    second: tuple[Vector, ...] = ()
+
+    def plus(self, draw: DriftDraw, bins: TimeBins | None, biases: FloatArray) -> DriftSums:
+        """A draw more, for biases of all rows."""
+        if bins is None:
+            return self
+        first, second, s = [], [], np.zeros(0)
+        for level, effect in enumerate(draw.effects):
+            s = effect + s[bins.parents(level)] if level else effect
+            both = s * (s + 2 * biases[bins.rows(level)])
+            first.append(self.first[level] + s if self.first else s)
+            second.append(self.second[level] + both if self.second else both)
+        return DriftSums(tuple(first), tuple(second))
+
+
+@dataclass(frozen=True, eq=False)
+class Drift:
+    """What is known of users' drifts, for the levels from wide to narrow: keys of the runs of
+    each, means of sums down to it, and what these add to the variance of a prediction,
+    var(u + s) − var u; 1/λ of each draw (draw, L). For ratings over their unit.
+    """
+
+    origin: float
+    span: float
+    levels: tuple[int, ...]
+    keys: tuple[Counts, ...]
+    mean: tuple[Vector, ...]
+    variance: tuple[Vector, ...]
+    prior: Matrix
+
+    def check(self) -> None:
+        """Raise ValueError unless the parts belong together."""
+        count = len(self.levels)
+        agree = len(self.keys) == len(self.mean) == len(self.variance) == count
+        agree = agree and self.prior.ndim == 2 and self.prior.shape[1] == count
+        for k, m, v in zip(self.keys, self.mean, self.variance, strict=False):
+            agree = agree and k.shape == m.shape == v.shape
+        check_sizes("Drift", bool(agree))
+
+    @property
+    def unknown(self) -> FloatArray:
+        """Σₗ 1/λₗ of each draw: the variance at a time of which nothing is known."""
+        return np.asarray(self.prior.sum(axis=1))
+
+    def at(self, rows: NDArray[np.intp], times: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """What is expected of the drift of rows at some times, and what it adds to the variance.
+
+        Levels whose run is not known, and all of them without times, have 0 and 1/λ.
+        """
+        beyond = self.prior.mean(axis=0)
+        mean, variance = np.zeros(rows.size), np.full(rows.size, float(beyond.sum()))
+        if times is None:
+            return mean, variance
+        scale = TimeScale(self.origin, self.span, self.levels)
+        for level, number in enumerate(self.levels):
+            wanted = scale.keys(rows, times, number)
+            keys = self.keys[level]
+            place = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
+            there = keys[place] == wanted
+            mean[there] = self.mean[level][place[there]]
+            more = float(beyond[level + 1 :].sum())
+            variance[there] = self.variance[level][place[there]] + more
+        return mean, variance
+
+
+def summed_up(
+    sums: DriftSums, bins: TimeBins, precision: FloatArray, biases: FloatArray, count: int
+) -> Drift:
+    """Moments over `count` draws, for means over these of the biases of rows."""
+    scale, mean, variance = bins.scale, [], []
+    for level, (first, second) in enumerate(zip(sums.first, sums.second, strict=True)):
+        m = first / count
+        mean.append(m)
+        variance.append(second / count - m * (m + 2 * biases[bins.rows(level)]))
+    known = bins.keys, tuple(mean), tuple(variance)
+    return Drift(scale.origin, scale.span, scale.levels, *known, prior=1 / precision)
