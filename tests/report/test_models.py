@@ -32,12 +32,20 @@ ARC += 0.05 * RNG.normal(size=ARC.shape)
 TENSOR = np.einsum("i,j,k->ijk", *RNG.normal(size=(3, 9))) + 0.01 * RNG.normal(size=(9, 9, 9))
 
 
-def rated():
-    users, items = np.nonzero(RNG.random((30, 20)) < 0.6)
-    U, V = RNG.normal(size=(30, 1)), RNG.normal(size=(20, 1))
-    ratings = 3 + (U[users] * V[items]).sum(axis=1) + 0.1 * RNG.normal(size=users.size)
+def ratings(rank):
+    rng = np.random.default_rng(rank)
+    users, items = np.nonzero(rng.random((30, 20)) < 0.6)
+    U, V = rng.normal(size=(30, rank)), rng.normal(size=(20, rank))
+    stars = 3 + (U[users] * V[items]).sum(axis=1) + 0.1 * rng.normal(size=users.size)
     names = np.array([f"film {i}" for i in range(20)], dtype=object)[items]
-    return bayespca.MatrixFactorization(random_state=0).fit_ratings(users, names, ratings)
+    return users, names, stars
+
+
+RATINGS = ratings(1)
+
+
+def rated(method="evb", given=RATINGS, **options):
+    return bayespca.MatrixFactorization(method, random_state=0, **options).fit_ratings(*given)
 
 
 def sampled():
@@ -100,9 +108,10 @@ MODELS = {
     ),
     "MatrixFactorization": (
         rated,
-        None,
+        RATINGS,
         "There is one dimension of taste in these ratings.",
-        {"dimensions", "samples", "figure-rated", "figure-uncertain", "features"},
+        {"dimensions", "samples", "figure-rated", "figure-uncertain", "features"}
+        | {"figure-spectrum", "figure-holding", "figure-groups"},
     ),
     "MultiViewPCA": (
         lambda: bayespca.MultiViewPCA().fit(
@@ -172,6 +181,60 @@ def test_nothing_found_is_kind():
     flat = (np.random.default_rng(1).random((400, 6)) < 0.3).astype(float)
     found = Reader(render(bayespca.BinaryPCA().fit(flat), flat))
     assert "There are no dimensions in these zeros and ones." in found.words
+
+
+def test_the_strength_of_each_part_of_ratings():
+    model = rated(noise_variance=0.01)
+    (bars,) = Reader(render(model)).data["figures"]["spectrum"]["data"]
+    product = model.user_factors_ @ model.item_factors_.T
+    assert bars["x"] == ["user", "item", "1", "noise"]
+    expected = (model.user_biases_, model.item_biases_, product, [0.1])
+    sizes = [np.sqrt(np.mean(np.square(part))) for part in expected]
+    assert bars["y"] == pytest.approx(sizes, abs=2e-4 * max(sizes))
+
+
+# Averages over draws need less than R-hat does.
+@pytest.mark.filterwarnings("ignore:the chains have not mixed")
+@pytest.mark.parametrize("method", ["evb", "gibbs"])
+def test_ratings_say_which_of_them_calibration_is_about(method):
+    model = rated(method)
+    fitted = Reader(render(model, RATINGS))
+    assert "ratings, each predicted from all the others. Nothing was fitted again" in fitted.words
+    drawn = fitted.data["figures"]["holding"]["data"][1]
+    assert np.abs(np.subtract(drawn["x"], drawn["y"])).max() < 0.1
+    others = tuple(column[::2] for column in RATINGS)
+    found = Reader(render(rated(method, others), RATINGS))
+    rest = RATINGS[0].size - others[0].size
+    assert f"The {rest:,} that were not in the fit are predicted as they are." in found.words
+    unseen = tuple(column[1::2] for column in RATINGS)
+    found = Reader(render(rated(method, others), unseen))
+    assert f"{rest:,} ratings, none of which was in the fit." in found.words
+
+
+def test_ratings_without_calibration():
+    assert "figure-holding" not in Reader(render(rated())).ids()
+    few = tuple(column[:19] for column in RATINGS)
+    assert "figure-holding" not in Reader(render(rated(), few)).ids()
+    # Point estimates do not say what they owe to a rating.
+    assert "figure-holding" not in Reader(render(rated("emap"), RATINGS)).ids()
+
+
+def test_ratings_of_no_and_of_two_dimensions():
+    given = ratings(0)
+    found = Reader(render(rated(given=given), given))
+    assert "There is no dimension of taste." in found.words
+    assert {"figure-spectrum", "figure-holding"} <= found.ids()
+    model = rated(given=ratings(2), biases=False)
+    assert Reader(render(model)).data["figures"]["spectrum"]["data"][0]["x"][-1] == "noise"
+
+
+def test_cards_of_tastes_have_both_ends():
+    model = rated()
+    w = model.item_factors_[:, 0]
+    ends = [str(model.items_[j]) for j in (np.argmax(w), np.argmin(w))]
+    words = Reader(render(model)).words
+    card = words[words.index("What the dimensions are") : words.index("Where the items lie")]
+    assert all(end in card for end in ends)
 
 
 def test_curves_without_data_have_the_rows_of_the_fit():

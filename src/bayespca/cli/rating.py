@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from bayespca.estimators._distant_ratings import is_distant
 from bayespca.estimators.factorization import MatrixFactorization
 from bayespca.estimators.stories import number_of_tastes, story
 from bayespca.io.archive import is_model_file
@@ -51,7 +52,7 @@ def ratings(
     with _read(data, how, columns, cluster) as given, sweeps("fitting", model.tol) as callback:
         model.fit_ratings(given.users, given.items, given.ratings, callback=callback)
     table, strangers = _answers(model, pairs, wanted)
-    written = _write(model, table, wanted, data.name)
+    written = _write(model, table, wanted, data.name, _at_hand(given))
     seconds = time.perf_counter() - start
     if as_json:
         shown = table if wanted.out is None else None
@@ -117,8 +118,18 @@ def _answers(
 # --- what is written and shown -----------------------------------------------------------------
 
 
+def _at_hand(given: RatingColumns) -> tuple[Any, Any, Any] | None:
+    """Users, items and ratings; None where they are with the workers of a cluster."""
+    columns = given.users, given.items, given.ratings
+    return None if is_distant(*columns) else columns
+
+
 def _write(
-    model: MatrixFactorization, table: Table | None, wanted: RatingOutputs, source: str
+    model: MatrixFactorization,
+    table: Table | None,
+    wanted: RatingOutputs,
+    source: str,
+    given: tuple[Any, Any, Any] | None = None,
 ) -> dict[str, str]:
     written = {}
     if wanted.save is not None:
@@ -131,7 +142,7 @@ def _write(
         from bayespca.report import page
 
         command = {"command": "bayespca " + " ".join(sys.argv[1:])}
-        page.write(wanted.report, model, title=source, source=source, details=command)
+        page.write(wanted.report, model, given, title=source, source=source, details=command)
         written["report"] = str(wanted.report)
     return written
 

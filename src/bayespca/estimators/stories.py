@@ -238,6 +238,8 @@ def number_of_tastes(model: AnyEstimator) -> str:
     """Where the number of components of a factorization comes from."""
     if model.draws_ is None:
         return "found"
+    if model.n_components_ == min(model.users_.size, model.items_.size) - 1:
+        return "as many as there can be"
     if model.n_components == "auto":
         return f"{counted(MORE)} more than EVB finds"
     return "as given"

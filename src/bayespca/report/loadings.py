@@ -17,6 +17,8 @@ from .figures import feature_axis
 
 # Enough to recognise a component by, few enough to read.
 CARDS, CARD_FEATURES = 6, 5
+# Of each sign, where both ends are shown.
+END_FEATURES = 3
 BAR_FEATURES, BAR_COMPONENTS = 20, 50
 # All features up to the first number, else the second; so many components side by side.
 TABLE_ALL, TABLE_TOP, TABLE_COMPONENTS = 500, 200, 10
@@ -51,7 +53,8 @@ class Card:
 class Directions:
     """Loadings of components on features, k×p, with standard deviations and shares of variance.
 
-    `std` is zero where none is known, `noise` the noise of each feature where it has its own.
+    `std` is zero where none is known, `noise` the noise of each feature where it has its own. Cards
+    show what weighs most, or what is at both `ends`.
     """
 
     loadings: FloatArray
@@ -61,6 +64,7 @@ class Directions:
     noise: FloatArray | None = None
     of: str = "of the variance"
     row: str = "feature"
+    ends: bool = False
 
 
 def directions(model: FittedPCA, names: Sequence[str]) -> Directions:
@@ -149,7 +153,8 @@ def cards(found: Directions, back: Sequence[str] = ()) -> list[Card]:
 
 def _card(found: Directions, h: int, back: Sequence[str]) -> Card:
     w, std = found.loadings[h], found.std[h]
-    order, longest = _largest(w, CARD_FEATURES), float(np.abs(w).max())
+    order = _at_ends(w, END_FEATURES) if found.ends else _largest(w, CARD_FEATURES)
+    longest = float(np.abs(w).max())
     bars = [_bar(found.names[j], float(w[j]), float(std[j]), longest) for j in order]
     remarks = [f"Comes back in {back[h]} of the halves."] if back else []
     if order.size < w.size:
@@ -202,3 +207,12 @@ def table(found: Directions) -> LoadingsTable | None:
 def _largest(values: np.ndarray, count: int) -> np.ndarray:
     """Indices of the largest magnitudes, largest first, ties in order."""
     return np.argsort(-np.abs(values), kind="stable")[:count]
+
+
+def _at_ends(values: np.ndarray, count: int) -> np.ndarray:
+    """Indices of the largest positive and of the largest negative values, from one end to the
+    other.
+    """
+    order = np.argsort(-values, kind="stable")
+    above, below = order[values[order] > 0], order[values[order] < 0]
+    return np.concatenate([above[:count], below[-count:]])

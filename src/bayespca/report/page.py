@@ -62,7 +62,8 @@ def render(
         A fitted estimator: a PCA, curves, a mixture, a model of zeros and ones, of ratings, of a
         tensor or of several tables.
     X
-        The data, for where samples lie and which cluster they are in. None leaves these out.
+        The data, for where samples lie and which cluster they are in; of ratings a matrix, or
+        users, items and ratings, for whether intervals hold. None leaves these out.
     ranks
         Other rules for the number of dimensions, to stand beside the model's; for a PCA.
     stability

@@ -1,4 +1,6 @@
-"""The page of `MatrixFactorization`: tastes, and which items are rated most, and known least."""
+"""The page of `MatrixFactorization`: tastes, which items are rated most, and known least, and
+whether predictions hold.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,13 @@ import numpy as np
 
 from bayespca.arrays.namespaces import to_numpy
 from bayespca.arrays.types import FloatArray, Input
+from bayespca.estimators._leaving_out import judged
 from bayespca.estimators.stories import story
+from bayespca.estimators.wording import percent
 
-from . import parts
-from .figures import Figure
+from . import calibration, parts
+from .embedding import JsonObject, numbers
+from .figures import MAX_STEMS, Figure
 from .loadings import Directions
 from .noise import MAX_ROWS, Levels
 from .scores import Samples, read_scores
@@ -24,7 +29,10 @@ TASTE = (
 
 
 def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) -> parts.Content:
-    """The page of a fitted `MatrixFactorization`."""
+    """The page of a fitted `MatrixFactorization`.
+
+    X are ratings, for calibration: a matrix, or users, items and ratings. None leaves it out.
+    """
     names = [str(item) for item in model.items_.tolist()]
     found = _tastes(model, names)
     drawn: Samples = {"sample_names": names, **samples, "scores": found.loadings.T}
@@ -33,9 +41,13 @@ def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) 
         model,
         story(model),
         (
+            parts.Section(
+                "spectrum", "What ratings are made of", figures=[_spectrum(model, found)]
+            ),
             parts.dimensions(found, TASTE),
             parts.where("Where the items lie", points, "item"),
             parts.Section("items", "Which items are known well", figures=_items(model, names)),
+            None if X is None else calibration.section(judged(model, X)),
             parts.every(found),
             parts.search(model),
         ),
@@ -57,7 +69,51 @@ def _tastes(model: Any, names: list[str]) -> Directions:
     shares = strength.sum(axis=0) / (strength.sum() or 1.0)
     order = np.argsort(-shares, kind="stable")
     W, spread = (unit * V)[:, order].T, (unit * std)[:, order].T
-    return Directions(W, spread, shares[order], names, of="of the taste", row="item")
+    return Directions(W, spread, shares[order], names, of="of the taste", row="item", ends=True)
+
+
+def _spectrum(model: Any, found: Directions) -> Figure:
+    """Root mean square of each part of a rating over all users and items, largest taste first."""
+    sizes = {}
+    if model.biases:
+        for name, biases in (("user", model.user_biases_), ("item", model.item_biases_)):
+            values = np.asarray(to_numpy(biases), dtype=np.float64)
+            sizes[name] = float(np.sqrt(np.mean(values**2)))
+    tastes = np.sqrt(np.mean(found.loadings**2, axis=1))
+    sizes |= {f"{h + 1}": float(size) for h, size in enumerate(tastes[:MAX_STEMS])}
+    sizes["noise"] = float(np.sqrt(model.noise_variance_))
+    squares = np.array(list(sizes.values())) ** 2
+    colours = ["@accent" if name.isdigit() else "@faint" for name in sizes]
+    bars: JsonObject = {
+        "type": "bar",
+        "x": list(sizes),
+        "y": numbers(list(sizes.values())),
+        "marker": {"color": colours},
+        "customdata": [percent(float(share)) for share in squares / squares.sum()],
+        "hovertemplate": "%{x}: %{y}, %{customdata} of the variance<extra></extra>",
+        "showlegend": False,
+    }
+    layout: JsonObject = {
+        "xaxis": {"title": {"text": "part"}, "type": "category", "showgrid": False},
+        "yaxis": {"title": {"text": "units of ratings"}, "rangemode": "tozero"},
+        "bargap": 0.35,
+    }
+    return Figure(
+        "spectrum", "Strength of each part", _spectrum_caption(model, tastes), [bars], layout
+    )
+
+
+def _spectrum_caption(model: Any, tastes: FloatArray) -> str:
+    text = "By how much each part moves a rating: root mean squares over all users and items."
+    if model.biases:
+        text += " The first two are how users rate in general, and how much items are liked."
+    if tastes.size:
+        text += " Numbers are the dimensions of taste below."
+    else:
+        text += " There is no dimension of taste."
+    if tastes.size > MAX_STEMS:
+        text += f" The first {MAX_STEMS} of {tastes.size} are drawn."
+    return text + " The noise is what no part explains."
 
 
 def _items(model: Any, names: list[str]) -> list[Figure]:
