@@ -7,12 +7,15 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from bayespca import MatrixFactorization, load
 from bayespca.cli.app import app
 from bayespca.estimators.stories import story
+from bayespca.io.feature_files import FeatureColumns
 
 N, M = 150, 60
 # Chains are as short as tests allow.
@@ -239,9 +242,11 @@ def test_users_without_ratings_and_numbers_as_ids():
 @pytest.mark.parametrize(
     ("features", "message"),
     [
-        (np.ones((3, 2)), "must be a DataFrame whose index has the ids, got ndarray"),
+        ([[1.0, 2.0]], "must be a DataFrame whose index, or first column in polars, has the ids"),
+        (np.array([["a"]]), "must hold numbers"),
+        (np.array([[np.nan]]), "must be finite: fill in"),
         (pd.DataFrame({"a": [1.0, 2.0]}, index=[0, 0]), "more than one row for 0"),
-        (pd.DataFrame({"a": [1.0, np.nan]}), "no number in a column of 1"),
+        (pd.DataFrame({"a": [1.0, np.nan]}), "no number in the column 'a' of 1"),
         (pd.DataFrame(index=[1, 2]), "is empty"),
         (pd.DataFrame({"a": [1.0]}, index=["x"]), "ids in the type that they had in the fit"),
     ],
@@ -405,3 +410,95 @@ def test_times_that_are_none(model, moody):
         model.predict(0, 0, times=3.0)
     with pytest.raises(ValueError, match="one for all pairs or one for each"):
         moody[0].predict([0, 1], [0, 1], times=[1.0, 2.0, 3.0])
+
+
+def kinds_as(what, frame, ids):
+    """The kinds of items in a column, as something else."""
+    kinds = frame["kind"].to_numpy()
+    hot = (kinds[:, None] == np.unique(kinds)).astype(float)
+    pairs = {"a": "x|y", "b": "y|z", "c": "z|x"}
+    return {
+        "pandas": frame,
+        "polars": pl.DataFrame({"id": ids, "kind": kinds.tolist()}),
+        "categories": frame.astype("category"),
+        "numbers": pd.DataFrame(hot, index=ids),
+        "sparse frame": pd.DataFrame.sparse.from_spmatrix(sp.csr_array(hot), index=ids),
+        "columns": FeatureColumns(np.array(ids, dtype=object), {"kind": [(k,) for k in kinds]}),
+        "text of lists": frame.assign(kind=[pairs[k] for k in kinds]),
+        "lists": frame.assign(kind=[pairs[k].split("|") for k in kinds]),
+        "lists in polars": pl.DataFrame(
+            {"id": ids, "kind": [pairs[k].split("|") for k in kinds.tolist()]}
+        ),
+    }[what]
+
+
+def quick():
+    return sampled(n_draws=4, n_warmup=2)
+
+
+def answers(features):
+    i, items, _, stars, _ = with_kinds()
+    model = quick().fit_ratings(i, items, stars, item_features=features)
+    return model.predict(0, sorted(model.items_.tolist()))
+
+
+@pytest.mark.parametrize(
+    ("whats", "tolerance"),
+    [
+        (("pandas", "polars", "categories", "columns", "numbers"), 0.0),
+        # What is subtracted from sparse numbers is a part of the products: other roundings.
+        (("numbers", "sparse frame"), 1e-6),
+        (("text of lists", "lists", "lists in polars"), 0.0),
+    ],
+)
+def test_features_of_one_meaning_have_one_answer(whats, tolerance):
+    frame = with_kinds()[-1]
+    ids = frame.index.tolist()
+    first, *others = (answers(kinds_as(what, frame, ids)) for what in whats)
+    for other in others:
+        assert other == pytest.approx(first, abs=tolerance)
+
+
+@pytest.mark.parametrize("turned", [np.asarray, sp.csr_array, sp.coo_matrix])
+def test_features_of_a_matrix_are_in_its_order(turned):
+    i, items, _, stars, frame = with_kinds()
+    j = np.array([int(item.split()[1]) for item in items])
+    hot = (frame["kind"].to_numpy()[:, None] == ["a", "b", "c"]).astype(float)
+    X = np.full((80, 60), np.nan)
+    X[i, j] = stars
+    model = quick().fit(X, item_features=turned(hot))
+    other = quick().fit_ratings(i, j, stars, item_features=pd.DataFrame(hot))
+    assert model.predict(0, 59) == pytest.approx(other.predict(0, 59), abs=1e-6)
+    labels = [f"item {k}" for k in range(60)]
+    named = quick().fit(pd.DataFrame(X, columns=labels), item_features=frame.iloc[::-1])
+    assert named.predict(0, "item 59") == pytest.approx(other.predict(0, 59), abs=1e-6)
+    with pytest.raises(ValueError, match="item_features has 59 rows, but X has 60 columns"):
+        quick().fit(X, item_features=hot[:59])
+    with pytest.raises(ValueError, match="row i of item_features is that of the id i"):
+        quick().fit_ratings(i, items, stars, item_features=hot)
+
+
+def as_dense(cells):
+    found = np.zeros(cells.shape)
+    cells = cells.tocoo()
+    found[cells.coords] = cells.data
+    return found
+
+
+def test_sparse_features_stay_sparse(monkeypatch):
+    """Users with one of 300 cities each, a third of them without any rating."""
+    rng, n, p = np.random.default_rng(0), 3000, 300
+    i, j = np.divmod(rng.choice(2000 * 50, 20_000, replace=False), 50)
+    city = rng.integers(0, p - 2, n)
+    cities = sp.csr_array((np.ones(n), (np.arange(n), city)), (n, p))
+    liking = rng.normal(size=p)
+    made = []
+    for kind in (sp.csr_array, sp.csc_array, sp.coo_array):
+        monkeypatch.setattr(
+            kind, "toarray", lambda self, *_, **__: made.append(self.shape) or as_dense(self)
+        )
+    stars = liking[city[i]] + rng.normal(size=i.size)
+    model = sampled(n_draws=10).fit_ratings(i, j, stars, user_features=cities)
+    assert max(shape[0] for shape in made) <= p
+    found = model.predict(np.arange(2000, n), 0)
+    assert np.corrcoef(found, liking[city[2000:]])[0, 1] > 0.8

@@ -19,7 +19,7 @@ from .helping import Verbs, verb
 from .imaging_options import Imaging, refuse_for_images
 from .outputs import FitOutputs, RatingOutputs
 from .panels import OUTPUT
-from .rating_options import Factorizing, NewRatings, ReadingRatings
+from .rating_options import Factorizing, FeatureFiles, NewRatings, ReadingRatings
 from .standard import COMPLETING, all_to_read, to_read
 from .view_options import Viewing, ViewOutputs
 
@@ -263,6 +263,7 @@ def impute(
     cls=verb(
         "ratings.csv --predict pairs.csv -o predicted.csv",
         "u.data --recommend 10 --users 7,12",
+        "u.data --user-features users.csv --item-features items.csv --save m.bpca",
         "ratings.csv --columns who,what,stars --save m.bpca --report r.html",
     )
 )
@@ -282,6 +283,7 @@ def ratings(
     json: o.Json = False,
     fitting: Factorizing,
     reading: ReadingRatings,
+    features: FeatureFiles,
     dask: o.DaskAddress = None,
     workers: o.DaskWorkers = None,
 ) -> None:
@@ -298,8 +300,9 @@ def ratings(
             data,
             reading.how(),
             names,
-            fitting.model(),
+            fitting.model(has_features=features.are_given),
             outputs,
+            features=features,
             cluster=cluster,
             as_json=json,
         )

@@ -94,7 +94,7 @@ class RatingOutputs:
         ),
     ] = None
 
-    def check(self, data: Path) -> None:
+    def check(self, data: Path, beside: Named = ()) -> None:
         """Raise before any work is done for what contradicts itself or cannot be written."""
         if self.predict is not None and self.recommend is not None:
             raise ValueError("--predict and --recommend write to the same place: give one of them.")
@@ -106,7 +106,7 @@ class RatingOutputs:
             raise FileNotFoundError(f"{self.predict} does not exist.")
         check_tables(self.out)
         users = Path(self.users) if self.users and os.path.isfile(self.users) else None
-        read = [("FILE", data), ("--predict", self.predict), ("--users", users)]
+        read = [("FILE", data), ("--predict", self.predict), ("--users", users), *beside]
         written = [("--out", self.out), ("--report", self.report), ("--save", self.save)]
         check_places(written, read=read)
 

@@ -27,6 +27,8 @@ from .cluster import DaskCluster
 from .outputs import RatingOutputs
 from .progress import progress, sweeps
 from .rating_answers import columns_of, pairs_of, predictions, recommendations, users_of
+from .rating_features import Described
+from .rating_options import FeatureFiles
 
 
 def ratings(
@@ -36,22 +38,28 @@ def ratings(
     model: MatrixFactorization,
     wanted: RatingOutputs,
     *,
+    features: FeatureFiles,
     cluster: DaskCluster,
     as_json: bool = False,
 ) -> None:
     """Fit a file of ratings, write what was asked for, and say what was found."""
     start = time.perf_counter()
-    wanted.check(data)
+    wanted.check(data, features.places())
     if is_model_file(data):
+        if features.are_given:
+            raise ValueError(f"{data} holds a model: features are for fits.")
         if cluster.is_given:
             raise ValueError(f"{data} holds a model: --dask and --workers are for fits.")
         _use(data, columns, wanted, as_json=as_json)
         return
     # Before the fit, which takes longer than finding a mistake in a small file.
     pairs = None if wanted.predict is None else pairs_of(wanted.predict, columns)
+    described = Described.read(features.user_features, features.item_features)
     with _read(data, how, columns, cluster) as given, sweeps("fitting", model.tol) as callback:
-        model.fit_ratings(given.users, given.items, given.ratings, callback=callback)
+        known = described.options(given.users, given.items)
+        model.fit_ratings(given.users, given.items, given.ratings, callback=callback, **known)
     table, strangers = _answers(model, pairs, wanted)
+    strangers = [*described.notes, *strangers]
     written = _write(model, table, wanted, data.name, _at_hand(given))
     seconds = time.perf_counter() - start
     if as_json:

@@ -28,6 +28,33 @@ NewRatings = Annotated[
 
 
 @dataclass(frozen=True)
+class FeatureFiles:
+    """Files that describe users and items."""
+
+    user_features: Annotated[
+        Path | None,
+        option(
+            panel=READING,
+            callback=to_read(),
+            help="A row for each user, with the id and columns that describe the user: numbers, "
+            "words, or lists as Action|Comedy. For gibbs, which is the method then.",
+        ),
+    ] = None
+    item_features: Annotated[
+        Path | None,
+        option(panel=READING, callback=to_read(), help="The same of items."),
+    ] = None
+
+    @property
+    def are_given(self) -> bool:
+        return self.user_features is not None or self.item_features is not None
+
+    def places(self) -> list[tuple[str, Path | None]]:
+        """The files with the options that name them."""
+        return [("--user-features", self.user_features), ("--item-features", self.item_features)]
+
+
+@dataclass(frozen=True)
 class ReadingRatings:
     """How to read ratings, where that is not recognised."""
 
@@ -56,13 +83,13 @@ class Factorizing:
     """What to fit to ratings; as the parameters of `MatrixFactorization`."""
 
     method: Annotated[
-        RatingsMethod,
+        RatingsMethod | None,
         option(
             panel=MODEL,
             help="Both factors integrated out, one, or none; gibbs: draws from the posterior, the "
-            "best predictions for several times the time.",
+            "best predictions for several times the time. evb, or gibbs with features.",
         ),
-    ] = RatingsMethod.evb
+    ] = None
     n_components: Annotated[
         str,
         option(
@@ -111,17 +138,22 @@ class Factorizing:
         float, option(panel=MODEL, min=0, help="Relative fall of the free energy at the end.")
     ] = 1e-5
 
-    def model(self) -> MatrixFactorization:
+    def model(self, *, has_features: bool) -> MatrixFactorization:
         from bayespca.estimators.factorization import MatrixFactorization
 
-        if self.seed is not None and self.method is not RatingsMethod.gibbs:
+        method = self.method or (RatingsMethod.gibbs if has_features else RatingsMethod.evb)
+        if has_features and method is not RatingsMethod.gibbs:
+            raise ValueError(
+                f"--user-features and --item-features are for --method gibbs, not {method.value}."
+            )
+        if self.seed is not None and method is not RatingsMethod.gibbs:
             raise ValueError("--seed is for --method gibbs: other methods draw nothing.")
         bounds: Any = None if self.bounds == "none" else self.bounds
         if bounds is not None and bounds != "auto":
             low, high = map(float, bounds.split(","))
             bounds = low, high
         return MatrixFactorization(
-            self.method.value,
+            method.value,
             n_components=as_number(self.n_components, int),
             biases=self.biases,
             noise_variance=as_number(self.noise_variance, float),

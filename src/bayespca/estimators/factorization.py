@@ -169,7 +169,13 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
     # --- fitting -------------------------------------------------------------------------------
 
     def fit(
-        self, X: Input, y: object = None, *, callback: inference.Callback | None = None
+        self,
+        X: Input,
+        y: object = None,
+        *,
+        user_features: Input = None,
+        item_features: Input = None,
+        callback: inference.Callback | None = None,
     ) -> Self:
         """Fit a matrix of users × items.
 
@@ -178,13 +184,16 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
         are the labels of a DataFrame, else the numbers of rows and columns. Ratings on Dask are
         for `fit_ratings`.
 
-        `callback` is as in `BayesianPCA`. If anything goes wrong the estimator is left as it was.
+        Features are those of `fit_ratings`; an array or a sparse matrix has a row for each row, or
+        for each column, of X. `callback` is as in `BayesianPCA`. If anything goes wrong the
+        estimator is left as it was.
         """
         self._chosen()
-        _sampling.check_options(self)
+        _sampling.check_options(self, user_features, item_features)
         start, bounds = time.perf_counter(), _ratings.as_bounds(self.bounds)
         cells = _ratings.from_matrix(X, bounds)
-        fitted = self._fitted(self._sorted(cells), callback)
+        cells, *features = _features.joined(cells, user_features, item_features, ordered=True)
+        fitted = self._fitted(self._sorted(cells), callback, *features)
         self._keep(record(fitted, cells))
         self._report(fitted, cells, time.perf_counter() - start)
         return self
@@ -205,9 +214,11 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
         Ids may be anything that can be a key: numbers, strings, tuples. Ratings of the same item by
         the same user are averaged, with a warning.
 
-        With ``method="gibbs"`` users and items may have features: DataFrames with ids as index, and
-        columns of numbers, or of text, each value of which is a feature. The means of the priors
-        are linear in these, so that who is there without any rating has an answer of their own.
+        With ``method="gibbs"`` users and items may have features: DataFrames with ids as index, or
+        as the first column in polars, and columns of numbers, or of text, each value of which is a
+        feature; so is each word of a list, and of text like Action|Comedy. An array or a sparse
+        matrix, which stays sparse, has the features of the id i in row i. The means of the priors
+        are linear in features, so that who is there without any rating has an answer of their own.
         With `times` of the ratings, numbers of any unit or dates, users drift: they have biases in
         bins of time of several widths, whose variances are learned (after Koren 2009).
 

@@ -14,6 +14,7 @@ from bayespca.missing.ratings.data import Ratings
 
 from .bins import TimeBins, binned
 from .drift import DriftDraw
+from .features import Features, SparseFeatures, standardized
 from .rated import Rated
 
 
@@ -25,8 +26,8 @@ class FeaturedRatings(Ratings):
     `bins` says when each cell was rated, where that is known.
     """
 
-    row_features: FloatArray
-    column_features: FloatArray
+    row_features: Features
+    column_features: Features
     implicit: bool = False
     bins: TimeBins | None = None
 
@@ -39,7 +40,8 @@ class FeaturedRatings(Ratings):
         return Rated(self.by_columns, self.by_rows)
 
     def digests(self) -> Sequence[object]:
-        features = self.row_features, self.column_features
+        both = self.row_features, self.column_features
+        features = (part for one in both for part in _parts(one))
         when = () if self.bins is None else (self.bins.order, *self.bins.keys)
         return [*super().digests(), *features, self.implicit, *when]
 
@@ -54,27 +56,27 @@ class FeaturedRatings(Ratings):
 
 def with_features(
     data: Ratings,
-    of_rows: FloatArray | None = None,
-    of_columns: FloatArray | None = None,
+    of_rows: Features | None = None,
+    of_columns: Features | None = None,
     *,
     implicit: bool = False,
     times: FloatArray | None = None,
 ) -> FeaturedRatings:
-    """Ratings with features in units in which they have mean 0 and variance 1, and with times of
-    cells in the order of rows.
+    """Ratings with features in units in which they have mean 0 and variance 1, as sparse ones have
+    already, and with times of cells in the order of rows.
     """
     given = zip((of_rows, of_columns), data.shape, strict=True)
     rows, columns = (
-        np.empty((size, 0)) if some is None else _standardized(some) for some, size in given
+        np.empty((size, 0)) if some is None else _in_units(some) for some, size in given
     )
     cells = data.by_rows, data.by_columns, data.location, data.unit
     bins = None if times is None else binned(data.by_rows, times)
     return FeaturedRatings(*cells, rows, columns, implicit, bins)
 
 
-def _standardized(features: FloatArray) -> FloatArray:
-    """Columns that do not vary say nothing, and are left out."""
-    off = features - features.mean(axis=0)
-    spread = np.sqrt(np.mean(off**2, axis=0))
-    varies = spread > 1e-12 * (np.abs(features).max(axis=0, initial=0.0) + 1e-300)
-    return np.asarray(off[:, varies] / spread[varies])
+def _in_units(features: Features) -> Features:
+    return features if isinstance(features, SparseFeatures) else standardized(features)
+
+
+def _parts(features: Features) -> Sequence[object]:
+    return features.digests() if isinstance(features, SparseFeatures) else [features]

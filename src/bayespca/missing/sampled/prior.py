@@ -24,6 +24,8 @@ from scipy.special import gammaln
 from bayespca.arrays.types import FloatArray, Matrix, Vector
 from bayespca.lowrank.drawing import wishart_root
 
+from .features import Features, gram_of
+
 # From noises that differ by factors to noises that are as good as the same.
 NUS = tuple(float(f"{nu:.3g}") for nu in np.geomspace(4, 1000, 25))
 
@@ -97,7 +99,7 @@ def drawn_prior(
 
 def drawn_linear(
     theta: FloatArray,
-    features: FloatArray,
+    features: Features,
     prior: NormalPrior,
     now: LinearMean,
     rng: np.random.Generator,
@@ -106,7 +108,7 @@ def drawn_linear(
     p, K = now.weights.shape
     if not p:
         return now
-    root = np.linalg.cholesky(features.T @ features + now.ridge * np.eye(p))
+    root = np.linalg.cholesky(gram_of(features) + now.ridge * np.eye(p))
     half = np.linalg.solve(root, features.T @ (theta - prior.mean))
     half += rng.normal(size=(p, K)) @ np.linalg.inv(np.linalg.cholesky(prior.precision))
     B = np.linalg.solve(root.T, half)

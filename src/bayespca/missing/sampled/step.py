@@ -23,6 +23,7 @@ from bayespca.missing.ratings.cells import RatingsSide
 
 from .data import FeaturedRatings
 from .drift import DriftDraw, DriftSums, drawn_drift
+from .features import Features
 from .implicit import drawn_implicit
 from .kernels import Chances, DrawnRows, DrawTask, drawn
 from .prior import LinearMean, NormalPrior, SampledPrior, drawn_linear, drawn_nu, drawn_prior
@@ -160,7 +161,7 @@ class DrawnPrior(NamedTuple):
 
 def _drawn_prior(
     theta: FloatArray,
-    known: tuple[FloatArray, Rated],
+    known: tuple[Features, Rated],
     now: tuple[LinearMean, LinearMean],
     problem: SampledProblem,
     rng: np.random.Generator,

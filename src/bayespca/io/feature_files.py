@@ -1,0 +1,264 @@
+"""Features of users or items from files: ids, and columns of numbers, words and lists of words.
+
+MovieLens' `u.user`, `users.dat` and `movies.csv`, RecBole's `.user` and `.item`, and any CSV, TSV,
+Parquet or Feather file with a row for each user or item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .dialect import Dialect, TextSample, open_text
+from .endings import COMPRESSED, TEXT
+from .packages import need
+from .ratings_files import (
+    ARROW,
+    WHOLE,
+    _arrow_module,
+    _bare,
+    _decoded,
+    _first_line,
+    _has,
+    _is_number,
+    _sample,
+)
+from .records import Arrow, How, first_line
+from .text_files import data_rows
+
+FEATURES_TEXT = (*TEXT, ".dat", ".data", ".user", ".item")
+# What stands between the words of a list, and how RecBole names a column of lists, with spaces.
+BETWEEN = "|"
+SEQUENCE = "token_seq"
+# What MovieLens' .dat files have between columns.
+COLONS = "::"
+# A column of words with more different ones than this share of the rows names them, and describes
+# nothing; in files with fewer rows than the second number every column counts.
+NAMES, FEW = 0.5, 20
+
+Numbers = NDArray[np.float64]
+# Words of each row, None where there are none.
+Words = list[tuple[str, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureColumns:
+    """A row for each id: columns of numbers, or of the words that each row has; what the column of
+    ids is called, and sentences about what was left out or filled in.
+    """
+
+    ids: NDArray[Any]
+    columns: Mapping[str, Numbers | Words]
+    id_name: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def words_of(cell: object, *, is_list: bool) -> tuple[str, ...]:
+    """The words in a cell of text, which may hold several."""
+    if not is_list:
+        return (str(cell),)
+    return tuple(dict.fromkeys(word.strip() for word in str(cell).split(BETWEEN) if word.strip()))
+
+
+def read_features(path: Path, role: str, how: How | None = None) -> FeatureColumns:
+    """Features of users or of items, which is the `role`."""
+    ending = _checked_ending(path)
+    if ending in ARROW:
+        return _columns(path, *_arrow_rows(path), role, dialect=None)
+    sample = _sample(path, how or How())
+    names, kinds, rows = _text_rows(path, sample)
+    return _columns(path, names, rows, role, kinds=kinds, dialect=sample.dialect)
+
+
+def _checked_ending(path: Path) -> str:
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist.")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: name a file in it.")
+    plain = path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
+    ending = plain.suffix.lower()
+    if ending not in FEATURES_TEXT + ARROW or (plain != path and ending not in FEATURES_TEXT):
+        raise ValueError(
+            f"{path} has the ending {path.suffix!r}, which is not known for features: use one of "
+            f"{', '.join(FEATURES_TEXT + ARROW)}."
+        )
+    if not path.stat().st_size:
+        raise ValueError(f"{path} is empty (0 bytes).")
+    return ending
+
+
+# --- rows --------------------------------------------------------------------------------------
+
+
+def _text_rows(
+    path: Path, sample: TextSample
+) -> tuple[list[str] | None, list[str], list[list[Any]]]:
+    """Names, RecBole's types behind them, and the fields of each row."""
+    dialect, header = sample.dialect, sample.names
+    lines = data_rows(path, dialect, most=None)
+    if dialect.delimiter == ":" and COLONS in _first_line(path):
+        lines = _split_at_colons(path, dialect)
+        header = next(lines)[1] if dialect.has_header else None
+    rows: list[list[Any]] = []
+    for line, fields in lines:
+        width = len(header or (rows or [fields])[0])
+        if len(fields) != width:
+            raise ValueError(
+                f"{path}, line {line} has {len(fields)} fields, but other lines have {width}: "
+                "correct it."
+            )
+        rows.append([None if dialect.is_missing(field) else field for field in fields])
+    names = None if header is None else [_bare(name) for name in header]
+    return names, [name.partition(":")[2].strip() for name in header or ()], rows
+
+
+def _split_at_colons(path: Path, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
+    """Lines split at ::, as titles have single colons."""
+    with open_text(path, dialect.encoding) as text:
+        for line, content in enumerate(text, 1):
+            if line > dialect.n_skipped and content.strip():
+                yield line, content.rstrip("\r\n").split(COLONS)
+
+
+def _arrow_rows(path: Path) -> tuple[list[str], list[list[Any]]]:
+    pa = need("pyarrow", f"reading {path}")
+    try:
+        table = _arrow_module(path).read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{path} cannot be read: {first_line(error)}") from error
+    columns = [_plain(_decoded(column, pa), pa) for column in table.columns]
+    return table.column_names, [list(row) for row in zip(*columns, strict=True)]
+
+
+def _plain(column: Arrow, pa: Arrow) -> list[Any]:
+    """Cells of a column: numbers, lists, or text."""
+    kind = column.type
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    if _is_number(kind, pa.types) or is_list:
+        return list(column.to_pylist())
+    return [None if cell is None else str(cell) for cell in column.to_pylist()]
+
+
+# --- columns -----------------------------------------------------------------------------------
+
+
+def _columns(
+    path: Path,
+    names: Sequence[str] | None,
+    rows: list[list[Any]],
+    role: str,
+    *,
+    kinds: Sequence[str] = (),
+    dialect: Dialect | None,
+) -> FeatureColumns:
+    if not rows:
+        raise ValueError(f"{path} holds no rows.")
+    place = _place_of_ids(names, role)
+    called = [str(j) for j in range(len(rows[0]))] if names is None else list(names)
+    ids = _ids(path, [row[place] for row in rows], called[place], role)
+    columns: dict[str, Numbers | Words] = {}
+    notes = []
+    for j, name in enumerate(called):
+        if j == place:
+            continue
+        cells = [row[j] for row in rows]
+        is_sequence = j < len(kinds) and kinds[j] == SEQUENCE
+        found, note = _column(cells, role, is_sequence=is_sequence, dialect=dialect)
+        if found is not None:
+            columns[name] = found
+        if note:
+            notes.append(f"{path.name}: the column {name!r} {note}.")
+    if not columns:
+        raise ValueError(
+            f"{path} has no column that describes a {role}: beside ids, columns of numbers, or of "
+            "words that several of them share, are needed."
+        )
+    return FeatureColumns(ids, columns, called[place], tuple(notes))
+
+
+def _place_of_ids(names: Sequence[str] | None, role: str) -> int:
+    """The first column that is called like an id of these, else like these, else the first."""
+    called = [j for j, name in enumerate(names or ()) if _has(name, role, at_start=True)]
+    ids = [j for j in called if (names or ())[j].strip().lower().endswith("id")]
+    return next(iter(ids + called), 0)
+
+
+def _ids(path: Path, cells: list[Any], name: str, role: str) -> NDArray[Any]:
+    """Whole numbers where all are, else text; each once."""
+    if None in cells:
+        raise ValueError(
+            f"{path}, row {cells.index(None) + 1} below the header, column {name!r} has no id of "
+            f"a {role}: fill it in, or leave the line out."
+        )
+    texts = [str(cell).strip() for cell in cells]
+    is_whole = all(WHOLE.fullmatch(text) for text in texts)
+    seen: set[str] = set()
+    for text in texts:
+        if text in seen:
+            raise ValueError(
+                f"{path} has more than one row for the {role} {text!r}: keep one of them."
+            )
+        seen.add(text)
+    return np.array(
+        [int(text) for text in texts] if is_whole else texts,
+        dtype=object if not is_whole else np.int64,
+    )
+
+
+def _column(
+    cells: list[Any], role: str, *, is_sequence: bool, dialect: Dialect | None
+) -> tuple[Numbers | Words | None, str]:
+    """Numbers or words, None for a column that is left out; and what is to be said of it."""
+    known = [cell for cell in cells if cell is not None]
+    if not known:
+        return None, "was left out: it is empty"
+    if not is_sequence and all(_as_number(cell, dialect) is not None for cell in known):
+        return _filled(cells, dialect)
+    words = _words(cells, is_sequence)
+    different = {word for row in words for word in row}
+    if len(cells) >= FEW and len(different) > NAMES * len(cells):
+        count = f"{len(different):,} different words"
+        return None, f"was left out: with {count} it names {role}s rather than describing them"
+    return words, ""
+
+
+def _filled(cells: list[Any], dialect: Dialect | None) -> tuple[Numbers, str]:
+    """Numbers, with their mean where there is none."""
+    values = np.array([np.nan if (x := _as_number(c, dialect)) is None else x for c in cells])
+    holes = np.isnan(values)
+    if not holes.any():
+        return values, ""
+    values[holes] = values[~holes].mean()
+    return values, f"has no number in {int(holes.sum()):,} rows, which got the mean of the others"
+
+
+def _as_number(cell: Any, dialect: Dialect | None) -> float | None:
+    if isinstance(cell, str):
+        if dialect is None or not dialect.is_number(cell):
+            return None
+        found = dialect.number(cell)
+    elif cell is None or isinstance(cell, list):
+        return None
+    else:
+        found = float(cell)
+    return found if np.isfinite(found) else None
+
+
+def _words(cells: list[Any], is_sequence: bool) -> Words:
+    is_list = any(isinstance(cell, str) and BETWEEN in cell for cell in cells)
+    found: Words = []
+    for cell in cells:
+        if cell is None:
+            found.append(())
+        elif isinstance(cell, list):
+            found.append(tuple(dict.fromkeys(str(word) for word in cell if word is not None)))
+        elif is_sequence:
+            found.append(tuple(dict.fromkeys(cell.split())))
+        else:
+            found.append(words_of(cell, is_list=is_list))
+    return found
