@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import warnings
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
+from bayespca import GibbsPCA, MatrixFactorization
 from bayespca.cli import progress, reproducing
 
 SLOW = """
@@ -35,6 +39,34 @@ def test_lines_are_printed_where_there_is_no_terminal():
     assert lines[0].startswith("reading x.csv: 50 %, 0 s, about 0 s left")
     assert any(line == "decomposing: 0 s" for line in lines)
     assert any(line.startswith("fitting: sweep") and "nats to gain" in line for line in lines)
+
+
+class Bar:
+    """What a bar is given."""
+
+    def __init__(self):
+        self.seen = []
+
+    def update(self, task, **shown):
+        self.seen.append(shown)
+
+
+@pytest.mark.parametrize("sampler", ["ratings", "PCA"])
+def test_samplers_show_how_far_they_are(sampler):
+    bar = Bar()
+    seen = progress._Sweeps(progress._Shown(bar, 0), "fitting", 1e-5)
+    rng, options = np.random.default_rng(0), {"n_warmup": 3, "n_draws": 5, "n_chains": 2}
+    with warnings.catch_warnings():
+        # So few draws have not mixed.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        if sampler == "ratings":
+            model = MatrixFactorization("gibbs", random_state=0, **options)
+            model.fit(rng.normal(size=(20, 8)), callback=seen)
+        else:
+            GibbsPCA(random_state=0, **options).fit(rng.normal(size=(20, 8)), callback=seen)
+    n = 8 if sampler == "ratings" else 16
+    assert [one["completed"] for one in bar.seen] == [k / n for k in range(1, n + 1)]
+    assert f"sweep {n} of {n}" in bar.seen[-1]["description"]
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,9 @@ class _Shown(NamedTuple):
 
 
 class _Sweeps:
-    """A bar that is filled as the logarithm of what is left falls to that of the end."""
+    """A bar that is filled as the logarithm of what is left falls to that of the end, or sweep by
+    sweep where their number is given.
+    """
 
     def __init__(self, shown: _Shown, what: str, tol: float) -> None:
         self._shown, self._what, self._tol = shown, what, tol
@@ -103,9 +105,14 @@ class _Sweeps:
         self._shown.bar.update(
             self._shown.task,
             total=1.0,
-            completed=share_done(self._most, info.to_gain, end),
+            completed=self._share(number, info, end),
             description=f"{self._what}: {words_for(number, info, end)}",
         )
+
+    def _share(self, number: int, info: Info, end: float) -> float:
+        if info.n_steps is not None:
+            return number / info.n_steps
+        return share_done(self._most, info.to_gain, end)
 
 
 def share_done(most: float, left: float, end: float) -> float:
@@ -117,7 +124,8 @@ def share_done(most: float, left: float, end: float) -> float:
 
 def words_for(number: int, info: Info, end: float) -> str:
     """Sweep 12, 8 components, 3.1 nats to gain (until 0.002)"""
-    found = f"sweep {number}, {info.rank} component{'s' * (info.rank != 1)}"
+    of = "" if info.n_steps is None else f" of {info.n_steps}"
+    found = f"sweep {number}{of}, {info.rank} component{'s' * (info.rank != 1)}"
     if not math.isfinite(info.to_gain):
         return found
     return f"{found}, {info.to_gain:.2g} nats to gain (until {end:.2g})"

@@ -23,6 +23,11 @@ class Schedule:
     n_draws: int = 1000
     thin: int = 1
 
+    @property
+    def n_sweeps(self) -> int:
+        """Sweeps of all chains together."""
+        return self.n_chains * (self.n_warmup + self.n_draws * self.thin)
+
 
 def kept_states(state: S, sweep: Callable[[S], S], schedule: Schedule) -> Iterator[S]:
     """The states of one chain that are draws."""

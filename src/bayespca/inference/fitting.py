@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from .checkpoint import fingerprint
-from .loop import Info, Run, run
+from .loop import Callback, Info, Run, run
 from .looping import Looping
 from .model import Model
 from .result import Fit
@@ -69,13 +69,21 @@ def settle(model: Model[D, S, F], data: D, looping: Looping) -> Settled[D, S, F]
 def _run(model: Model[D, S, F], data: D, looping: Looping) -> Run[S]:
     starts = chain([model.first_start], repeat(model.start))
     if model.n_steps is not None:
-        looping = replace(looping, max_iter=model.n_steps)
+        callback = _counting(looping.callback, model.n_steps)
+        looping = replace(looping, max_iter=model.n_steps, callback=callback)
     return looping.run(
         partial(_step, model, data),
         lambda rng: next(starts)(data, rng),
         n_init=1 if model.has_one_start else None,
         chart=model.chart(data),
     )
+
+
+def _counting(callback: Callback | None, n_steps: int) -> Callback | None:
+    """A callback that sees how many steps there will be."""
+    if callback is None:
+        return None
+    return lambda number, info: callback(number, replace(info, n_steps=n_steps))
 
 
 def _step(model: Model[D, S, F], data: D, state: S) -> tuple[S, Info]:

@@ -22,13 +22,15 @@ from .remaining import LAST, to_gain
 class Info:
     """What a step tells about itself, besides the state it leads to.
 
-    `to_gain` is what the free energy still has to gain, by the loop's estimate: callbacks see it.
+    Callbacks also see `to_gain`, what the free energy still has to gain by the loop's estimate, and
+    `n_steps`, the length of the run where that is given, as that of a sampler.
     """
 
     free_energy: float
     rank: int
     noise_variance: float
     to_gain: float = np.inf
+    n_steps: int | None = None
 
 
 S = TypeVar("S")

@@ -126,7 +126,8 @@ class Chains:
 
     def told(self, state: GibbsState) -> Info:
         energy = -float(log_joint(state, self.data, self.prior))
-        return Info(energy, state.W.shape[1], float(self.data.unit**2 / state.tau))
+        noise = float(self.data.unit**2 / state.tau)
+        return Info(energy, state.W.shape[1], noise, n_steps=self.schedule.n_sweeps)
 
 
 def _precise(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
