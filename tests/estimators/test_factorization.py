@@ -745,3 +745,25 @@ def test_ids_at_the_limits_of_their_type(dtype, low, tmp_path):
     np.testing.assert_array_equal(
         again.predict(users, PAIRS[:, 1]), plain.predict(PAIRS[:, 0], PAIRS[:, 1])
     )
+
+
+@pytest.mark.parametrize("library", ["array_api_strict", "torch"])
+def test_ids_and_ratings_of_other_libraries_are_brought_here(library):
+    xp = pytest.importorskip(library, reason=f"{library} is not installed")
+    place = {}
+    if library == "array_api_strict":
+        # NumPy cannot read arrays of this device, as it cannot read those of a GPU.
+        place = {"device": xp.Device("device1")}
+    rng = np.random.default_rng(0)
+    i, j = np.nonzero(rng.random((20, 10)) < 0.6)
+    stars = rng.normal(size=i.size)
+    expected = MatrixFactorization().fit_ratings(i, j, stars)
+    columns = [xp.asarray(column, **place) for column in (i, j, stars)]
+    model = MatrixFactorization().fit_ratings(*columns)
+    assert model.users_.tolist() == expected.users_.tolist()
+    some = [xp.asarray(column[:5], **place) for column in (i, j)]
+    assert model.predict(*some) == pytest.approx(expected.predict(i[:5], j[:5]), abs=0)
+    X = np.full((20, 10), np.nan)
+    X[i, j] = stars
+    again = MatrixFactorization().fit(xp.asarray(X, **place))
+    assert again.free_energy_ == expected.free_energy_

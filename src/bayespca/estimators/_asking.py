@@ -18,6 +18,7 @@ SHOWN = 5
 
 def places(ids: Input, known: Identifiers, name: str) -> Places:
     """Places of one id, as an array without dimensions, or of several; −1 for who is not known."""
+    ids = _identifiers.here(ids)
     is_one = not hasattr(ids, "__len__") or isinstance(ids, str | bytes)
     if isinstance(ids, tuple):
         is_one = known.dtype == object and any(isinstance(value, tuple) for value in known)

@@ -8,8 +8,10 @@ from numbers import Number
 from typing import Any
 
 import numpy as np
+from array_api_compat import is_array_api_obj, is_dask_array
 from numpy.typing import NDArray
 
+from bayespca.arrays.namespaces import is_sparse, to_numpy
 from bayespca.arrays.types import Identifiers
 
 Ids = Identifiers
@@ -21,8 +23,10 @@ NUMBERS = "biuf"
 def column(values: Any, name: str) -> Ids:
     """Values as an array: of numbers where all are, else of objects as they are.
 
-    Lists, NumPy arrays, pandas and polars Series, Arrow columns.
+    Lists, NumPy arrays, pandas and polars Series, Arrow columns; arrays of other libraries are
+    brought here from where they live.
     """
+    values = here(values)
     is_unordered = isinstance(values, Mapping | set | frozenset)
     if isinstance(values, str | bytes) or is_unordered or not hasattr(values, "__len__"):
         raise ValueError(
@@ -40,6 +44,13 @@ def column(values: Any, name: str) -> Ids:
     # Dates of NumPy would become bare numbers in a list.
     items = flat.tolist() if values.dtype.kind in "OUST" else list(flat)
     return _homogeneous(_objects(items)).reshape(values.shape)
+
+
+def here(values: Any) -> Any:
+    """Arrays of torch, CuPy and others as NumPy's; all else as it is."""
+    if isinstance(values, np.ndarray | np.generic) or is_dask_array(values) or is_sparse(values):
+        return values
+    return to_numpy(values) if is_array_api_obj(values) else values
 
 
 def numbered(values: Ids, name: str) -> tuple[Ids, NDArray[np.int32]]:

@@ -94,7 +94,7 @@ def cells_of(X: Input) -> tuple[Indices, Indices, FloatArray, tuple[int, int]]:
         shape = (int(X.shape[0]), int(X.shape[1]))
         values = cells.data
     else:
-        given = _input.unmasked(X)
+        given = _input.as_numpy(_input.unmasked(X))
         refuse_others(given)
         dense = as_numbers(
             lambda: check_array(given, dtype=np.float64, ensure_all_finite=False, input_name="X"),
