@@ -24,7 +24,7 @@ from bayespca.arrays.namespaces import (
     to_namespace,
     to_numpy,
 )
-from bayespca.arrays.parallel import in_turn
+from bayespca.arrays.parallel import by_shares, in_turn
 from bayespca.arrays.types import Array, FloatArray
 from bayespca.spectrum.closed_form import learned_strength
 from bayespca.spectrum.free_energy import evb_residual
@@ -32,7 +32,7 @@ from bayespca.spectrum.tolerances import TINY
 
 from .bulk import bulk_noise, thresholds
 from .checking import checked_mask, checked_noise, checked_step, checked_volume, patch_size
-from .patches import Corner, Corners, Grid, gathered, scatter, windows
+from .patches import Corner, Corners, Grid, box, gathered, laid, windows
 
 # Bytes of the patches that are worked on at a time: a batch that stays in the cache, or one that
 # keeps a device busy.
@@ -98,7 +98,7 @@ def denoise(
         Voxels of a patch along each axis, one number or three. Without it the smallest odd cube
         with more voxels than there are volumes.
     step
-        Voxels from one patch to the next. 2 takes an eighth of the time.
+        Voxels from one patch to the next. 2 takes a fifth of the time.
     noise_std
         Standard deviation of the noise if it is known, for all voxels or for each: (x, y, z).
     callback
@@ -184,13 +184,18 @@ class _Job:
 
         def work(corners: Corners) -> tuple[Array, Array]:
             values, inside = (gathered(view, corners) for view in views)
-            return self._patches(xp.astype(values, wide), inside, corners)
+            found = self._patches(xp.astype(values, wide), inside, corners)
+            signal_of, maps_of = (laid(each, corners, self.grid) for each in found)
+            return signal_of, maps_of
 
         done, total = 0, self.grid.n_patches
-        for corners, (values, known) in zip(blocks, in_turn(work, blocks), strict=True):
-            scatter(signal, values, corners, self.grid)
-            scatter(maps, known, corners, self.grid)
-            done += len(values)
+        # On a device one block is enough to keep everything busy.
+        found = map(work, blocks) if on_accelerator(self.values) else in_turn(work, blocks)
+        for corners, (values, known) in zip(blocks, found, strict=True):
+            part = box(corners, self.grid.size)
+            signal[part] += values
+            maps[part] += known
+            done += corners[0].size * corners[1].size * corners[2].size
             if callback is not None:
                 callback(done, total)
         return _Sums(signal, maps)
@@ -200,16 +205,20 @@ class _Job:
         xp = array_namespace(values)
         count = xp.sum(inside, axis=1)
         mean = xp.sum(values, axis=1) / xp.clip(count, 1.0, None)[:, None]
-        apart = (values - mean[:, None, :]) * inside[..., None]
+        apart = values - mean[:, None, :]
+        apart *= inside[..., None]
         eigenvalues, vectors = _decomposed(apart)
-        found = self._shrunk(to_numpy(eigenvalues), to_numpy(count), corners)
+        found = self._shrunk(eigenvalues, to_numpy(count), corners)
         top = int(found.rank.max(initial=0))
+        kept = to_namespace(vectors[:, :, :top], apart)
         shrinkage = to_namespace(found.shrinkage[:, :top], inside)
-        signal = _filtered(apart, vectors[:, :, :top], shrinkage) + mean[:, None, :]
+        signal = _filtered(apart, kept, shrinkage)
+        signal += mean[:, None, :]
         weight = to_namespace(found.weight, inside)[:, None] * inside
         columns = (np.ones_like(found.weight), found.noise, found.rank, found.variance)
         each = to_namespace(np.stack(columns, axis=1), inside)
-        return signal * weight[..., None], each[:, None, :] * weight[..., None]
+        signal *= weight[..., None]
+        return signal, each[:, None, :] * weight[..., None]
 
     def _shrunk(self, eigenvalues: FloatArray, count: FloatArray, corners: Corners) -> _Shrunk:
         V = self.values.shape[3]
@@ -239,15 +248,21 @@ def _closed_form(x: FloatArray, L: FloatArray, M: FloatArray) -> tuple[FloatArra
     return d, (d * evb_residual(z, L, M)).sum(axis=1)
 
 
-def _decomposed(apart: Array) -> tuple[Array, Array]:
+def _decomposed(apart: Array) -> tuple[FloatArray, FloatArray]:
     """Squares of the singular values of matrices (P, n, V), descending, and the vectors of the
     shorter side.
+
+    On the host wherever the matrices are: devices have no fast routine for thousands of small
+    eigenproblems, and cores have.
     """
-    xp = array_namespace(apart)
     turned = _adjoint(apart)
-    gram = turned @ apart if apart.shape[2] <= apart.shape[1] else apart @ turned
-    eigenvalues, vectors = xp.linalg.eigh(gram)
-    return xp.flip(eigenvalues, axis=-1), xp.flip(vectors, axis=-1)
+    gram = to_numpy(turned @ apart if apart.shape[2] <= apart.shape[1] else apart @ turned)
+    if on_accelerator(apart):
+        parts = by_shares(lambda some: np.linalg.eigh(gram[some]), len(gram))
+        values, vectors = (np.concatenate(each) for each in zip(*parts, strict=True))
+    else:
+        values, vectors = np.linalg.eigh(gram)
+    return values[:, ::-1], vectors[:, :, ::-1]
 
 
 def _filtered(apart: Array, vectors: Array, shrinkage: Array) -> Array:

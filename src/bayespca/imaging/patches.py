@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bayespca.arrays.namespaces import is_torch_array
+from bayespca.arrays.namespaces import array_namespace, device, is_torch_array
 from bayespca.arrays.types import Array
 
 Corner = tuple[int, int, int]
@@ -79,23 +79,41 @@ def windows(values: Array, size: Corner) -> Array:
 
 def gathered(view: Array, corners: Corners) -> Array:
     """The patches at these corners: (P, voxels of a patch, …)."""
-    some = view[np.ix_(*corners)] if isinstance(view, np.ndarray) else view[_open(corners, view)]
+    some = view[_mesh(corners, view)]
     n_patches = corners[0].size * corners[1].size * corners[2].size
     voxels = int(np.prod(some.shape[3:6]))
     return some.reshape((n_patches, voxels, *some.shape[6:]))
 
 
-def scatter(sums: Array, patches: Array, corners: Corners, grid: Grid) -> None:
-    """Add patches (P, voxels, …) to the voxels of the volume, in its place."""
+def box(corners: Corners, size: Corner) -> tuple[slice, slice, slice]:
+    """The part of the volume that patches at these corners fill."""
+    x, y, z = (slice(int(c[0]), int(c[-1]) + width) for c, width in zip(corners, size, strict=True))
+    return x, y, z
+
+
+def laid(patches: Array, corners: Corners, grid: Grid) -> Array:
+    """Sums over patches (P, voxels, …) in each voxel of their box."""
+    xp = array_namespace(patches)
     lengths = tuple(each.size for each in corners)
+    shape = (each.stop - each.start for each in box(corners, grid.size))
+    sums = xp.zeros((*shape, *patches.shape[2:]), dtype=patches.dtype, device=device(patches))
+    inside = tuple(each - each[0] for each in corners)
+    adjoining = all(each[-1] + 1 == each.size for each in inside)
     for number, offset in enumerate(grid.offsets):
-        places = tuple(each + o for each, o in zip(corners, offset, strict=True))
-        where: Any = np.ix_(*places) if isinstance(sums, np.ndarray) else _open(places, sums)
+        where: Any
+        if adjoining:
+            where = tuple(slice(o, o + n) for o, n in zip(offset, lengths, strict=True))
+        else:
+            where = _mesh(tuple(c + o for c, o in zip(inside, offset, strict=True)), sums)
         sums[where] += patches[:, number].reshape((*lengths, *patches.shape[2:]))
+    return sums
 
 
-def _open(corners: tuple[np.ndarray, ...], like: Array) -> tuple[Array, ...]:
-    """What `np.ix_` gives, as tensors where `like` is."""
+def _mesh(places: tuple[np.ndarray, ...], like: Array) -> tuple[Array, ...]:
+    """What `np.ix_` gives, as tensors where `like` is one."""
+    found = np.ix_(*places)
+    if not is_torch_array(like):
+        return found
     import torch
 
-    return tuple(torch.as_tensor(each, device=like.device) for each in np.ix_(*corners))
+    return tuple(torch.as_tensor(each, device=like.device) for each in found)
