@@ -77,6 +77,30 @@ class Normals:
         matrices = self.matrices[:, entries[:, None], entries]
         return Normals(self.mean[:, entries], packed(matrices), np.linalg.slogdet(matrices)[1])
 
+    def among(self, entries: NDArray[np.intp], width: int) -> Normals:
+        """Wider distributions with these entries, all others 0 for certain; log|Σ| is of these."""
+        n = len(self.mean)
+        mean, cov = np.zeros((n, width)), np.zeros((n, width, width))
+        mean[:, entries], cov[:, entries[:, None], entries] = self.mean, self.matrices
+        return Normals(mean, packed(cov), self.log_dets)
+
+    def beside_zero(self, entry: int) -> Normals:
+        """The distributions of the other entries, given that one is 0."""
+        rest = np.delete(np.arange(self.mean.shape[1]), entry)
+        matrices = self.matrices
+        variance, beside = matrices[:, entry, entry], matrices[:, rest, entry]
+        slope = beside / variance[:, None]
+        cov = matrices[:, rest[:, None], rest] - slope[:, :, None] * beside[:, None, :]
+        mean = self.mean[:, rest] - slope * self.mean[:, entry, None]
+        return Normals(mean, packed(cov), self.log_dets - np.log(variance))
+
+    def with_another(self, entry: int, mean: FloatArray, variance: FloatArray) -> Normals:
+        """With one more entry before another one, independent of the others."""
+        cov = np.insert(np.insert(self.matrices, entry, 0.0, axis=1), entry, 0.0, axis=2)
+        cov[:, entry, entry] = variance
+        wide = np.insert(self.mean, entry, mean, axis=1)
+        return Normals(wide, packed(cov), self.log_dets + np.log(variance))
+
     def halfway(self, other: Normals) -> Normals:
         """With natural parameters halfway to others."""
         one, two = (np.asarray(np.linalg.inv(each.matrices)) for each in (self, other))

@@ -18,6 +18,7 @@ from bayespca.spectrum.solving import solve
 from bayespca.spectrum.tolerances import TINY
 
 from .data import TableCells, row_blocks
+from .likelihoods.normal import NORMAL
 from .normals import Normals
 from .sites import Sites
 from .step import TableProblem, TableState, evaluated_all, sites_of_block
@@ -38,7 +39,7 @@ def start(data: TableCells, problem: TableProblem) -> TableState:
     """
     null = _nulls(data)
     found = reduce(Sites.plus, (_alone(data, null, rows).summed for rows in row_blocks(data)))
-    slope = _mean_omega(found, data)
+    slope = mean_omega(found, data)
 
     def pulled(rows: slice) -> FloatArray:
         like = _alone(data, null, rows)
@@ -47,8 +48,9 @@ def start(data: TableCells, problem: TableProblem) -> TableState:
             apart[:, some] = group.likelihood.reach(apart[:, some])
         return np.asarray(apart * np.sqrt(slope))
 
-    right, strength = _components(pulled, data, problem.most)
-    return _state(data, _bounded((right * strength[:, None] / np.sqrt(slope)).T), null, found)
+    right, strength = strongest(pulled, data, problem.most)
+    b = bounded((right * strength[:, None] / np.sqrt(slope)).T, data)
+    return _state(data, b, null, found)
 
 
 def random_start(data: TableCells, problem: TableProblem, rng: np.random.Generator) -> TableState:
@@ -63,28 +65,22 @@ def with_one_more(state: TableState, data: TableCells) -> TableState:
     """One more component: the strongest of where cells pull their z."""
     H, n = state.rank, data.shape[0]
     given = state.columns.mean
-    slope = np.sqrt(_mean_omega(state.found, data))
+    slope = np.sqrt(mean_omega(state.found, data))
 
     def pulled(rows: slice) -> FloatArray:
         like = sites_of_block(state, rows, data)
         m = state.rows.mean[rows] @ given[:, :H].T + given[:, H]
         return np.asarray((like.tau - like.omega * m) / slope)
 
-    right, strength = _components(pulled, data, 1)
-    new = _bounded((right * strength[:, None] / slope).sum(axis=0)[:, None])[:, 0]
+    right, strength = strongest(pulled, data, 1)
+    new = bounded((right * strength[:, None] / slope).sum(axis=0)[:, None], data)[:, 0]
     b = np.insert(given, H, new, axis=1)
     size = max(float(np.sqrt((new**2).mean())), LEAST)
     prior = np.append(state.prior, size)
     b[:, H] /= np.sqrt(size)
-    cov = np.insert(np.insert(state.rows.matrices, H, 0.0, axis=1), H, 0.0, axis=2)
-    cov[:, H, H] = size
-    rows = Normals(
-        np.append(state.rows.mean, np.zeros((n, 1)), axis=1),
-        packed(cov),
-        state.rows.log_dets + np.log(size),
-    )
+    rows = state.rows.with_another(H, np.zeros(n), np.full(n, size))
     squares = np.append(state.rows.squares.mean(axis=0), [size, 1.0])
-    columns = _sharp(b, state.found.omega.sum(axis=0), squares)
+    columns = sharp(b, state.found.omega.sum(axis=0), squares)
     found = evaluated_all(rows, columns, data.at(state.parameters))
     return replace(
         state, rows=rows, columns=columns, prior=prior, found=found, energy=np.inf, batch=1
@@ -98,7 +94,7 @@ def _state(data: TableCells, b: FloatArray, null: _Nulls, alone: Sites) -> Table
     size = np.maximum(np.sqrt((b**2).mean(axis=0)), LEAST)
     squares = np.append(size, 1.0)
     omega = alone.omega.sum(axis=0)
-    columns = _sharp(np.column_stack([b / np.sqrt(size), null.mean]), omega, squares)
+    columns = sharp(np.column_stack([b / np.sqrt(size), null.mean]), omega, squares)
     cov = np.broadcast_to(packed(np.diag(size)), (n, H * (H + 1) // 2))
     rows = Normals(np.zeros((n, H)), cov, np.full(n, np.log(size).sum()))
     spread = max(float((null.mean**2).mean()), 0.1)
@@ -106,13 +102,19 @@ def _state(data: TableCells, b: FloatArray, null: _Nulls, alone: Sites) -> Table
     return TableState(rows, columns, size, spread, found, null.parameters)
 
 
-def _bounded(b: FloatArray) -> FloatArray:
-    """Loadings with which no z spreads further than it can be known to, before rows are seen."""
+def bounded(b: FloatArray, data: TableCells) -> FloatArray:
+    """Loadings with which no z spreads further than it can be known to, before rows are seen.
+
+    Cells that are numbers say how far it does.
+    """
     lengths = np.sqrt((b**2).sum(axis=1, keepdims=True))
+    for group, some in data.with_columns():
+        if group.likelihood is NORMAL:
+            lengths[some] = 0.0
     return np.asarray(b * np.minimum(1.0, LONGEST / np.maximum(lengths, LONGEST)))
 
 
-def _sharp(b: FloatArray, omega: FloatArray, squares: FloatArray) -> Normals:
+def sharp(b: FloatArray, omega: FloatArray, squares: FloatArray) -> Normals:
     """Loadings as well known as cells with Σω would make them, had scores such mean squares."""
     variances = 1 / np.maximum(omega[:, None] * squares, LEAST)
     return Normals(b, packed(variances[:, :, None] * np.eye(b.shape[1])), np.log(variances).sum(1))
@@ -138,13 +140,13 @@ def _alone(data: TableCells, null: _Nulls, rows: slice) -> Sites:
     return some.sites(np.broadcast_to(null.mean, some.shape), np.zeros(some.shape))
 
 
-def _mean_omega(found: Sites, data: TableCells) -> FloatArray:
+def mean_omega(found: Sites, data: TableCells) -> FloatArray:
     """Mean ω over the cells of each column that are there."""
     counts = data.shape[0] if data.seen is None else data.seen.sum(axis=0)
     return np.asarray(np.maximum(found.omega.sum(axis=0) / counts, TINY))
 
 
-def _components(
+def strongest(
     pulled: Callable[[slice], FloatArray], data: TableCells, most: int
 ) -> tuple[FloatArray, FloatArray]:
     """Directions to start with, and how far rows spread along them, in a matrix of which `pulled`

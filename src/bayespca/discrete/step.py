@@ -106,13 +106,13 @@ def _with_rows_and_columns(state: TableState, data: TableCells) -> TableState:
         return new, columns_precision(like, new, second), kept.taken(rows, like)
 
     parts = list(in_turn(work, row_blocks(data)))
-    rows = _joined([normals for normals, _, _ in parts])
+    rows = joined([normals for normals, _, _ in parts])
     sums = np.sum([part for _, part, _ in parts], axis=0)
     found = kept.together([like for _, _, like in parts])
     prior = np.append(state.prior, state.spread)
     precisions, pull = split(sums, prior.size)
     columns = from_precisions(precisions + np.diag(1 / prior), pull)
-    columns, found = _improved_columns(state.columns, columns, rows, found, prior, data)
+    columns, found = improved_columns(state.columns, columns, rows, found, prior, data)
     return replace(state, rows=rows, columns=columns, found=found)
 
 
@@ -137,7 +137,7 @@ def improved_rows(
     return new, second, after
 
 
-def _improved_columns(
+def improved_columns(
     columns: Normals,
     new: Normals,
     rows: Normals,
@@ -225,7 +225,7 @@ def _descended(
     return new
 
 
-def _joined(parts: list[Normals]) -> Normals:
+def joined(parts: list[Normals]) -> Normals:
     return Normals(
         np.concatenate([part.mean for part in parts]),
         np.concatenate([part.cov for part in parts]),
@@ -258,7 +258,7 @@ def _settled(state: TableState, problem: TableProblem) -> TableState:
     take_over = np.eye(H + 1)
     take_over[H, :H] = shift
     columns = state.columns.changed(take_over)
-    Saa, Sbb = _sum_of_second(rows), _sum_of_second(columns)[:H, :H]
+    Saa, Sbb = sum_of_second(rows), sum_of_second(columns)[:H, :H]
     R, back = problem.factors.best_turn(Saa, Sbb) or (np.eye(H), np.eye(H))
     turn = np.eye(H + 1)
     turn[:H, :H] = back
@@ -276,12 +276,12 @@ def _with_best_priors(state: TableState, problem: TableProblem) -> TableState:
 def _best_shift(state: TableState) -> FloatArray:
     """m that minimises Σᵢ⟨(aᵢ − m)ᵀ(aᵢ − m)/c²⟩ + Σⱼ⟨(μⱼ + bⱼᵀm)²⟩/v: what A gives to μ."""
     H, n = state.rank, len(state.rows.mean)
-    second = _sum_of_second(state.columns)
+    second = sum_of_second(state.columns)
     pull = state.rows.mean.sum(axis=0) / state.prior - second[:H, H] / state.spread
     return np.linalg.solve(np.diag(n / state.prior) + second[:H, :H] / state.spread, pull)
 
 
-def _sum_of_second(normals: Normals) -> FloatArray:
+def sum_of_second(normals: Normals) -> FloatArray:
     """Σ⟨xxᵀ⟩ over rows."""
     return np.asarray(normals.mean.T @ normals.mean + normals.matrices.sum(axis=0))
 
