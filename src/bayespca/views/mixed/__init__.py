@@ -1,0 +1,1 @@
+"""Views whose cells have likelihoods of their own: flags, levels, counts and numbers together."""

@@ -1,0 +1,83 @@
+"""Views with likelihoods of their own as a model: start, step, factors, and what is left of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from bayespca.discrete.posterior import TablePosterior
+from bayespca.inference.loop import Info, Run
+from bayespca.inference.model import Model, Move
+from bayespca.inference.result import Fit, extended
+from bayespca.spectrum.records import Status
+
+from ..fit import ViewsFit
+from ..pattern import cost_of_pattern
+from . import posterior as read
+from .data import MixedViews
+from .joining import probabilities, with_best_pair
+from .start import start, with_one_more
+from .state import MixedState
+from .step import step, weakest
+
+
+@dataclass(frozen=True)
+class MixedModel(Model[MixedViews, MixedState, ViewsFit]):
+    """Group factor analysis of natural parameters, with at most so many factors."""
+
+    most: int
+
+    @property
+    def has_one_start(self) -> bool:
+        return True
+
+    def start(self, data: MixedViews, rng: np.random.Generator) -> MixedState:
+        return start(data, self.most)
+
+    def step(self, state: MixedState, data: MixedViews) -> tuple[MixedState, Info]:
+        return step(state, data)
+
+    def digests(self, data: MixedViews) -> Sequence[object]:
+        return [*(part for group in data.cells.groups for part in group.digests()), data.view]
+
+    def moves(self, data: MixedViews) -> Sequence[Move[MixedState]]:
+        """Factors in more views, then fewer and more factors."""
+        return [
+            Move(partial(with_best_pair, table=data)),
+            Move(partial(self._less, table=data), partial(self._more, table=data)),
+        ]
+
+    def _less(self, state: MixedState, table: MixedViews) -> MixedState | None:
+        return state.without(weakest(state, table)).evaluated(table) if state.rank else None
+
+    def _more(self, state: MixedState, table: MixedViews) -> MixedState | None:
+        return with_one_more(state, table) if state.rank < self.most else None
+
+    def posterior(self, state: MixedState, data: MixedViews) -> TablePosterior:
+        return read.posterior(read.in_order(state, data), data)
+
+    def free_energy(self, run: Run[MixedState], data: MixedViews) -> float:
+        """In the units of the data, without what the pattern costs."""
+        costs = cost_of_pattern(run.state.active, data.sizes)
+        return run.free_energy + data.log_units - costs
+
+    def status(self, state: MixedState, data: MixedViews) -> Status:
+        return data.status
+
+    def described(
+        self, found: Fit[TablePosterior], run: Run[MixedState], data: MixedViews
+    ) -> ViewsFit:
+        state = read.in_order(run.state, data)
+        return extended(
+            found,
+            ViewsFit,
+            view=data.view_of_all,
+            prior=state.prior.T,
+            probability=probabilities(state, data).T,
+            explained=read.explained(state, data).T,
+            noise=np.full(data.n_views, np.nan),
+            n_samples=data.n_samples,
+        )

@@ -1,0 +1,141 @@
+"""Where the sweeps over views with likelihoods of their own are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.types import FloatArray, Index, Matrix, Vector
+from bayespca.discrete.cells import NaturalRegressors, regressors
+from bayespca.discrete.normals import Normals
+from bayespca.discrete.sites import Sites
+from bayespca.discrete.step import evaluated_all
+
+from ..pattern import cost_of_pattern
+from .data import MixedViews
+
+# The least prior variance of loadings and means, in units of natural parameters.
+LEAST = 1e-8
+# The prior variance of means of numbers that were centred, in units of their noise. If it were
+# learned it would go to 0, and never arrive.
+UNIT = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class MixedState:
+    """All that the next sweep needs.
+
+    Attributes
+    ----------
+    rows
+        The posterior of A: (n, H).
+    columns
+        For each view the posterior of its rows of (B, μ), of the factors that are in the view:
+        (q_v, H_v + 1).
+    prior
+        c_vh², the prior variance of the loadings of each factor in each view: (V, H). It is 0 where
+        the factor is not in the view.
+    spread
+        The prior variance of the means of each view: (V,).
+    found
+        What cells are like under these posteriors.
+    parameters
+        Those of the likelihoods.
+    energy
+        The free energy, with what the pattern costs.
+    calm
+        Whether the free energy hardly changes any more, so that factors may leave views.
+    """
+
+    rows: Normals
+    columns: tuple[Normals, ...]
+    prior: Matrix
+    spread: Vector
+    found: Sites
+    parameters: tuple[Matrix, ...]
+    energy: float = np.inf
+    calm: bool = False
+
+    @property
+    def rank(self) -> int:
+        return int(self.prior.shape[1])
+
+    @property
+    def active(self) -> NDArray[np.bool_]:
+        """Which factors are in which view: (V, H)."""
+        return np.asarray(self.prior > 0)
+
+    def on(self, v: int) -> Index:
+        """The factors that are in a view."""
+        return np.flatnonzero(self.prior[v])
+
+    def wide(self, v: int) -> Index:
+        """Their places, and that of the mean, among all factors and the mean."""
+        return np.append(self.on(v), self.rank)
+
+    def prior_of(self, v: int) -> FloatArray:
+        """Prior variances of the loadings that a view has, and of its means: (H_v + 1,)."""
+        return np.append(self.prior[v, self.on(v)], self.spread[v])
+
+    def all_columns(self, table: MixedViews) -> Normals:
+        """(B, μ) of all columns, 0 where a factor is not in a view."""
+        q, width = table.view.size, self.rank + 1
+        size = width * (width + 1) // 2
+        out = Normals(np.zeros((q, width)), np.zeros((q, size)), np.zeros(q))
+        for v, js in enumerate(table.columns):
+            some = self.columns[v].among(self.wide(v), width)
+            out.mean[js], out.cov[js], out.log_dets[js] = some.mean, some.cov, some.log_dets
+        return out
+
+    def regressors(self, table: MixedViews) -> NaturalRegressors:
+        """What rows need to know of columns."""
+        return regressors(self.all_columns(table))
+
+    def with_energy(self, table: MixedViews) -> MixedState:
+        """F = −Σ⟨log p(x | z)⟩ + KL(r(A)‖prior) + Σ_v KL(r(B_v, μ_v)‖prior), and the pattern."""
+        energy = self.rows.energies(np.ones(self.rank)).sum() - self.found.log_likelihood.sum()
+        energy += sum(
+            columns.energies(self.prior_of(v)).sum() for v, columns in enumerate(self.columns)
+        )
+        return replace(self, energy=float(energy) + cost_of_pattern(self.active, table.sizes))
+
+    def evaluated(self, table: MixedViews) -> MixedState:
+        """With the cells, the priors and the free energy that belong to its posterior."""
+        cells = table.cells.at(self.parameters)
+        found = evaluated_all(self.rows, self.all_columns(table), cells)
+        return replace(self, found=found).with_best_priors(table).with_energy(table)
+
+    def with_best_priors(self, table: MixedViews) -> MixedState:
+        prior, spread = np.zeros_like(self.prior), self.spread.copy()
+        for v, columns in enumerate(self.columns):
+            if table.sizes[v]:
+                best = best_priors(columns)
+                prior[v, self.on(v)] = best[:-1]
+                spread[v] = UNIT if table.alike[v] else best[-1]
+        return replace(self, prior=prior, spread=spread)
+
+    def only(self, factors: Index) -> MixedState:
+        """Some of the factors, in this order; cells are left as they are."""
+        columns = []
+        for v, old in enumerate(self.columns):
+            place = {int(h): i for i, h in enumerate(self.on(v))}
+            kept = [place[h] for h in factors.tolist() if h in place]
+            columns.append(old.only(np.array([*kept, len(place)], dtype=np.intp)))
+        return replace(
+            self,
+            rows=self.rows.only(factors),
+            columns=tuple(columns),
+            prior=self.prior[:, factors],
+            energy=np.inf,
+        )
+
+    def without(self, h: int) -> MixedState:
+        """With one factor less."""
+        return self.only(np.delete(np.arange(self.rank), h))
+
+
+def best_priors(columns: Normals) -> FloatArray:
+    """Prior variances of loadings and of means where the free energy is lowest: ⟨b²⟩, averaged."""
+    return np.asarray(np.maximum(columns.squares.mean(axis=0), LEAST))
