@@ -106,6 +106,16 @@ def places(columns: Sequence[TableColumn]) -> list[Place]:
     return [found[j] for j in range(len(columns))]
 
 
+def cell_units(columns: Sequence[TableColumn]) -> tuple[FloatArray, FloatArray]:
+    """What z of each column of the matrix is measured from, and in: 0 and 1 but for numbers."""
+    center, scale = np.zeros((2, sum(column.width for column in columns)))
+    for column, place in zip(columns, places(columns), strict=True):
+        is_normal = column.likelihood == "normal"
+        center[place.matrix] = column.center if is_normal else 0.0
+        scale[place.matrix] = column.scale
+    return center, scale
+
+
 def as_cells(
     codes: Any,
     columns: Sequence[TableColumn],

@@ -254,8 +254,13 @@ def drawn_natural(
 
 
 def _drawn(mean: FloatArray, cov: FloatArray, rng: np.random.Generator) -> FloatArray:
-    roots = np.linalg.cholesky(cov) if cov.size else cov
-    return np.asarray(mean + np.einsum("nhk,nk->nh", roots, rng.normal(size=mean.shape)))
+    # Entries that are known for certain, as those of a factor that is not in a view, stay.
+    certain = np.einsum("nhh->nh", cov) == 0
+    roots = (
+        np.linalg.cholesky(cov + certain[:, :, None] * np.eye(cov.shape[1])) if cov.size else cov
+    )
+    draws = np.einsum("nhk,nk->nh", roots, rng.normal(size=mean.shape))
+    return np.asarray(mean + np.where(certain, 0.0, draws))
 
 
 class _SettledRows(NamedTuple):

@@ -6,7 +6,7 @@ of their likelihood.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from bayespca.arrays.types import FloatArray, Matrix
 
 from .columns import CATEGORICAL, TableColumn, from_sticks, level_probabilities, places
 from .data import TableCells
+from .likelihoods.counting import NODES, WEIGHTS
 from .likelihoods.known import LIKELIHOODS
 from .likelihoods.likelihood import Likelihood
 from .likelihoods.ordinal import rank_probabilities
@@ -85,6 +86,71 @@ def probabilities(view: ColumnView) -> FloatArray:
     if view.column.likelihood == CATEGORICAL:
         return level_probabilities(found)
     return np.concatenate([1 - found, found], axis=1)
+
+
+def deviations(view: ColumnView, *, noise: bool) -> FloatArray:
+    """Standard deviations of what is in each cell, in the columns of `expected`.
+
+    Levels are zeros and ones there. Without `noise`, those of the mean that z stands for: of the
+    probability of a level, or of the rate of a count.
+    """
+    if view.column.levels:
+        p = expected(view)
+        if noise:
+            return np.sqrt(np.maximum(p * (1 - p), 0.0))
+        return _deviations_of_probabilities(view)
+    return _deviations_of_values(view, noise=noise)
+
+
+def deviations_of_codes(view: ColumnView, *, noise: bool) -> FloatArray:
+    """Those of numbers, counts and codes, one for each cell; NaN for categories: (n,)."""
+    if view.column.likelihood == CATEGORICAL:
+        return np.full(len(view.m), np.nan)
+    return _deviations_of_values(view, noise=noise)[:, 0]
+
+
+def _deviations_of_values(view: ColumnView, *, noise: bool) -> FloatArray:
+    first, second = _averaged(view, _mean_at), _averaged(view, lambda z, one: _mean_at(z, one) ** 2)
+    variance = second - first**2
+    if noise:
+        variance = variance + _averaged(view, _variance_at)
+    return np.asarray(np.sqrt(np.maximum(variance, 0.0)) * view.column.scale)
+
+
+def _mean_at(z: FloatArray, view: ColumnView) -> FloatArray:
+    return view.likelihood.mean(z, np.zeros_like(z), view.parameters)
+
+
+def _variance_at(z: FloatArray, view: ColumnView) -> FloatArray:
+    return view.likelihood.variance(z, view.parameters)
+
+
+def _averaged(
+    view: ColumnView, function: Callable[[FloatArray, ColumnView], FloatArray]
+) -> FloatArray:
+    """⟨f(z)⟩ over z ~ N(m, v) of each cell, by quadrature."""
+    root = np.sqrt(view.v)
+    pairs = zip(NODES, WEIGHTS, strict=True)
+    return np.asarray(sum(w * function(view.m + root * t, view) for t, w in pairs))
+
+
+def _deviations_of_probabilities(view: ColumnView) -> FloatArray:
+    """Those of the columns of `expected`; sticks of categories do not depend on each other."""
+    if view.column.likelihood == CATEGORICAL:
+        first = _averaged(view, _mean_at)
+        second = _averaged(view, lambda z, one: _mean_at(z, one) ** 2)
+        ones = np.ones((len(first), 1))
+        left = np.cumprod(np.concatenate([ones, 1 - 2 * first + second], axis=1), axis=1)
+        squares = left * np.concatenate([second, ones], axis=1)
+        means = level_probabilities(first)
+    else:
+        means = _averaged(view, _expected_at)
+        squares = _averaged(view, lambda z, one: _expected_at(z, one) ** 2)
+    return np.asarray(np.sqrt(np.maximum(squares - means**2, 0.0)))
+
+
+def _expected_at(z: FloatArray, view: ColumnView) -> FloatArray:
+    return expected(view._replace(m=z, v=np.zeros_like(z)))
 
 
 class CellGuess(NamedTuple):

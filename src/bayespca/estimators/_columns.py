@@ -30,7 +30,7 @@ def described(raw: RawTable, likelihood: Any) -> tuple[TableColumn, ...]:
     asked = _asked(raw, likelihood)
     if raw.is_sparse:
         return _of_sparse(raw, asked)
-    return tuple(_described(column, asked.get(column.name)) for column in raw.columns)
+    return tuple(described_column(column, asked.get(column.name)) for column in raw.columns)
 
 
 def codes(raw: RawTable, columns: Sequence[TableColumn]) -> Any:
@@ -104,7 +104,8 @@ def _check_sparse(raw: RawTable, kinds: Sequence[str]) -> None:
         )
 
 
-def _described(raw: RawColumn, asked: str | None) -> TableColumn:
+def described_column(raw: RawColumn, asked: str | None) -> TableColumn:
+    """What one column is; None for `asked` where it is read from the table."""
     if raw.holes.all():
         raise ValueError(
             f"column {raw.name!r} has no value at all: leave it out, as nothing is known of it."

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import pairwise
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,14 +78,30 @@ class Views:
         return np.flatnonzero(self.view == list(self.names).index(name))
 
 
+class TableReader(Protocol):
+    """Makes views of tables, where not all columns are numbers."""
+
+    def table(self, name: str, table: Input) -> View: ...
+
+    def matrix(self, X: Input) -> View: ...
+
+
 # --- for a fit ---------------------------------------------------------------------------------
 
 
-def read(estimator: AnyEstimator, X: Input, views: Sequence[Any] | None) -> Views:
-    """Tables for a fit: a mapping, a list, a MuData, or one matrix with the view of each column."""
+def read(
+    estimator: AnyEstimator,
+    X: Input,
+    views: Sequence[Any] | None,
+    reader: TableReader | None = None,
+) -> Views:
+    """Tables for a fit: a mapping, a list, a MuData, or one matrix with the view of each column.
+
+    Without a reader all columns are numbers.
+    """
     tables = tables_in(X)
     if tables is None:
-        return _of_matrix(estimator, X, views)
+        return _of_matrix(estimator, X, views, reader)
     if views is not None:
         raise ValueError(
             "views names the view of each column of one matrix, but X holds several tables: leave "
@@ -93,10 +109,11 @@ def read(estimator: AnyEstimator, X: Input, views: Sequence[Any] | None) -> View
         )
     if not tables:
         raise ValueError("X holds no tables: give at least one.")
-    found = [_read_table(name, table) for name, table in tables.items() if table is not None]
+    read_one = read_table if reader is None else reader.table
+    found = [read_one(name, table) for name, table in tables.items() if table is not None]
     for one in found:
         _check_values(one)
-    values, samples = _joined(found)
+    values, samples = joined(found)
     view = np.repeat(np.arange(len(found)), [one.values.shape[1] for one in found])
     names = np.array([one.name for one in found], dtype=object)
     features = Features(values.shape[1], np.concatenate([_features(one) for one in found]))
@@ -133,9 +150,24 @@ def _kind(X: Input) -> str:
     return "list" if isinstance(X, list | tuple) else "mapping"
 
 
-def _of_matrix(estimator: AnyEstimator, X: Input, views: Sequence[Any] | None) -> Views:
-    data = _read_matrix(estimator, X)
-    p = data.features.count
+def _of_matrix(
+    estimator: AnyEstimator,
+    X: Input,
+    views: Sequence[Any] | None,
+    reader: TableReader | None,
+) -> Views:
+    if reader is None:
+        data = _read_matrix(estimator, X)
+        values, features = data.values, data.features
+    else:
+        one = reader.matrix(X)
+        values, features = one.values, Features(one.values.shape[1], one.features)
+    view, names = views_of_columns(views, features.count)
+    return Views(values, view, names, features, None, "matrix")
+
+
+def views_of_columns(views: Sequence[Any] | None, p: int) -> tuple[Counts, Names]:
+    """The view of each column of one matrix, and the names of the views."""
     given = [ONLY] * p if views is None else [str(name) for name in views]
     if len(given) != p:
         raise ValueError(
@@ -143,7 +175,7 @@ def _of_matrix(estimator: AnyEstimator, X: Input, views: Sequence[Any] | None) -
         )
     names = list(dict.fromkeys(given))
     view = np.array([names.index(name) for name in given])
-    return Views(data.values, view, np.array(names, dtype=object), data.features, None, "matrix")
+    return view, np.array(names, dtype=object)
 
 
 def _read_matrix(estimator: AnyEstimator, X: Input) -> Data:
@@ -155,8 +187,10 @@ def _read_matrix(estimator: AnyEstimator, X: Input) -> Data:
     return data
 
 
-def _read_table(name: str, table: Input) -> View:
-    """One table: an AnnData, a DataFrame, or an array of any library."""
+def read_table(name: str, table: Input) -> View:
+    """One table of numbers: an AnnData, a DataFrame, or an array of any library."""
+    if isinstance(table, View):
+        return replace(read_table(name, table.values), samples=table.samples)
     if hasattr(table, "obs_names") and hasattr(table, "var_names"):
         X = table.X.toarray() if is_sparse(table.X) else np.asarray(table.X)
         samples, features = np.array(table.obs_names, object), np.array(table.var_names, object)
@@ -168,10 +202,20 @@ def _read_table(name: str, table: Input) -> View:
     table = _input.unmasked(_input.as_numpy(table))
     refuse_others(table)
     X = table.toarray() if is_sparse(table) else table
-    index = getattr(table, "index", None) if is_frame(table) else None
-    named = index is not None and not _is_default(index)
-    rows = np.array(index, dtype=object) if named else None
-    return View(name, _checked(name, X), rows, _get_feature_names(table), index is not None)
+    features = _get_feature_names(table)
+    return View(name, _checked(name, X), samples_of(table), features, is_pandas(table))
+
+
+def is_pandas(table: Input) -> bool:
+    """Whether a table is a DataFrame of pandas, which has an index."""
+    return is_frame(table) and hasattr(table, "index")
+
+
+def samples_of(table: Input) -> Names | None:
+    """Names of the rows of a DataFrame; None where an index only counts them, or there is none."""
+    if not is_pandas(table) or type(table.index).__name__ == "RangeIndex":
+        return None
+    return np.array(table.index, dtype=object)
 
 
 def _of_file(name: str, table: Table) -> View:
@@ -199,11 +243,6 @@ def refuse_empty(name: str) -> NoReturn:
     raise ValueError(f"view {name!r} has no value at all: leave it out.")
 
 
-def _is_default(index: Any) -> bool:
-    """Whether an index of pandas only counts rows."""
-    return type(index).__name__ == "RangeIndex"
-
-
 def _features(one: View) -> Names:
     own = np.arange(one.values.shape[1]) if one.features is None else one.features
     return np.array([f"{one.name}{OF}{name}" for name in own], dtype=object)
@@ -212,7 +251,7 @@ def _features(one: View) -> Names:
 # --- samples -----------------------------------------------------------------------------------
 
 
-def _joined(found: Sequence[View]) -> tuple[Numbers, Names | None]:
+def joined(found: Sequence[View]) -> tuple[Numbers, Names | None]:
     """Tables side by side: by the names of their samples if all have them, else by position."""
     distant = any(is_dask(one.values) for one in found)
     if all(one.samples is not None for one in found) and not distant:
@@ -274,25 +313,28 @@ def _other(one: View, found: Sequence[View]) -> View:
 # --- new samples -------------------------------------------------------------------------------
 
 
-def read_new(estimator: AnyEstimator, X: Input) -> Views:
+def read_new(estimator: AnyEstimator, X: Input, reader: TableReader | None = None) -> Views:
     """Rows of new samples, with NaN for views that are not given."""
     fit = estimator.fit_
     names, features = fit.names, _input.features_of(estimator)
     tables = tables_in(X)
     if tables is None:
-        return Views(_new_matrix(estimator, X), fit.view, names, features, None, "matrix")
+        values = _new_matrix(estimator, X) if reader is None else reader.matrix(X).values
+        return Views(values, fit.view, names, features, None, "matrix")
     _check_known(tables, names, X)
-    found = [_read_table(name, table) for name, table in tables.items() if table is not None]
+    read_one = read_table if reader is None else reader.table
+    found = [read_one(name, table) for name, table in tables.items() if table is not None]
     if not found:
         raise ValueError("X holds no tables: give at least one of the views.")
     own = [_arranged(one, fit, features) for one in found]
-    joined, samples = _joined(own)
-    if is_dask(joined):
-        values = _arranged_lazily(joined, own, fit)
+    beside_each_other, samples = joined(own)
+    if is_dask(beside_each_other):
+        values = _arranged_lazily(beside_each_other, own, fit)
     else:
-        values = np.full((len(joined), fit.view.size), np.nan, dtype=joined.dtype)
+        shape, dtype = (len(beside_each_other), fit.view.size), beside_each_other.dtype
+        values = np.full(shape, np.nan, dtype=dtype)
         for one, js in zip(own, _places(own), strict=True):
-            values[:, fit.view == list(names).index(one.name)] = joined[:, js]
+            values[:, fit.view == list(names).index(one.name)] = beside_each_other[:, js]
     frames = frozenset(one.name for one in found if one.is_frame)
     return Views(values, fit.view, names, features, samples, _kind(X), frames)
 
@@ -339,20 +381,28 @@ def _check_known(tables: Mapping[str, Any], names: Names, X: Input) -> None:
 
 def _arranged(one: View, fit: Any, features: Features) -> View:
     """The columns of the fit, by name where both have names."""
-    wanted = _own_names(one.name, fit, features)
-    if one.features is not None and wanted is not None:
-        place = {str(name): j for j, name in enumerate(one.features)}
-        absent = [name for name in wanted if name not in place]
+    order = order_of_columns(one.name, one.features, one.values.shape[1], fit, features)
+    if order is None:
+        return one
+    names = None if one.features is None else one.features[order]
+    return replace(one, values=one.values[:, order], features=names)
+
+
+def order_of_columns(
+    name: str, given: Names | None, count: int, fit: Any, features: Features
+) -> list[int] | None:
+    """Where the columns of a view of the fit are in a table; None where they are in order."""
+    wanted = _own_names(name, fit, features)
+    if given is not None and wanted is not None:
+        place = {str(own): j for j, own in enumerate(given)}
+        absent = [own for own in wanted if own not in place]
         if absent:
-            raise ValueError(f"view {one.name!r} has no column {absent[0]!r}, which the fit had.")
-        values = one.values[:, [place[name] for name in wanted]]
-        return View(one.name, values, one.samples, np.array(wanted, object), one.is_frame)
-    p = int(np.count_nonzero(fit.view == list(fit.names).index(one.name)))
-    if one.values.shape[1] != p:
-        raise ValueError(
-            f"view {one.name!r} has {one.values.shape[1]} columns, but the fit had {p}."
-        )
-    return one
+            raise ValueError(f"view {name!r} has no column {absent[0]!r}, which the fit had.")
+        return [place[own] for own in wanted]
+    p = int(np.count_nonzero(fit.view == list(fit.names).index(name)))
+    if count != p:
+        raise ValueError(f"view {name!r} has {count} columns, but the fit had {p}.")
+    return None
 
 
 def _own_names(view: str, fit: Any, features: Features) -> list[str] | None:

@@ -4,53 +4,47 @@ from __future__ import annotations
 
 import os
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, replace
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayespca import inference
-from bayespca.arrays.places import columns_of
 from bayespca.arrays.types import (
     ArrayOrPair,
-    Counts,
     FloatArray,
     Input,
     Names,
     Numbers,
     RandomState,
 )
+from bayespca.discrete.columns import TableColumn, as_cells, log_units
 from bayespca.inference.looping import Looping
 from bayespca.inference.result import extended
-from bayespca.lowrank import holes_posterior as read
-from bayespca.lowrank import imputing
 from bayespca.sources.cluster import computed, watched
 from bayespca.sources.partitions import is_dask, partitioned
 from bayespca.sources.records import DaskArray
 from bayespca.spectrum.records import Status
 from bayespca.views.data import ViewsTable, views_table
 from bayespca.views.fit import ViewsFit, ViewsModel
+from bayespca.views.mixed.data import MixedViews, mixed_views
+from bayespca.views.mixed.fit import MixedModel
 from bayespca.views.partitioned import look_at_views, views_on_workers
-from bayespca.views.posterior import latent_std
 
-from . import _input, _lazy, _validation, _views
+from . import _input, _lazy, _mixed_views, _validation, _views
 from ._base import Estimator, Fitted, typed
 from ._distant_views import rows_of_view
 from ._options import Auto, Option, table
 from ._transforming import Transforming
+from ._view_answers import ViewAnswers, answers_of
+from ._view_noise import Noise, noise_of_features, rows_with_values
 from ._views import Views
 from ._warnings import warn
-from .pca import BayesianPCA
 
-Noise: TypeAlias = Literal["auto", "isotropic", "per-feature"]
 BY_VIEW = "array of shape (n_components_, n_views)"
-# Noise models of BayesianPCA in which samples or cells have noise of their own.
-OF_SAMPLES = ("per-sample", "both", "student", "student-cells")
 
 
 class MultiViewPCA(Transforming, Estimator[ViewsFit]):
@@ -63,6 +57,10 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
     noise of each view, and the components of all views divided by it. Sweeps then turn the factors
     to where the free energy is lowest, which is where they are in few views. One view alone is
     `BayesianPCA`.
+
+    With `likelihood`, views may hold flags, categories, ranks and counts as well: what is low-rank
+    are natural parameters then, as in `GeneralizedPCA`, and noise is that of the likelihoods. All
+    else stays: factors, prior variances, the pattern and the rotation.
 
     NaN are holes, at `fit` and afterwards, and rows may lack whole views. What methods return for
     Dask arrays are Dask arrays, which are computed later.
@@ -91,6 +89,15 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
             '``"per-feature"``: each feature; the variances are those that `BayesianPCA` finds in '
             'the view, up to a factor. ``"auto"``: whichever the evidence prefers, view by view.'
         ),
+        likelihood=Option(
+            'What cells are like. ``"normal"``: numbers with normal noise. A name of the table of '
+            "`GeneralizedPCA` for all views, or a dictionary of names by view, where views that "
+            "are not named are numbers; in the place of a name, a dictionary of names by column, "
+            'where columns that are not named are read from the table. ``"auto"`` reads them. '
+            "Factors then are of natural parameters, and tables have to be in memory. "
+            "`likelihoods_` says what was taken.",
+            _mixed_views.LIKELIHOOD,
+        ),
         max_iter="Largest number of sweeps.",
         tol="Share of the free energy that may be left to gain, by estimate, when sweeps end.",
         random_state="Seed of `sample` and `sample_imputations`.",
@@ -108,18 +115,39 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
     )
     explained_variance_ratio_ = Fitted(
         BY_VIEW,
-        "Share of the variance of each view that each factor explains.",
+        "Share of the variance of each view that each factor explains. Of views with likelihoods, "
+        "that of natural parameters and of what cells leave open about them, in units of the "
+        "latter: Σⱼωⱼbⱼₕ²/Σⱼ(1 + ωⱼΣₖbⱼₖ²), where a cell measures its natural parameter with "
+        "precision ω.",
         typed(lambda fit: fit.explained),
     )
     components_ = Fitted(
         "dict of arrays of shape (n_components_, n_features of the view)",
-        "Loadings in each view, in the units of the data, for scores of variance 1.",
+        "Loadings in each view, in the units of the data, for scores of variance 1; of natural "
+        "parameters where views have likelihoods, with K − 1 columns for K categories.",
         lambda fit: fit.loadings,
     )
-    mean_ = Fitted("dict of arrays", "Means of the features of each view.", lambda fit: fit.means)
+    mean_ = Fitted(
+        "dict of arrays",
+        "Means of the features of each view, or natural parameters at scores of 0.",
+        lambda fit: fit.means,
+    )
+    likelihoods_ = Fitted(
+        "dict",
+        "The likelihood of each view by name; a dict by column where columns differ.",
+        _mixed_views.likelihoods_by_view,
+    )
+    output_names_ = Fitted(
+        "dict of lists or None",
+        "Names of the columns that `predict_view` and `inverse_transform` give for each view, "
+        "where views have likelihoods: levels have columns of their own. None where all columns "
+        "are numbers.",
+        _mixed_views.output_names,
+    )
     noise_variance_ = Fitted(
         "array of shape (n_views,)",
-        "Noise variance of each view; the mean over its features where these differ.",
+        "Noise variance of each view; the mean over its features where these differ. NaN for views "
+        "without numbers.",
         typed(lambda fit: fit.noise),
     )
     rank_posterior_ = Fitted(
@@ -135,6 +163,7 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
     n_components: int | Auto = "auto"
     _: KW_ONLY
     noise: Noise = "auto"
+    likelihood: Any = "normal"
     max_iter: int = 1000
     tol: float = 1e-8
     checkpoint: str | os.PathLike[str] | None = None
@@ -169,7 +198,31 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         """
         start = time.perf_counter()
         self._chosen()
+        fitted, given = self._fitted(X, views, self._looping(callback))
+        kept = extended(
+            fitted, ViewsFit, names=given.names, samples=given.samples, dtype=given.dtype
+        )
+        self._keep(kept, given.features)
+        self._report(kept, time.perf_counter() - start)
+        return self
+
+    def _fitted(
+        self, X: Input, views: Sequence[Any] | None, looping: Looping
+    ) -> tuple[ViewsFit, Views]:
+        """The fit of tables, and the tables as they were read."""
+        if not _mixed_views.only_numbers(self.likelihood):
+            _mixed_views.refuse_dask(X)
+            reader = _mixed_views.Reader(self)
+            given = _views.read(self, X, views, reader)
+            columns = reader.described(given, self.likelihood)
+            if any(column.likelihood != "normal" for column in columns):
+                return self._of_cells(reader.coded(given, columns), columns, looping)
         given = _views.read(self, X, views)
+        if isinstance(self.likelihood, dict):
+            _mixed_views.check_likelihood(self.likelihood, given.names)
+        return self._of_numbers(given, looping), given
+
+    def _of_numbers(self, given: Views, looping: Looping) -> ViewsFit:
         data, noise_advice = (
             self._on_workers(given) if is_dask(given.values) else self._in_memory(given)
         )
@@ -177,18 +230,35 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         model = ViewsModel(self._most((data.n_samples, data.live.size)))
         # The passes of an iteration on Dask are too small to be shown.
         with watched(None):
-            fitted = inference.fit(model, data, self._looping(callback))
-        kept = extended(
-            fitted,
-            ViewsFit,
-            names=given.names,
-            samples=given.samples,
-            status=fitted.status + noise_advice + _advice(given, data),
-            dtype=given.dtype,
+            found = inference.fit(model, data, looping)
+        return extended(found, ViewsFit, status=found.status + noise_advice + _advice(given, data))
+
+    def _of_cells(
+        self, given: Views, columns: tuple[TableColumn, ...], looping: Looping
+    ) -> tuple[ViewsFit, Views]:
+        """The same where views have likelihoods; those of numbers are divided by their noise."""
+        of_numbers = [
+            all(columns[j].likelihood == "normal" for j in given.columns(name))
+            for name in given.names
+        ]
+        alone = [
+            rows_with_values(given.values, given.columns(name)) if numbers else None
+            for name, numbers in zip(given.names, of_numbers, strict=True)
+        ]
+        std, noise_advice = noise_of_features(alone, given, self.noise)
+        columns = _mixed_views.in_units_of_noise(columns, std)
+        data = mixed_views(
+            as_cells(given.values, columns),
+            columns,
+            given.view,
+            n_views=given.names.size,
+            log_units=float(log_units(given.values, columns).sum()),
         )
-        self._keep(kept, given.features)
-        self._report(kept, time.perf_counter() - start)
-        return self
+        _views.check_any_varies(data.live, data.n_samples)
+        model = MixedModel(self._most(data.cells.shape))
+        found = inference.fit(model, data, looping)
+        advice = found.status + noise_advice + _advice(given, data)
+        return extended(found, ViewsFit, columns=columns, status=advice), given
 
     def _most(self, shape: tuple[int, int]) -> int:
         n, p = shape
@@ -205,8 +275,8 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         """The tables, and advice on their noise."""
         values, std, status = _wide(given), None, Status()
         if self.noise != "isotropic":
-            alone = [_alone(values, given.columns(name)) for name in given.names]
-            std, status = self._noise_of_features(alone, given)
+            alone = [rows_with_values(values, given.columns(name)) for name in given.names]
+            std, status = noise_of_features(alone, given, self.noise)
         # Several tables were joined: what they were joined in is of no use to anyone else.
         joined = given.kind != "matrix"
         data = views_table(values, given.view, given.names.size, std, overwrite=joined)
@@ -222,28 +292,8 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
             if not rows:
                 _views.refuse_empty(name)
         alone = [rows_of_view(given.values, look, given.view, v) for v in range(given.names.size)]
-        std, status = self._noise_of_features(alone, given)
+        std, status = noise_of_features(alone, given, self.noise)
         return views_on_workers(blocks, look, given.view, std), status
-
-    def _noise_of_features(
-        self, alone: Sequence[Input | None], given: Views
-    ) -> tuple[FloatArray, Status]:
-        """Standard deviations of the noise of each feature, by a PCA of its view alone; NaN where
-        there is none.
-        """
-        std, status = np.full(given.view.size, np.nan), Status()
-        for name, values in zip(given.names, alone, strict=True):
-            if values is None:
-                continue
-            found, js = _pca(values, self.noise), given.columns(name)
-            std[js] = _noise_std(found, js.size)
-            if found.noise_ in OF_SAMPLES:
-                status = status.but(
-                    "noise-of-samples",
-                    f"Samples or cells of view {name!r} differ in noise ({found.noise_}): this "
-                    "model gives all samples of a view the same noise.",
-                )
-        return std, status
 
     def _report(self, fitted: ViewsFit, seconds: float) -> None:
         warn(fitted)
@@ -262,18 +312,19 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         From the views and cells that are there: a dict may hold any of the views. Scores have
         variance 1 over the samples of the fit.
         """
-        given = self._read(X)
+        given, _ = self._read(X)
         if is_dask(given.values):
             return self._lazily(given, "transform", return_std=return_std)
-        T = self._typed(read.scores(self.posterior_, _wide(given)), given)
+        T = self._typed(self._answers.scores(_wide(given)), given)
         if not return_std:
             return T
-        return T, self._typed(latent_std(self.posterior_, _wide(given)), given)
+        return T, self._typed(self._answers.scores_std(_wide(given)), given)
 
     def inverse_transform(self, X: Input) -> Any:
         """Tables of samples with given scores, without noise: a dict by view.
 
-        An array where the model was fitted to one matrix.
+        An array where the model was fitted to one matrix. Views with likelihoods have what is
+        expected: means, rates, and probabilities in the columns that `output_names_` names.
         """
         check_is_fitted(self)
         if is_dask(X):
@@ -283,12 +334,12 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
             values = self._side_by_side(T)
         kind = "matrix" if self.fit_.names.tolist() == [_views.ONLY] else "mapping"
         features = _input.features_of(self)
-        like = Views(values, self.fit_.view, self.fit_.names, features, None, kind)
-        return _views.given_back(values, like)
+        view = self._answers.view_of_outputs
+        return _views.given_back(values, Views(values, view, self.fit_.names, features, None, kind))
 
     def _side_by_side(self, T: Numbers) -> Numbers:
         """The columns of all views of samples with given scores."""
-        return read.reconstruct(self.posterior_, np.asarray(T, np.float64)).astype(T.dtype)
+        return self._answers.at_scores(np.asarray(T, np.float64)).astype(T.dtype)
 
     # --- cells ---------------------------------------------------------------------------------
 
@@ -297,62 +348,81 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
 
         A view that is not given is filled as a whole. With ``return_std=True`` also standard
         deviations of what would be measured, noise included; with ``"mean"`` without noise.
+
+        Where views have likelihoods, holes are filled in the types of the tables: counts by their
+        median, levels by the most probable one. Standard deviations are arrays then, for levels
+        those of their numbers 0, 1, …; NaN for categories.
         """
         _validation.choose("return_std", return_std, (False, True, "mean"))
-        given = self._read(X)
+        given, reader = self._read(X)
         if is_dask(given.values):
             found = self._lazily(given, "impute", return_std=return_std)
         else:
             found = self._filled(given, noise=return_std != "mean")
             found = found if return_std else found[0]
         if not return_std:
-            return _views.given_back(found, given)
-        return tuple(_views.given_back(one, given) for one in found)
+            return self._given_back(found, given, reader)
+        filled, std = found
+        return self._given_back(filled, given, reader), _views.given_back(
+            std, given if reader is None else replace(given, frames=frozenset())
+        )
 
     def predict_view(
         self, X: Input, view: str, return_std: bool | Literal["mean"] = False
     ) -> ArrayOrPair:
         """One table from the others: what was given for it is not used.
 
-        Standard deviations as in `impute`.
+        Of views with likelihoods, what is expected in the columns that `output_names_` names: means
+        of numbers, rates of counts, probabilities of levels. Standard deviations as in `impute`:
+        with ``True`` of cells, where levels are zeros and ones, with ``"mean"`` of rates and
+        probabilities.
         """
         _validation.choose("return_std", return_std, (False, True, "mean"))
-        given = self._read(X)
+        given, _ = self._read(X)
         if view not in given.names:
             known = ", ".join(map(repr, given.names))
             raise ValueError(f"the model has no view {view!r}: its views are {known}.")
         if is_dask(given.values):
             return self._lazily(given, "predict_view", view=view, return_std=return_std)
-        js, values = given.columns(view), given.values.copy()
-        values[:, js] = np.nan
-        hidden = Views(values, given.view, given.names, given.features, None, given.kind)
-        filled, std = self._filled(hidden, noise=return_std != "mean")
-        return (filled[:, js], std[:, js]) if return_std else filled[:, js]
+        hidden = _wide(given).copy()
+        hidden[:, given.columns(view)] = np.nan
+        v = list(given.names).index(view)
+        found = self._answers.expected(hidden, v, noise=return_std != "mean")
+        mean, std = (self._typed(one, given) for one in found)
+        return (mean, std) if return_std else mean
 
     def _filled(self, given: Views, *, noise: bool) -> tuple[Numbers, Numbers]:
-        filled, std = imputing.impute(self.posterior_, _wide(given), noise=noise)
+        filled, std = self._answers.filled(_wide(given), noise=noise)
         return self._typed(filled, given), self._typed(std, given)
+
+    def _given_back(self, values: Numbers, given: Views, reader: _mixed_views.Reader | None) -> Any:
+        """Tables in the form in which they were given, with codes as levels."""
+        if reader is None:
+            return _views.given_back(values, given)
+        return reader.given_back(values, given)
 
     def sample_imputations(self, X: Input, n: int, random_state: RandomState = None) -> list[Any]:
         """n copies of the tables with their holes filled by draws, for multiple imputation."""
-        given = self._read(X)
+        given, reader = self._read(X)
         seed = self.random_state if random_state is None else random_state
         rng = _validation.generator(seed)
         if is_dask(given.values):
             blocks = partitioned(given.values, wide=False)
             drawn = _lazy.copies(blocks, n, rng, (self.posterior_, None))
             return [_views.given_back(one, given) for one in drawn]
-        draws = (imputing.sample_imputation(self.posterior_, _wide(given), rng) for _ in range(n))
-        return [_views.given_back(self._typed(draw, given), given) for draw in draws]
+        draws = (self._answers.drawn(_wide(given), rng) for _ in range(n))
+        return [self._given_back(self._typed(draw, given), given, reader) for draw in draws]
 
     # --- densities -----------------------------------------------------------------------------
 
     def score_samples(self, X: Input) -> Numbers:
-        """Log predictive density of each sample, of the cells that are there."""
-        given = self._read(X)
+        """Log predictive density of each sample, of the cells that are there; a bound on it where
+        views have likelihoods.
+        """
+        given, _ = self._read(X)
         if is_dask(given.values):
             return self._lazily(given, "score_samples")
-        return np.asarray(read.log_density(self.posterior_, _wide(given)))
+        return self._answers.log_density(_wide(given))
 
     def score(self, X: Input, y: object = None) -> float:
         """Mean of `score_samples`; computed at once, for Dask arrays too."""
@@ -361,13 +431,22 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
 
     def samples_in(self, X: Input) -> Names | None:
         """Names of the samples of tables, in the order of the rows that `transform` gives."""
-        return self._read(X).samples
+        return self._read(X)[0].samples
 
     # --- contracts -----------------------------------------------------------------------------
 
-    def _read(self, X: Input) -> Views:
+    def _read(self, X: Input) -> tuple[Views, _mixed_views.Reader | None]:
+        """Tables side by side, and what read them where views have likelihoods."""
         check_is_fitted(self)
-        return _views.read_new(self, X)
+        if not self.fit_.columns:
+            return _views.read_new(self, X), None
+        _mixed_views.refuse_dask(X)
+        reader = _mixed_views.Reader(self, self.fit_)
+        return _views.read_new(self, X, reader), reader
+
+    @property
+    def _answers(self) -> ViewAnswers:
+        return answers_of(self.fit_)
 
     def _lazily(self, given: Views, method: str, **options: object) -> DaskArray:
         """What a method returns for tables on Dask, block by block, when it is computed."""
@@ -390,38 +469,7 @@ def _wide(given: Views) -> FloatArray:
     return np.asarray(given.values, np.float64)
 
 
-def _alone(values: FloatArray, js: Counts) -> FloatArray | None:
-    """The rows that have values in a view; None where these do not vary."""
-    values = columns_of(values, js)
-    some = ~np.isnan(values).all(axis=1)
-    values = values if some.all() else values[some]
-    return values if len(values) > 1 and _varies(values).any() else None
-
-
-def _pca(values: Input, noise: Noise) -> BayesianPCA:
-    """The PCA of a view alone, from which the noise of its features is taken."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return BayesianPCA(noise=noise, random_state=0).fit(values)
-
-
-def _noise_std(found: BayesianPCA, p: int) -> FloatArray:
-    """Standard deviations of the noise of p features; NaN where all of them are without noise."""
-    variance = np.full(p, found.noise_variance_)
-    if found.noise_ != "isotropic" and hasattr(found, "feature_noise_variance_"):
-        variance = np.asarray(found.feature_noise_variance_)
-    some = variance > 0
-    usual = variance[some].mean() if some.any() else np.nan
-    return np.sqrt(np.where(some, variance, usual))
-
-
-def _varies(values: FloatArray) -> NDArray[np.bool_]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        return np.asarray(np.nanmax(values, axis=0) > np.nanmin(values, axis=0))
-
-
-def _advice(given: Views, data: ViewsTable) -> Status:
+def _advice(given: Views, data: ViewsTable | MixedViews) -> Status:
     """What to say about views that take no part."""
     status = Status()
     for name, size in zip(given.names, data.sizes, strict=True):

@@ -31,6 +31,7 @@ ADDED = {
     "TuckerFit": ("unknown",),
     "FactorizationFit": ("draws", "r_hat", "ess"),
     "RatingsDraws": ("row_implicit", "row_centre", "row_spread", "column_spread", "drift"),
+    "ViewsFit": ("columns", "omega"),
     **dict.fromkeys(("BinaryFit", "TableFit"), ("r_hat", "ess")),
     **dict.fromkeys(("BinaryPosterior", "TablePosterior"), ("draws",)),
 }
@@ -40,6 +41,7 @@ ADDED_OPTIONS = {
     "BinaryPCA": SAMPLING,
     "GeneralizedPCA": SAMPLING,
     "MatrixFactorization": ("noise", "implicit", "n_draws", "n_warmup", "n_chains"),
+    "MultiViewPCA": ("likelihood",),
 }
 
 

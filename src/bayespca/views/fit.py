@@ -8,7 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from bayespca.arrays.types import DOUBLE, Array, Counts, DType, Matrix, Names, Vector
+from bayespca.arrays.types import DOUBLE, Array, Counts, DType, Index, Matrix, Names, Vector
+from bayespca.discrete.columns import TableColumn, cell_units, places
+from bayespca.discrete.posterior import TablePosterior
 from bayespca.inference.loop import Info, Run
 from bayespca.inference.model import Model, Move
 from bayespca.inference.result import Fit, extended
@@ -31,25 +33,34 @@ SURELY = 4.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ViewsFit(Fit[HolesPosterior], OfComponents):
+class ViewsFit(Fit[HolesPosterior | TablePosterior], OfComponents):
     """A finished fit of several views, whose columns stand side by side.
+
+    Where views have likelihoods, the posterior is that of natural parameters.
 
     Attributes
     ----------
     view, names
         The view of each column, and the names of the views.
     prior
-        Prior variance of the loadings of each factor in each view, in units of the noise; 0 where
-        the factor is not in the view: (k, V).
+        Prior variance of the loadings of each factor in each view, in units of the noise, or of
+        natural parameters; 0 where the factor is not in the view: (k, V).
     probability
         That each factor is in each view: (k, V).
     explained
         Share of the variance of each view that each factor explains: (k, V).
     noise
-        Noise variance of each view, the mean over its features: (V,).
+        Noise variance of each view, the mean over its features that are numbers; NaN where it has
+        none: (V,).
     samples
         Names of the samples, where they have any.
+    columns
+        What the columns are, where views have likelihoods; else empty.
+    omega
+        Mean precision with which cells measure each natural parameter; None without likelihoods.
     """
+
+    posterior: HolesPosterior | TablePosterior
 
     view: Counts = field(default_factory=lambda: np.empty(0, np.int64))
     names: Names = field(default_factory=lambda: np.empty(0, object))
@@ -59,29 +70,54 @@ class ViewsFit(Fit[HolesPosterior], OfComponents):
     noise: Vector = field(default_factory=lambda: np.empty(0))
     n_samples: int = 0
     samples: Names | None = None
+    columns: tuple[TableColumn, ...] = ()
+    omega: Vector | None = None
     dtype: DType = DOUBLE
+
+    @property
+    def n_features(self) -> int:
+        """Columns of the tables; categories have more natural parameters than one."""
+        return int(self.view.size)
 
     @property
     def loadings(self) -> dict[str, Array]:
         """Of each view, in the units of the data: (k, p_v)."""
-        return self._by_view(self.posterior.components * self.posterior.scale)
+        found = self.posterior
+        scale = cell_units(self.columns)[1] if isinstance(found, TablePosterior) else found.scale
+        return self._by_view(found.components * scale)
 
     @property
     def means(self) -> dict[str, Array]:
-        """Means of the features of each view."""
-        return self._by_view(self.posterior.mean)
+        """Means of the features of each view, or natural parameters at scores of 0."""
+        found = self.posterior
+        if not isinstance(found, TablePosterior):
+            return self._by_view(found.mean)
+        center, scale = cell_units(self.columns)
+        return self._by_view(found.b[:, -1] * scale + center)
 
-    def _by_view(self, of_columns: Array) -> dict[str, Array]:
+    def _by_view(self, of_cells: Array) -> dict[str, Array]:
         return {
-            str(name): of_columns[..., self.view == v].astype(self.dtype)
+            str(name): of_cells[..., self.cells_of(v)].astype(self.dtype)
             for v, name in enumerate(self.names)
         }
+
+    def cells_of(self, v: int) -> Index:
+        """Columns of the matrix that stand for the columns of a view, in their order."""
+        if not self.columns:
+            return np.flatnonzero(self.view == v)
+        where = places(self.columns)
+        mine = [where[j].matrix for j in np.flatnonzero(self.view == v)]
+        return np.concatenate([np.arange(one.start, one.stop) for one in mine])
 
     def check(self) -> None:
         """Raise ValueError unless the parts belong together."""
         k, V = self.n_components, self.names.size
-        agree = self.view.shape == (self.n_features,) and self.noise.shape == (V,)
+        cells = [column.width for column in self.columns] or [1] * self.view.size
+        agree = sum(cells) == self.posterior.components.shape[1] and self.noise.shape == (V,)
+        agree &= len(cells) == self.view.size
         agree &= self.prior.shape == self.probability.shape == self.explained.shape == (k, V)
+        agree &= (self.omega is None) != bool(self.columns)
+        agree &= self.omega is None or self.omega.shape == (sum(cells),)
         if not agree or (self.view.size and not 0 <= self.view.min() <= self.view.max() < V):
             raise ValueError("its factors, views and columns do not belong together")
 

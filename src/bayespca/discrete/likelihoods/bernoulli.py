@@ -33,6 +33,10 @@ class Bernoulli(Likelihood):
     def mean(self, m: FloatArray, v: FloatArray, parameters: FloatArray) -> FloatArray:
         return averages(m, v).probability
 
+    def variance(self, z: FloatArray, parameters: FloatArray) -> FloatArray:
+        p = averages(z, np.zeros_like(z)).probability
+        return np.asarray(p * (1 - p))
+
     def quantile(
         self, level: float, m: FloatArray, v: FloatArray, parameters: FloatArray
     ) -> FloatArray:

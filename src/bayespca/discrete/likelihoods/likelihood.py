@@ -66,6 +66,10 @@ class Likelihood(ABC):
     def drawn(self, z: FloatArray, parameters: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Values drawn from p(x | z)."""
 
+    @abstractmethod
+    def variance(self, z: FloatArray, parameters: FloatArray) -> FloatArray:
+        """Var[x | z]; of ranks, that of their codes."""
+
     def updated(
         self, x: FloatArray, m: FloatArray, v: FloatArray, seen: FloatArray, parameters: FloatArray
     ) -> FloatArray:

@@ -58,6 +58,10 @@ class NegativeBinomial(Likelihood):
     def mean(self, m: FloatArray, v: FloatArray, parameters: FloatArray) -> FloatArray:
         return mean_rate(m, v)
 
+    def variance(self, z: FloatArray, parameters: FloatArray) -> FloatArray:
+        rate = rate_at(z)
+        return np.asarray(rate + rate**2 * np.exp(-parameters[:, 0]))
+
     def quantile(
         self, level: float, m: FloatArray, v: FloatArray, parameters: FloatArray
     ) -> FloatArray:

@@ -43,6 +43,9 @@ class Normal(Likelihood):
     def mean(self, m: FloatArray, v: FloatArray, parameters: FloatArray) -> FloatArray:
         return m
 
+    def variance(self, z: FloatArray, parameters: FloatArray) -> FloatArray:
+        return np.broadcast_to(np.exp(parameters[:, 0]), z.shape)
+
     def quantile(
         self, level: float, m: FloatArray, v: FloatArray, parameters: FloatArray
     ) -> FloatArray:

@@ -78,6 +78,11 @@ class Ordinal(Likelihood):
         ranks = np.arange(parameters.shape[1] + 2)
         return np.asarray(rank_probabilities(m, v, parameters) @ ranks)
 
+    def variance(self, z: FloatArray, parameters: FloatArray) -> FloatArray:
+        every = rank_probabilities(z, np.zeros_like(z), parameters)
+        codes = np.arange(every.shape[2])
+        return np.asarray(every @ codes**2 - (every @ codes) ** 2)
+
     def quantile(
         self, level: float, m: FloatArray, v: FloatArray, parameters: FloatArray
     ) -> FloatArray:

@@ -41,6 +41,9 @@ class Poisson(Likelihood):
     def mean(self, m: FloatArray, v: FloatArray, parameters: FloatArray) -> FloatArray:
         return mean_rate(m, v)
 
+    def variance(self, z: FloatArray, parameters: FloatArray) -> FloatArray:
+        return rate_at(z)
+
     def quantile(
         self, level: float, m: FloatArray, v: FloatArray, parameters: FloatArray
     ) -> FloatArray:

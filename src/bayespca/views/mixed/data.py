@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from bayespca.arrays.types import Counts, FloatArray, Index, Matrix
-from bayespca.discrete.columns import TableColumn, places
+from bayespca.discrete.columns import TableColumn, cell_units, places
 from bayespca.discrete.data import EVERY, TableCells, known_table
 from bayespca.discrete.likelihoods.likelihood import BoolArray
 from bayespca.discrete.likelihoods.normal import NORMAL
@@ -34,6 +34,8 @@ class MixedViews:
         Which columns of the matrix of all columns these are.
     widths
         The number of columns of each likelihood, of all columns of the matrix.
+    scale
+        The unit of each of these columns.
     view_of_all
         The view of each column of the tables as given.
     n_samples
@@ -50,6 +52,7 @@ class MixedViews:
     alike: BoolArray
     live: BoolArray
     widths: tuple[int, ...]
+    scale: FloatArray
     view_of_all: Counts
     n_samples: int
     log_units: float
@@ -144,6 +147,7 @@ def mixed_views(
         alike=np.array([kind == {NORMAL.name} for kind in kinds], dtype=np.bool_),
         live=live,
         widths=tuple(group.width for group in cells.groups),
+        scale=cell_units(columns)[1][live],
         view_of_all=view,
         n_samples=cells.shape[0],
         log_units=log_units,

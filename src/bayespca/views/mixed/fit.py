@@ -78,6 +78,7 @@ class MixedModel(Model[MixedViews, MixedState, ViewsFit]):
             prior=state.prior.T,
             probability=probabilities(state, data).T,
             explained=read.explained(state, data).T,
-            noise=np.full(data.n_views, np.nan),
+            noise=read.noise(state, data),
+            omega=read.omega(state, data),
             n_samples=data.n_samples,
         )

@@ -19,7 +19,7 @@ from .state import MixedState
 from .step import columns_given, estimates_of
 
 
-class Place(NamedTuple):
+class PlaceInView(NamedTuple):
     """A factor in a view: columns that have it, the place among them, and its estimates there."""
 
     v: int
@@ -66,14 +66,14 @@ def noise_of(state: MixedState, table: MixedViews, v: int) -> float:
     return float(1 / max(omega, TINY))
 
 
-def places(state: MixedState, table: MixedViews, which: np.ndarray) -> Iterator[Place]:
+def places(state: MixedState, table: MixedViews, which: np.ndarray) -> Iterator[PlaceInView]:
     """What loadings are, or would be, of factors in views, given the other factors there."""
     for v, h in np.argwhere(which).tolist():
         prior = state.prior[v].copy()
         prior[h] = prior[h] or noise_of(state, table, v)
         columns = _columns_with(state, table, v, prior)
         entry = int(np.count_nonzero(prior[:h]))
-        yield Place(v, h, columns, entry, estimates_of(columns, entry, prior[h]))
+        yield PlaceInView(v, h, columns, entry, estimates_of(columns, entry, prior[h]))
 
 
 def _columns_with(state: MixedState, table: MixedViews, v: int, prior: FloatArray) -> Normals:

@@ -7,7 +7,7 @@ import numpy as np
 from bayespca.arrays.signs import signs_of
 from bayespca.arrays.types import FloatArray
 from bayespca.discrete.data import row_blocks
-from bayespca.discrete.likelihoods.normal import LEAST_NOISE
+from bayespca.discrete.likelihoods.normal import LEAST_NOISE, NORMAL
 from bayespca.discrete.posterior import TablePosterior, spread_of_columns
 from bayespca.discrete.start import mean_omega
 
@@ -33,6 +33,24 @@ def explained(state: MixedState, table: MixedViews) -> FloatArray:
     for v, js in enumerate(table.columns):
         if js.size:
             out[v] = squares[js].sum(axis=0) / total[js].sum()
+    return out
+
+
+def noise(state: MixedState, table: MixedViews) -> FloatArray:
+    """Noise variance of each view in the units of the data, the mean over its numbers: (V,)."""
+    out = np.full(table.n_views, np.nan)
+    for (group, some), parameters in zip(table.cells.with_columns(), state.parameters, strict=True):
+        if group.likelihood is NORMAL:
+            variances = np.exp(parameters[:, 0]) * table.scale[some] ** 2
+            for v in np.unique(table.view[some]):
+                out[v] = variances[table.view[some] == v].mean()
+    return out
+
+
+def omega(state: MixedState, table: MixedViews) -> FloatArray:
+    """Mean precision with which cells measure z, of all columns of the matrix; 0 where none do."""
+    out = np.zeros(table.live.size)
+    out[table.live] = mean_omega(state.found, table.cells)
     return out
 
 

@@ -29,7 +29,9 @@ def start(table: MixedViews, most: int) -> MixedState:
     columns = found.columns.changed(np.diag(np.append(root, 1.0)))
     state = MixedState(
         rows=found.rows.changed(np.diag(1 / root)),
-        columns=tuple(columns[js] for js in table.columns),
+        columns=tuple(
+            columns[js] if js.size else columns[js].only(np.array([H])) for js in table.columns
+        ),
         prior=np.ones((table.n_views, H)) * (table.sizes > 0)[:, None],
         spread=np.full(table.n_views, UNIT),
         found=found.found,

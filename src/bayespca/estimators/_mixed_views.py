@@ -1,0 +1,286 @@
+"""Several tables with columns of any kind: what their likelihoods are, their codes, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from bayespca.arrays.namespaces import is_sparse
+from bayespca.arrays.types import FloatArray, Input, Names
+from bayespca.discrete import reading
+from bayespca.discrete.columns import NAMES, TableColumn
+from bayespca.io.records import Table
+from bayespca.sources.partitions import is_dask
+from bayespca.views.fit import ViewsFit
+
+from . import _columns, _input, _tables, _views
+from ._base import AnyEstimator
+from ._constraints import Constraint, one_of
+from ._kinds import is_frame
+from ._tables import RawColumn, RawTable
+from ._views import OF, View, Views
+
+LIKELIHOOD = one_of("normal", "auto", *(name for name in NAMES if name != "normal")) | Constraint(
+    ("a dictionary of such names, or of dictionaries by column, by view",),
+    ("dict",),
+    lambda value: isinstance(value, dict),
+)
+
+
+def only_numbers(likelihood: Any) -> bool:
+    """Whether an option says that all views are numbers."""
+    if isinstance(likelihood, str):
+        return likelihood == "normal"
+    return all(_all_normal(name) for name in likelihood.values())
+
+
+def _all_normal(asked: Any) -> bool:
+    """Whether all columns of a view are to be numbers; a dictionary leaves some to be read."""
+    return isinstance(asked, str) and asked == "normal"
+
+
+def check_likelihood(likelihood: Any, names: Names) -> None:
+    """Raise for views that are not there, and for what is no likelihood."""
+    if isinstance(likelihood, str):
+        return
+    for view, asked in likelihood.items():
+        if str(view) not in names:
+            known = ", ".join(map(repr, names))
+            raise ValueError(f"likelihood names the view {view!r}, but the views are {known}.")
+        for name in asked.values() if isinstance(asked, Mapping) else [asked]:
+            if name not in (*NAMES, "auto"):
+                listed = ", ".join(map(repr, NAMES))
+                raise ValueError(
+                    f"likelihood of view {view!r} must be 'auto' or one of {listed}, or a "
+                    f"dictionary of these by column, not {name!r}."
+                )
+
+
+def refuse_dask(X: Input) -> None:
+    """Raise for tables on Dask, which are numbers."""
+    tables = _views.tables_in(X)
+    for table in [X] if tables is None else tables.values():
+        if is_dask(table):
+            raise ValueError(
+                "likelihood is for tables in memory, and Dask arrays are taken as numbers: leave "
+                "likelihood at 'normal', or call compute() on them."
+            )
+
+
+# --- tables ------------------------------------------------------------------------------------
+
+
+@dataclass
+class Reader:
+    """Reads tables column by column, and keeps them as they came, by view.
+
+    With a fit, columns are brought into its order.
+    """
+
+    estimator: AnyEstimator
+    fit: ViewsFit | None = None
+    raw: dict[str, RawTable] = field(default_factory=dict)
+    samples: dict[str, Names | None] = field(default_factory=dict)
+
+    def table(self, name: str, table: Input) -> View:
+        """A view whose values are codes; for a fit zeros, as likelihoods are not known yet."""
+        samples, features, table = _parts(table)
+        if self.fit is not None:
+            known, count = _input.features_of(self.estimator), int(np.shape(table)[1])
+            order = _views.order_of_columns(name, features, count, self.fit, known)
+            table = table if order is None else _columns_in(table, order)
+            features = features if features is None or order is None else features[order]
+        raw = _tables.read(self.estimator, table, reset=True)
+        own = np.arange(len(raw.columns)) if features is None else features
+        return self._kept(name, raw, [f"{name}{OF}{one}" for one in own], samples, features)
+
+    def matrix(self, X: Input) -> View:
+        """The same for one matrix with the columns of all views."""
+        _, features, table = _parts(X)
+        raw = _tables.read(self.estimator, table, reset=self.fit is None)
+        names = [column.name for column in raw.columns]
+        return self._kept(_views.ONLY, raw, names, None, features)
+
+    def _kept(
+        self,
+        name: str,
+        raw: RawTable,
+        names: Sequence[str],
+        samples: Names | None,
+        features: Names | None,
+    ) -> View:
+        pairs = zip(raw.columns, names, strict=True)
+        raw = replace(raw, columns=[replace(column, name=one) for column, one in pairs])
+        self.raw[name], self.samples[name] = raw, samples
+        values = np.zeros((len(raw.columns[0].holes), len(names)))
+        if self.fit is not None:
+            values = _columns.codes(raw, self._columns(name))
+        return View(name, values, samples, features, _views.is_pandas(raw.table))
+
+    def _columns(self, name: str) -> tuple[TableColumn, ...]:
+        assert self.fit is not None
+        if name not in self.fit.names:
+            return self.fit.columns
+        v = list(self.fit.names).index(name)
+        return tuple(self.fit.columns[j] for j in np.flatnonzero(self.fit.view == v))
+
+    # --- for a fit -----------------------------------------------------------------------------
+
+    def described(self, given: Views, likelihood: Any) -> tuple[TableColumn, ...]:
+        """What all columns are."""
+        check_likelihood(likelihood, given.names)
+        columns = [column for raw in self.raw.values() for column in raw.columns]
+        _check_columns(likelihood, columns, given)
+        views = [str(given.names[v]) for v in given.view]
+        return tuple(
+            _columns.described_column(column, _asked(likelihood, view, column.name))
+            for column, view in zip(columns, views, strict=True)
+        )
+
+    def coded(self, given: Views, columns: Sequence[TableColumn]) -> Views:
+        """The tables side by side, as codes."""
+        found, first = [], 0
+        for name, raw in self.raw.items():
+            own = columns[first : first + len(raw.columns)]
+            values = _columns.codes(raw, own)
+            found.append(View(name, values, self.samples[name]))
+            first += len(own)
+        values, _ = _views.joined(found)
+        return replace(given, values=values)
+
+    # --- results -------------------------------------------------------------------------------
+
+    def given_back(self, codes: FloatArray, given: Views) -> Any:
+        """Tables with their holes filled from codes, in their own types and form."""
+        assert self.fit is not None
+        if given.kind == "matrix":
+            raw = self.raw[_views.ONLY]
+            return _tables.filled(raw, self.fit.columns, codes)
+        found = {str(name): self._table(str(name), codes, given) for name in given.names}
+        return list(found.values()) if given.kind == "list" else found
+
+    def _table(self, name: str, codes: FloatArray, given: Views) -> Any:
+        columns, codes = self._columns(name), codes[:, given.columns(name)]
+        raw = self.raw.get(name)
+        if raw is None:
+            values = [
+                _tables.own_values(RawColumn(column.name), column, codes[:, j])
+                for j, column in enumerate(columns)
+            ]
+            kind = object if any(isinstance(one[0], str) for one in values) else np.float64
+            return np.array(values, dtype=kind).T
+        own, every = self.samples[name], given.samples
+        if own is None or every is None or np.array_equal(own, every):
+            return _tables.filled(raw, columns, codes)
+        aligned = _tables.read(self.estimator, _aligned(raw.table, own, every), reset=True)
+        same = [
+            replace(column, objects=old.objects, is_flags=old.is_flags, is_whole=old.is_whole)
+            for column, old in zip(aligned.columns, raw.columns, strict=True)
+        ]
+        found = _tables.filled(replace(aligned, columns=same), columns, codes)
+        # Rows that were not there have made whole numbers and flags something else.
+        return found.astype(raw.table.dtypes) if _views.is_pandas(found) else found
+
+
+def _parts(table: Input) -> tuple[Names | None, Names | None, Any]:
+    """Names of the samples and of the columns of a table, and the table."""
+    if isinstance(table, View):
+        return (table.samples, *_parts(table.values)[1:])
+    if hasattr(table, "obs_names") and hasattr(table, "var_names"):
+        values = table.X.toarray() if is_sparse(table.X) else np.asarray(table.X)
+        return np.array(table.obs_names, object), np.array(table.var_names, object), values
+    if isinstance(table, Table):
+        values = table.values.toarray() if is_sparse(table.values) else table.values
+        ids, names = (None if x is None else np.array(x, object) for x in (table.ids, table.names))
+        return ids, names, values
+    table = _input.unmasked(_input.as_numpy(table))
+    table = table.toarray() if is_sparse(table) else table
+    names = np.array([str(one) for one in table.columns], object) if is_frame(table) else None
+    return _views.samples_of(table), names, table
+
+
+def _columns_in(table: Any, order: list[int]) -> Any:
+    """The columns of a table in an order."""
+    return table.iloc[:, order] if hasattr(table, "iloc") else table[:, order]
+
+
+def _aligned(table: Any, own: Names, every: Names) -> Any:
+    """A table with a row for every sample, without values where it lacks one."""
+    if hasattr(table, "reindex"):
+        return table.reindex(list(every))
+    place = {name: i for i, name in enumerate(own)}
+    values = np.asarray(table)
+    kind = np.float64 if values.dtype.kind in "iub" else values.dtype
+    out = np.full((len(every), values.shape[1]), np.nan, dtype=kind)
+    rows = [i for i, name in enumerate(every) if name in place]
+    out[rows] = values[[place[every[i]] for i in rows]]
+    return out
+
+
+# --- likelihoods -------------------------------------------------------------------------------
+
+
+def _asked(likelihood: Any, view: str, column: str) -> str | None:
+    """The likelihood of a column that was named; None where it is read from the table.
+
+    Views that are not named are numbers.
+    """
+    asked = likelihood
+    if isinstance(asked, Mapping):
+        asked = {str(name): kind for name, kind in asked.items()}.get(view, "normal")
+    if isinstance(asked, Mapping):
+        asked = {str(name): kind for name, kind in asked.items()}.get(_own(column, view), "auto")
+    return None if asked == "auto" else str(asked)
+
+
+def _own(column: str, view: str) -> str:
+    """The name of a column in its own table."""
+    return column.removeprefix(f"{view}{OF}")
+
+
+def _check_columns(likelihood: Any, columns: Sequence[RawColumn], given: Views) -> None:
+    """Raise for columns that a view does not have."""
+    if isinstance(likelihood, str):
+        return
+    for view, asked in likelihood.items():
+        if isinstance(asked, Mapping):
+            own = {_own(columns[j].name, str(view)) for j in given.columns(str(view))}
+            for key in asked:
+                if str(key) not in own:
+                    raise ValueError(
+                        f"likelihood names the column {key!r}, which view {view!r} does not have."
+                    )
+
+
+def in_units_of_noise(columns: Sequence[TableColumn], std: FloatArray) -> tuple[TableColumn, ...]:
+    """Numbers measured in standard deviations of their noise, where these are known."""
+    return tuple(
+        column if np.isnan(size) else replace(column, scale=float(size))
+        for column, size in zip(columns, std, strict=True)
+    )
+
+
+def likelihoods_by_view(fit: ViewsFit) -> dict[str, Any]:
+    """The likelihood of each view; by column where they differ."""
+    found: dict[str, Any] = {}
+    for v, name in enumerate(fit.names):
+        mine = [fit.columns[j] for j in np.flatnonzero(fit.view == v)] if fit.columns else []
+        kinds = {_own(column.name, str(name)): column.likelihood for column in mine}
+        one = {*kinds.values()} or {"normal"}
+        found[str(name)] = one.pop() if len(one) == 1 else kinds
+    return found
+
+
+def output_names(fit: ViewsFit) -> dict[str, list[str]] | None:
+    """Names of what is expected in each view; None where all columns are numbers."""
+    if not fit.columns:
+        return None
+    found: dict[str, list[str]] = {}
+    for v, name in enumerate(fit.names):
+        mine = [fit.columns[j] for j in np.flatnonzero(fit.view == v)]
+        every = [one for column in mine for one in reading.expected_names(column)]
+        found[str(name)] = [_own(one, str(name)) for one in every]
+    return found

@@ -1,0 +1,73 @@
+"""The noise of the features of each view, by a PCA of the view alone."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayespca.arrays.places import columns_of
+from bayespca.arrays.types import Counts, FloatArray, Input
+from bayespca.spectrum.records import Status
+
+from ._views import Views
+from .pca import BayesianPCA
+
+Noise: TypeAlias = Literal["auto", "isotropic", "per-feature"]
+# Noise models of BayesianPCA in which samples or cells have noise of their own.
+OF_SAMPLES = ("per-sample", "both", "student", "student-cells")
+
+
+def noise_of_features(
+    alone: Sequence[Input | None], given: Views, noise: Noise
+) -> tuple[FloatArray, Status]:
+    """Standard deviations of the noise of each feature, by a PCA of its view alone; NaN where there
+    is none. Also advice on it.
+    """
+    std, status = np.full(given.view.size, np.nan), Status()
+    for name, values in zip(given.names, alone, strict=True):
+        if values is None:
+            continue
+        found, js = _pca(values, noise), given.columns(name)
+        std[js] = _noise_std(found, js.size)
+        if found.noise_ in OF_SAMPLES:
+            status = status.but(
+                "noise-of-samples",
+                f"Samples or cells of view {name!r} differ in noise ({found.noise_}): this "
+                "model gives all samples of a view the same noise.",
+            )
+    return std, status
+
+
+def rows_with_values(values: FloatArray, js: Counts) -> FloatArray | None:
+    """The rows that have values in a view; None where these do not vary."""
+    values = columns_of(values, js)
+    some = ~np.isnan(values).all(axis=1)
+    values = values if some.all() else values[some]
+    return values if len(values) > 1 and _varies(values).any() else None
+
+
+def _pca(values: Input, noise: Noise) -> BayesianPCA:
+    """The PCA of a view alone, from which the noise of its features is taken."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return BayesianPCA(noise=noise, random_state=0).fit(values)
+
+
+def _noise_std(found: BayesianPCA, p: int) -> FloatArray:
+    """Standard deviations of the noise of p features; NaN where all of them are without noise."""
+    variance = np.full(p, found.noise_variance_)
+    if found.noise_ != "isotropic" and hasattr(found, "feature_noise_variance_"):
+        variance = np.asarray(found.feature_noise_variance_)
+    some = variance > 0
+    usual = variance[some].mean() if some.any() else np.nan
+    return np.sqrt(np.where(some, variance, usual))
+
+
+def _varies(values: FloatArray) -> NDArray[np.bool_]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.asarray(np.nanmax(values, axis=0) > np.nanmin(values, axis=0))
