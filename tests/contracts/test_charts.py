@@ -16,7 +16,10 @@ from bayespca.sources.binary import BinaryCells
 from bayespca.spectrum.methods import METHODS
 from bayespca.views.data import views_table
 from bayespca.views.fit import ViewsModel
+from bayespca.views.mixed.fit import MixedModel
 from discrete.tables import simulated
+from views import mixed
+from views.simulated import pierced
 
 
 def table(seed=0, n=80, p=12, k=3):
@@ -65,7 +68,16 @@ def of_views(holes):
     return ViewsModel(6), data
 
 
+def of_mixed_views(holes):
+    kinds = ("normal", "bernoulli", "poisson")
+    tables = mixed.simulated(0, n=80, sizes=(12, 12, 10), kinds=kinds).tables
+    data = mixed.as_views(pierced(tables, 0.2) if holes else tables, kinds)
+    return MixedModel(6), data
+
+
 MODELS = {
+    "views with likelihoods": lambda: of_mixed_views(False),
+    "views with likelihoods, with holes": lambda: of_mixed_views(True),
     "views": lambda: of_views(False),
     "views with holes": lambda: of_views(True),
     "ratings": lambda: of_ratings("evb"),

@@ -129,7 +129,7 @@ def _mixed(
     if table.upright is not None and not is_asked:
         return None
     asked = columns.by_column() | dict.fromkeys(columns.orders(), "ordinal")
-    aside = _set_aside(table, {label} if label else set(), asked)
+    aside = set_aside(table, {label} if label else set(), asked)
     names = [name for name in names_of(table) if name not in aside]
     kinds = {str(table.types.get(name)) for name in names}
     has_others = any(name in table.others for name in names) or "bool" in kinds
@@ -158,7 +158,7 @@ def of_saved(model: GeneralizedPCA, given: Input) -> Input:
 # --- which columns take part -------------------------------------------------------------------
 
 
-def _set_aside(table: Table, labels: set[str], asked: Mapping[str, str]) -> dict[str, str]:
+def set_aside(table: Table, labels: set[str], asked: Mapping[str, str]) -> dict[str, str]:
     """Columns that are no features, and why; those that were asked for by name are some."""
     aside = dict(table.aside)
     for name in table.others:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
+from .column_options import LIKELIHOODS
 from .outputs import Report, Scores, check_places, check_tables
 from .panels import MODEL, option, output
 from .standard import to_read, to_write
@@ -14,6 +17,19 @@ from .values import ViewNoise, as_number, whole_number_or
 
 if TYPE_CHECKING:
     from bayespca.estimators.multi_view import MultiViewPCA
+
+
+def checked_kinds(texts: list[str] | None) -> list[str] | None:
+    """Let auto, a likelihood, or likelihoods by table and column pass."""
+    for text in texts or ():
+        view, _, kind = text.rpartition("=")
+        alone = "=" not in text and len(texts or ()) == 1
+        if kind not in ("auto", *LIKELIHOODS) or not (view or alone):
+            raise typer.BadParameter(
+                f"must be auto or one of {', '.join(LIKELIHOODS)}, alone or for a table or one of "
+                "its columns, as in clinic=auto or clinic:stage=ordinal."
+            )
+    return texts
 
 
 @dataclass(frozen=True)
@@ -33,11 +49,42 @@ class Viewing:
         ViewNoise, option(panel=MODEL, help="What has noise of its own in each table.")
     ] = ViewNoise.auto
 
+    likelihood: Annotated[
+        list[str] | None,
+        option(
+            metavar="TABLE=KIND",
+            panel=MODEL,
+            callback=checked_kinds,
+            help="What cells of a table are: auto, normal, bernoulli, categorical, ordinal, "
+            "poisson or negative-binomial, as in clinic=auto, or clinic:stage=ordinal for a "
+            "column; may be repeated. A kind alone is that of all tables. Without it, columns of "
+            "numbers are analysed as numbers, and others set aside.",
+        ),
+    ] = None
+
     def model(self) -> MultiViewPCA:
         from bayespca.estimators.multi_view import MultiViewPCA
 
         cap: Any = as_number(self.n_components, int)
-        return MultiViewPCA(cap, noise=self.noise.value)
+        return MultiViewPCA(cap, noise=self.noise.value, likelihood=self.kinds())
+
+    def kinds(self) -> Any:
+        """The option of `MultiViewPCA`."""
+        texts = self.likelihood or ["normal"]
+        if texts[0] in ("auto", *LIKELIHOODS):
+            return texts[0]
+        found: dict[str, Any] = {}
+        for text in texts:
+            place, _, kind = text.rpartition("=")
+            view, _, column = place.partition(":")
+            before = found.get(view, {})
+            if view in found and not (column and isinstance(before, dict)):
+                raise ValueError(
+                    f"--likelihood says more than one thing of {view!r}: give a kind for the "
+                    "table, or kinds for its columns."
+                )
+            found[view] = before | {column: kind} if column else kind
+        return found
 
 
 @dataclass(frozen=True)

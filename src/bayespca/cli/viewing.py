@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bayespca.estimators._input import check_all_there
+from bayespca.estimators._mixed_views import loading_names, only_numbers
+from bayespca.estimators._views import OF, View
 from bayespca.estimators.multi_view import MultiViewPCA
 from bayespca.estimators.stories import story
-from bayespca.estimators.wording import feature_names
 from bayespca.io.files import open_file
 from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
 from bayespca.version import __version__
 
 from . import screen, using
+from .frames import frame_of, names_of
+from .mixed import NAMED, set_aside
 from .progress import progress, sweeps
 from .tables import table_of_scores
 from .view_options import ViewOutputs
@@ -29,26 +35,33 @@ def views(
     """Fit tables, or apply a saved model to them; write what was asked for, say what was found."""
     start = time.perf_counter()
     wanted.check(files)
-    tables = _read(files, how)
     if wanted.use is not None:
         model = using.saved(wanted.use, "views")
+        read, notes = _read(files, how), []
+        tables = {name: _of_fit(model, name, table) for name, table in read.items()}
     else:
+        read = _read(files, how, model.likelihood)
+        tables = _of_kinds(read, model.likelihood)
+        notes = list(_notes(read, model.likelihood))
         with sweeps("fitting", model.tol) as callback:
             model.fit(tables, callback=callback)
-    written = _write(model, tables, wanted)
+    id_name = next((table.id_name for table in read.values() if table.ids), "id")
+    written = _write(model, tables, wanted, id_name)
     seconds = time.perf_counter() - start
     told, names = story(model), ", ".join(path.name for path in files)
     if as_json:
         about = {"files": [str(path) for path in files], "version": __version__}
         ended = {"written": written, "seconds": round(seconds, 3)}
-        screen.print_json(about | told.numbers | ended | {"memory_mb": screen.peak_memory()})
+        found = told.numbers | {"notes": [*told.numbers["notes"], *notes]}
+        screen.print_json(about | found | ended | {"memory_mb": screen.peak_memory()})
         return
-    screen.print_story(told, names)
+    screen.print_story(told, names, notes)
     screen.print_footer(written, f"{screen.took(seconds)}, bayespca {__version__}")
 
 
-def _read(files: list[Path], how: How) -> dict[str, Table]:
-    """Tables by the names of their files."""
+def _read(files: list[Path], how: How, likelihood: Any = "auto") -> dict[str, Table]:
+    """Tables by the names of their files; with columns of text where tables have likelihoods."""
+    how = replace(how, texts=not only_numbers(likelihood))
     found: dict[str, Table] = {}
     for path in files:
         name = path.name.partition(".")[0] or path.name
@@ -62,13 +75,80 @@ def _read(files: list[Path], how: How) -> dict[str, Table]:
     return found
 
 
-def _write(model: Any, tables: dict[str, Table], wanted: ViewOutputs) -> dict[str, str]:
+def _of_kinds(tables: dict[str, Table], likelihood: Any) -> dict[str, Table | View]:
+    """Tables for a fit: those with likelihoods with columns of all kinds."""
+    named = likelihood if isinstance(likelihood, dict) else {}
+    if unknown := [name for name in named if name not in tables]:
+        raise ValueError(
+            f"--likelihood names the table {unknown[0]!r}, but the tables are "
+            f"{', '.join(map(repr, tables))}."
+        )
+    found: dict[str, Table | View] = {}
+    for name, table in tables.items():
+        kind = _kind(likelihood, name)
+        found[name] = table if kind == "normal" else _with_texts(name, table, kind)
+    return found
+
+
+def _with_texts(name: str, table: Table, kind: Any) -> View:
+    """A table with its columns of text, but for those that are no categories."""
+    aside = _aside(table, kind)
+    names = [one for one in names_of(table) if one not in aside]
+    return _view(name, table, names, table.levels)
+
+
+def _aside(table: Table, kind: Any) -> dict[str, str]:
+    """Columns that take no part, and why."""
+    if kind == "normal":
+        return table.aside
+    return set_aside(table, set(), kind if isinstance(kind, dict) else {})
+
+
+def _notes(tables: Mapping[str, Table], likelihood: Any) -> Iterator[str]:
+    """A sentence on the columns of each table that take no part."""
+    for name, table in tables.items():
+        aside = _aside(table, _kind(likelihood, name))
+        if aside:
+            shown = ", ".join(f"{one!r} ({why})" for one, why in list(aside.items())[:NAMED])
+            more = f" and {len(aside) - NAMED} more" if len(aside) > NAMED else ""
+            yield f"Set aside of {name}: {shown}{more}."
+
+
+def _kind(likelihood: Any, name: str) -> Any:
+    """What was said of a table."""
+    return likelihood.get(name, "normal") if isinstance(likelihood, dict) else likelihood
+
+
+def _of_fit(model: MultiViewPCA, name: str, table: Table) -> Table | View:
+    """A table with the columns that the model has in a view."""
+    fit = model.fit_
+    if not fit.columns or name not in fit.names:
+        return table
+    mine = np.flatnonzero(fit.view == list(fit.names).index(name))
+    if all(fit.columns[j].likelihood == "normal" for j in mine):
+        return table
+    wanted = [fit.columns[j].name.removeprefix(f"{name}{OF}") for j in mine]
+    check_all_there(wanted, {*names_of(table)})
+    return _view(name, table, wanted, table.levels)
+
+
+def _view(
+    name: str, table: Table, columns: Sequence[str], orders: Mapping[str, Sequence[str]]
+) -> View:
+    known = {one: order for one, order in orders.items() if one in columns}
+    ids = None if table.ids is None else np.array(table.ids, dtype=object)
+    return View(name, frame_of(table, columns, known), ids)
+
+
+def _write(
+    model: Any, tables: dict[str, Table | View], wanted: ViewOutputs, id_name: str
+) -> dict[str, str]:
     written = {}
     if wanted.model is not None:
         model.save(wanted.model)
         written["model"] = str(wanted.model)
     if wanted.scores is not None:
-        write_table(wanted.scores, _scores(model, tables))
+        write_table(wanted.scores, _scores(model, tables, id_name))
         written["scores"] = str(wanted.scores)
     if wanted.loadings is not None:
         write_table(wanted.loadings, _loadings(model))
@@ -83,17 +163,17 @@ def _write(model: Any, tables: dict[str, Table], wanted: ViewOutputs) -> dict[st
     return written
 
 
-def _scores(model: Any, tables: dict[str, Table]) -> Table:
+def _scores(model: Any, tables: dict[str, Table | View], id_name: str) -> Table:
     T, std = model.transform(tables, return_std=True)
     samples = model.samples_in(tables)
     ids = None if samples is None else [str(name) for name in samples]
-    id_name = next((table.id_name for table in tables.values() if table.ids), "id")
     return table_of_scores(T, std, Table(T, None, ids, id_name))
 
 
 def _loadings(model: Any) -> Table:
-    """A row for each feature of each view: its loading on every factor."""
+    """A row for each feature of each view, or for each of its levels: loadings on all factors."""
     W = np.concatenate([model.components_[name] for name in model.view_names_], axis=1).T
-    order = np.argsort(model.fit_.view, kind="stable")
-    names = [feature_names(model)[j] for j in order]
+    every = loading_names(model)
+    order = np.concatenate([model.fit_.cells_of(v) for v in range(model.view_names_.size)])
+    names = [every[j] for j in order]
     return Table(W, [f"factor {h + 1}" for h in range(W.shape[1])], names, "feature")

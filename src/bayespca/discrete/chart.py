@@ -43,7 +43,7 @@ class TableChart:
         columns = replace(state.columns.changed(change), mean=mean)
         rows = state.rows.changed(np.diag(growth))
         logs = np.clip(goal.rest[p:], here.rest[p:] - FURTHEST, here.rest[p:] + FURTHEST)
-        parameters = _put(logs[1:], state.parameters)
+        parameters = put(logs[1:], state.parameters)
         return replace(
             state,
             rows=rows,
@@ -57,7 +57,7 @@ class TableChart:
 
 def _parts(state: TableState) -> Loadings:
     H, c = state.rank, np.sqrt(state.prior)
-    learned = _taken(state.parameters)
+    learned = taken(state.parameters)
     rest = np.concatenate([state.columns.mean[:, H], [np.log(state.spread)], learned])
     spread = logarithm(_covariance(state.columns, H) * c * c[:, None])
     return Loadings(state.columns.mean[:, :H] * c, spread, rest)
@@ -80,17 +80,17 @@ def _errors(state: TableState) -> FloatArray:
     p, H = len(state.columns.mean), state.rank
     errors = 1 / np.sqrt(state.found.omega.sum(axis=0) + 1 / state.spread)
     spread = np.full(H * H + 1, np.sqrt(2 / p))
-    learned = np.full(_taken(state.parameters).size, np.sqrt(2 / len(state.rows.mean)))
+    learned = np.full(taken(state.parameters).size, np.sqrt(2 / len(state.rows.mean)))
     return np.concatenate([np.repeat(errors, H), spread[:-1], errors, spread[-1:], learned])
 
 
-def _taken(parameters: tuple[FloatArray, ...]) -> FloatArray:
+def taken(parameters: tuple[FloatArray, ...]) -> FloatArray:
     """The parameters of all likelihoods that are there, one after the other."""
     return np.concatenate([some[~np.isnan(some)] for some in parameters])
 
 
-def _put(values: FloatArray, parameters: tuple[FloatArray, ...]) -> tuple[FloatArray, ...]:
-    """Parameters with these in the places where `_taken` finds them."""
+def put(values: FloatArray, parameters: tuple[FloatArray, ...]) -> tuple[FloatArray, ...]:
+    """Parameters with these in the places where `taken` finds them."""
     found, first = [], 0
     for some in parameters:
         there = ~np.isnan(some)

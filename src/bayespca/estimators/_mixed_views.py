@@ -22,6 +22,7 @@ from ._constraints import Constraint, one_of
 from ._kinds import is_frame
 from ._tables import RawColumn, RawTable
 from ._views import OF, View, Views
+from .wording import feature_names
 
 LIKELIHOOD = one_of("normal", "auto", *(name for name in NAMES if name != "normal")) | Constraint(
     ("a dictionary of such names, or of dictionaries by column, by view",),
@@ -272,6 +273,12 @@ def likelihoods_by_view(fit: ViewsFit) -> dict[str, Any]:
         one = {*kinds.values()} or {"normal"}
         found[str(name)] = one.pop() if len(one) == 1 else kinds
     return found
+
+
+def loading_names(model: AnyEstimator) -> list[str]:
+    """Names of what loadings are of: features, and levels where they are categories."""
+    columns = model.fit_.columns
+    return reading.cell_names(columns) if columns else feature_names(model)
 
 
 def output_names(fit: ViewsFit) -> dict[str, list[str]] | None:

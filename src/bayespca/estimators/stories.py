@@ -405,6 +405,7 @@ def _of_views(model: AnyEstimator) -> Story:
         active_probability=model.active_probability_.tolist(),
         explained=explained.tolist(),
         noise_variance=model.noise_variance_.tolist(),
+        likelihoods=model.likelihoods_,
     )
     return replace(found, parts=_factor_parts(model, active, explained))
 

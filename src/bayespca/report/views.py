@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from bayespca.arrays.types import Input
+from bayespca.estimators._mixed_views import loading_names
 from bayespca.estimators.stories import story
-from bayespca.estimators.wording import feature_names, percent
-from bayespca.views.posterior import correlations
+from bayespca.estimators.wording import percent
 
 from . import parts
 from .embedding import JsonObject, numbers, plain, shortened
@@ -30,10 +30,10 @@ FACTOR = (
 
 def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) -> parts.Content:
     """The page of a fitted `MultiViewPCA`."""
-    W = correlations(model.fit_.posterior)
+    W = model.fit_.correlations
     explained = np.asarray(model.explained_variance_ratio_, dtype=np.float64)
     shares = explained.mean(axis=1)
-    names = feature_names(model)
+    names = loading_names(model)
     found = Directions(W, np.zeros_like(W), shares, names, of="of the tables, on average")
     points = read_scores(**with_scores(model, X, samples))
     return parts.content(

@@ -109,6 +109,18 @@ class ViewsFit(Fit[HolesPosterior | TablePosterior], OfComponents):
         mine = [where[j].matrix for j in np.flatnonzero(self.view == v)]
         return np.concatenate([np.arange(one.start, one.stop) for one in mine])
 
+    @property
+    def correlations(self) -> Matrix:
+        """Correlation of each column of the matrix with each factor: (k, q).
+
+        Columns that have likelihoods are measured with precision ω: √ω·b/√(1 + ωΣb²).
+        """
+        if not isinstance(self.posterior, TablePosterior):
+            return read.correlations(self.posterior)
+        assert self.omega is not None
+        b = self.posterior.b[:, :-1] * np.sqrt(self.omega)[:, None]
+        return np.asarray(b / np.sqrt(1 + (b**2).sum(axis=1))[:, None]).T
+
     def check(self) -> None:
         """Raise ValueError unless the parts belong together."""
         k, V = self.n_components, self.names.size

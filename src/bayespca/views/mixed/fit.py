@@ -17,6 +17,7 @@ from bayespca.spectrum.records import Status
 from ..fit import ViewsFit
 from ..pattern import cost_of_pattern
 from . import posterior as read
+from .chart import MixedChart
 from .data import MixedViews
 from .joining import probabilities, with_best_pair
 from .start import start, with_one_more
@@ -39,6 +40,9 @@ class MixedModel(Model[MixedViews, MixedState, ViewsFit]):
 
     def step(self, state: MixedState, data: MixedViews) -> tuple[MixedState, Info]:
         return step(state, data)
+
+    def chart(self, data: MixedViews) -> MixedChart:
+        return MixedChart(data)
 
     def digests(self, data: MixedViews) -> Sequence[object]:
         return [*(part for group in data.cells.groups for part in group.digests()), data.view]
