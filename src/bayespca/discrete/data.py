@@ -154,6 +154,14 @@ class TableCells:
         return any(group.likelihood.learns for group in self.groups)
 
     @property
+    def learned_columns(self) -> BoolArray:
+        """Columns whose likelihood has parameters to learn."""
+        return np.repeat(
+            [group.likelihood.learns for group in self.groups],
+            [group.width for group in self.groups],
+        )
+
+    @property
     def seen(self) -> BoolArray | None:
         """Whether cells are no holes; None where all are there."""
         if all(group.seen is None for group in self.groups):

@@ -53,6 +53,9 @@ class Sites:
     def at(self, which: Any) -> Sites:
         return Sites(*(values[which] for values in vars(self).values()))
 
+    def copy(self) -> Sites:
+        return Sites(*(values.copy() for values in vars(self).values()))
+
     @property
     def turned(self) -> Sites:
         """Columns as rows, in the same memory."""

@@ -243,8 +243,20 @@ def _with_parameters(state: TableState, data: TableCells) -> TableState:
         return moments(state.rows, second, regressors(state.columns[some]))
 
     cells = data.at(state.parameters).updated(of_columns)
-    found = evaluated_all(state.rows, state.columns, cells)
+    found = evaluated_where_learned(state.rows, state.columns, cells, state.found)
     return replace(state, parameters=cells.parameters, found=found)
+
+
+def evaluated_where_learned(
+    rows: Normals, columns: Normals, cells: TableCells, found: Sites
+) -> Sites:
+    """What cells are like when parameters of likelihoods have changed: others are left alone."""
+    learned = cells.learned_columns
+    if learned.all():
+        return evaluated_all(rows, columns, cells)
+    new = found.copy()
+    new.put((EVERY, learned), evaluated_all(rows, columns[learned], cells.part(EVERY, learned)))
+    return new
 
 
 # --- coordinates and priors --------------------------------------------------------------------

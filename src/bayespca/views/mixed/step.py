@@ -22,6 +22,7 @@ from bayespca.discrete.normals import Normals, from_precisions
 from bayespca.discrete.sites import Sites
 from bayespca.discrete.step import (
     evaluated_all,
+    evaluated_where_learned,
     improved_columns,
     improved_rows,
     joined,
@@ -35,6 +36,9 @@ from ..turning import FEW, ITERATIONS, Turning
 from .data import MixedViews
 from .state import MixedState, best_priors
 
+# Factors by which cells gain so many times what they cost stay.
+SURELY = 2.0
+
 
 def step(state: MixedState, table: MixedViews) -> tuple[MixedState, Info]:
     """One sweep. Once it is calm, factors leave the views in which they gain nothing, and those go
@@ -43,8 +47,8 @@ def step(state: MixedState, table: MixedViews) -> tuple[MixedState, Info]:
     new = sweep(state, table)
     calm = state.energy - new.energy < CALM * abs(new.energy)
     new = replace(new, calm=state.calm or calm)
-    while new.calm and new.rank:
-        less = new.without(weakest(new, table)).evaluated(table)
+    while new.calm and new.rank and not _is_needed(weak := weakest(new, table), new, table):
+        less = new.without(weak).evaluated(table)
         if less.energy >= new.energy:
             break
         new = less
@@ -68,6 +72,21 @@ def weakest(state: MixedState, table: MixedViews) -> int:
     """The factor whose loadings cells see least: Σⱼωⱼbⱼₕ², with ω summed over rows."""
     b = state.all_columns(table).mean[:, :-1]
     return int((state.found.omega.sum(axis=0) @ b**2).argmin())
+
+
+def _is_needed(h: int, state: MixedState, table: MixedViews) -> bool:
+    """Whether cells gain far more by a factor than it costs, so that nothing need be tried.
+
+    For cells as they are now they gain ½Σωᵢⱼaᵢₕ²bⱼₕ², if nothing else takes its place. What it costs
+    is the divergence of its scores and loadings from their priors.
+    """
+    a, columns = state.rows.only(np.array([h])), state.all_columns(table)
+    gain = 0.5 * (columns.mean[:, h] ** 2) @ (state.found.omega.T @ a.mean[:, 0] ** 2)
+    cost = float(a.energies(np.ones(1)).sum())
+    for v in np.flatnonzero(state.prior[:, h]).tolist():
+        own = state.columns[v].only(np.flatnonzero(state.on(v) == h))
+        cost += float(own.energies(state.prior[v, [h]]).sum())
+    return bool(gain > SURELY * cost)
 
 
 # --- rows and columns --------------------------------------------------------------------------
@@ -109,7 +128,7 @@ def _with_view(
     v: int, state: MixedState, columns: Normals, like: Sites, table: MixedViews
 ) -> MixedState:
     """With other columns of one view, and what its cells are like then."""
-    found = Sites(*(values.copy() for values in vars(state.found).values()))
+    found = state.found.copy()
     found.put((EVERY, table.columns[v]), like)
     every = (*state.columns[:v], columns, *state.columns[v + 1 :])
     return replace(state, columns=every, found=found)
@@ -227,5 +246,5 @@ def _with_parameters(state: MixedState, table: MixedViews) -> MixedState:
 
     cells = table.cells.at(state.parameters).updated(of_columns)
     cells = cells.at(table.shared(cells.parameters))
-    found = evaluated_all(state.rows, columns, cells)
+    found = evaluated_where_learned(state.rows, columns, cells, state.found)
     return replace(state, parameters=cells.parameters, found=found)
