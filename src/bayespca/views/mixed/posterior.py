@@ -17,7 +17,7 @@ from .state import MixedState
 
 def in_order(state: MixedState, table: MixedViews) -> MixedState:
     """Factors that explain most of the views, on average, come first."""
-    return state.only(np.argsort(-explained(state, table).sum(axis=0), kind="stable"))
+    return state.in_order(np.argsort(-explained(state, table).sum(axis=0), kind="stable"))
 
 
 def explained(state: MixedState, table: MixedViews) -> FloatArray:

@@ -116,24 +116,24 @@ class MixedState:
                 spread[v] = UNIT if table.alike[v] else best[-1]
         return replace(self, prior=prior, spread=spread)
 
-    def only(self, factors: Index) -> MixedState:
-        """Some of the factors, in this order; cells are left as they are."""
+    def in_order(self, factors: Index) -> MixedState:
+        """The factors in another order."""
         columns = []
         for v, old in enumerate(self.columns):
             place = {int(h): i for i, h in enumerate(self.on(v))}
-            kept = [place[h] for h in factors.tolist() if h in place]
-            columns.append(old.only(np.array([*kept, len(place)], dtype=np.intp)))
-        return replace(
-            self,
-            rows=self.rows.only(factors),
-            columns=tuple(columns),
-            prior=self.prior[:, factors],
-            energy=np.inf,
-        )
+            order = [place[h] for h in factors.tolist() if h in place]
+            columns.append(old.only(np.array([*order, len(place)], dtype=np.intp)))
+        rows, prior = self.rows.only(factors), self.prior[:, factors]
+        return replace(self, rows=rows, columns=tuple(columns), prior=prior)
 
     def without(self, h: int) -> MixedState:
-        """With one factor less."""
-        return self.only(np.delete(np.arange(self.rank), h))
+        """With one factor less; precisions of the others, and what pulls them, stay as they are."""
+        columns = tuple(
+            old.beside_zero(int(np.count_nonzero(self.prior[v, :h]))) if self.prior[v, h] else old
+            for v, old in enumerate(self.columns)
+        )
+        rows, prior = self.rows.beside_zero(h), np.delete(self.prior, h, axis=1)
+        return replace(self, rows=rows, columns=columns, prior=prior, energy=np.inf)
 
 
 def best_priors(columns: Normals) -> FloatArray:

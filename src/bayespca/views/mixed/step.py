@@ -77,8 +77,8 @@ def weakest(state: MixedState, table: MixedViews) -> int:
 def _is_needed(h: int, state: MixedState, table: MixedViews) -> bool:
     """Whether cells gain far more by a factor than it costs, so that nothing need be tried.
 
-    For cells as they are now they gain ½Σωᵢⱼaᵢₕ²bⱼₕ², if nothing else takes its place. What it costs
-    is the divergence of its scores and loadings from their priors.
+    They gain ½Σωᵢⱼaᵢₕ²bⱼₕ² by it where ω stays, and it costs the divergence of its scores and
+    loadings from their priors.
     """
     a, columns = state.rows.only(np.array([h])), state.all_columns(table)
     gain = 0.5 * (columns.mean[:, h] ** 2) @ (state.found.omega.T @ a.mean[:, 0] ** 2)
