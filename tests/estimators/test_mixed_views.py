@@ -354,6 +354,23 @@ def test_likelihoods_that_cannot_be(likelihood, message):
         MultiViewPCA(likelihood=likelihood).fit(views)
 
 
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (np.zeros((50, 0)), "view 'a' has no columns: leave it out"),
+        (np.full((50, 2), np.inf), "view 'a': Input X contains infinity"),
+        (np.full((50, 2), np.nan), "column 'a: 0' has no value at all"),
+        (np.zeros(50), "view 'a': Expected 2D array"),
+        (np.zeros((40, 2)), "view 'b' has 50 rows, but 'a' has 40"),
+        (pd.DataFrame({"day": pd.date_range("2026", periods=50)}), "view 'a': .* holds dates"),
+    ],
+)
+def test_tables_that_cannot_be_read(table, message):
+    flags = np.random.default_rng(0).integers(0, 2, size=(50, 4))
+    with pytest.raises(ValueError, match=message):
+        MultiViewPCA(likelihood={"b": "bernoulli", "a": "auto"}).fit({"a": table, "b": flags})
+
+
 def test_texts_need_a_likelihood_that_takes_them(frames):
     with pytest.raises(ValueError, match="column 'clinic: sex' holds labels such as 'm'"):
         MultiViewPCA(likelihood={"clinic": {"sex": "poisson"}}).fit(frames)

@@ -367,6 +367,7 @@ def recommend(
     cls=verb(
         "genes.csv proteins.csv --id sample --report r.html",
         "a.parquet b.parquet c.parquet --scores scores.csv --save m.bpca",
+        "genes.csv clinic.csv --id sample --likelihood clinic=auto",
         "genes.csv --model m.bpca --scores new.csv",
     )
 )

@@ -238,10 +238,10 @@ def _check_counts(name: str, values: FloatArray) -> None:
         what = "negative" if value < 0 else "fractional"
         raise ValueError(
             f"column {name!r} holds {value:g} in row {wrong[0]} (counting from 0), and counts are "
-            f"never {what}: ask for likelihood={{{name!r}: 'normal'}}, or correct it."
+            f"never {what}: ask for the likelihood 'normal' for it, or correct it."
         )
     if (values > LARGEST_COUNT).any():
         raise ValueError(
             f"column {name!r} holds {np.nanmax(values):g}, which is too much for a count: ask for "
-            f"likelihood={{{name!r}: 'normal'}}, or take logarithms first."
+            "the likelihood 'normal' for it, or take logarithms first."
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -89,12 +90,15 @@ class Reader:
     def table(self, name: str, table: Input) -> View:
         """A view whose values are codes; for a fit zeros, as likelihoods are not known yet."""
         samples, features, table = _parts(table)
+        if np.ndim(table) == 2 and not np.shape(table)[1]:
+            raise ValueError(f"view {name!r} has no columns: leave it out.")
         if self.fit is not None:
             known, count = _input.features_of(self.estimator), int(np.shape(table)[1])
             order = _views.order_of_columns(name, features, count, self.fit, known)
             table = table if order is None else _columns_in(table, order)
             features = features if features is None or order is None else features[order]
-        raw = _tables.read(self.estimator, table, reset=True)
+        with _naming(name):
+            raw = _tables.read(self.estimator, table, reset=True)
         own = np.arange(len(raw.columns)) if features is None else features
         return self._kept(name, raw, [f"{name}{OF}{one}" for one in own], samples, features)
 
@@ -184,6 +188,15 @@ class Reader:
         found = _tables.filled(replace(aligned, columns=same), columns, codes)
         # Rows that were not there have made whole numbers and flags something else.
         return found.astype(raw.table.dtypes) if _views.is_pandas(found) else found
+
+
+@contextmanager
+def _naming(view: str) -> Iterator[None]:
+    """Errors that say which view they are about."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"view {view!r}: {error}") from error
 
 
 def _parts(table: Input) -> tuple[Names | None, Names | None, Any]:
