@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import resource
 import time
 import warnings
 from typing import NamedTuple
@@ -41,11 +42,12 @@ class Simulated(NamedTuple):
         return {name: x[rows] for name, x in self.tables.items()}
 
 
-def simulated(seed: int) -> Simulated:
+def simulated(seed: int, n: int = KNOWN + NEW, times: int = 1) -> Simulated:
+    """Five factors in different tables, with so many times the columns."""
     rng = np.random.default_rng(seed)
-    A = rng.normal(size=(KNOWN + NEW, len(PATTERN)))
+    A = rng.normal(size=(n, len(PATTERN)))
     tables, loadings, means = {}, {}, {}
-    for v, (name, p) in enumerate(SIZES.items()):
+    for v, (name, p) in enumerate((name, times * p) for name, p in SIZES.items()):
         strength = rng.uniform(*STRENGTH[name], size=len(PATTERN))
         B = rng.normal(size=(p, len(PATTERN))) * PATTERN[:, v] * strength
         mu = 0.5 * rng.normal(size=p) + (name == "counts")
@@ -106,7 +108,21 @@ def mofa(given: dict[str, np.ndarray]) -> tuple[np.ndarray, float] | None:
     return squares > DROPPED * squares.max(axis=0), seconds
 
 
-def main(seeds: int = 50) -> None:
+def large() -> None:
+    for n, times in ((500, 15), (5000, 5)):
+        sizes = " + ".join(str(times * p) for p in SIZES.values())
+        data = simulated(0, n, times)
+        start = time.process_time()
+        model = MultiViewPCA(likelihood=KINDS).fit(data.tables)
+        seconds = time.process_time() - start
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        print(
+            f"    {n:,}×({sizes}): {seconds:.1f} s of CPU, {model.n_iter_} sweeps, {memory:.1f} GB, "
+            f"pattern right: {is_right(model.active_)}"
+        )
+
+
+def patterns(seeds: int = 50) -> None:
     heading(f"{KNOWN}×({' + '.join(map(str, SIZES.values()))}), {seeds} seeds: right patterns")
     right = {"ours": 0, "as numbers": 0, "mofapy2": 0}
     factors: dict[str, list[int]] = {name: [] for name in right}
@@ -148,6 +164,11 @@ def main(seeds: int = 50) -> None:
     )
     shares = " and ".join(f"{share:.1%}" for share in np.mean(inside, axis=0))
     print(f"    two standard deviations hold {shares} of numbers and counts that are not given")
+
+
+def main() -> None:
+    patterns()
+    large()
 
 
 def _held(model: MultiViewPCA, new: dict[str, np.ndarray], name: str) -> float:
