@@ -117,8 +117,8 @@ def large() -> None:
         seconds = time.process_time() - start
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
         print(
-            f"    {n:,}×({sizes}): {seconds:.1f} s of CPU, {model.n_iter_} sweeps, {memory:.1f} GB, "
-            f"pattern right: {is_right(model.active_)}"
+            f"    {n:,}×({sizes}): {seconds:.1f} s of CPU, {model.n_iter_} sweeps, "
+            f"{memory:.1f} GB, pattern right: {is_right(model.active_)}"
         )
 
 
