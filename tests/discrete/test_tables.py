@@ -125,3 +125,16 @@ def test_rows_that_are_far_away_are_found():
     )[0]
     assert np.isfinite(m).all()
     assert again.mean == pytest.approx(settled.rows.mean, abs=1e-2)
+
+
+def test_cells_that_learn_nothing_need_not_be_evaluated_again():
+    cells, _ = simulated(MIXED, n=40, rank=1)
+    model = general_model(known_table(cells), n_components=2)
+    state, _ = vb.step(start(cells, model), cells, model)
+    moved = cells.at(tuple(0.9 * some for some in state.parameters))
+    found = vb.evaluated_where_learned(state.rows, state.columns, moved, state.found)
+    wanted = vb.evaluated_all(state.rows, state.columns, moved)
+    for name, values in vars(wanted).items():
+        np.testing.assert_allclose(getattr(found, name), values, err_msg=name)
+    # What the state holds is left as it was.
+    assert not np.array_equal(found.log_likelihood, state.found.log_likelihood)
