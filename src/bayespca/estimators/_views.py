@@ -200,7 +200,13 @@ def read_table(name: str, table: Input) -> View:
     if is_dask(table):
         return View(name, distant_array(table, f"view {name!r}"))
     table = _input.unmasked(_input.as_numpy(table))
-    refuse_others(table)
+    try:
+        refuse_others(table)
+    except ValueError as error:  # columns of text
+        raise ValueError(
+            f"view {name!r}: {error} With likelihood={{{name!r}: 'auto'}} they are read as they "
+            "are."
+        ) from error
     X = table.toarray() if is_sparse(table) else table
     features = _get_feature_names(table)
     return View(name, _checked(name, X), samples_of(table), features, is_pandas(table))
