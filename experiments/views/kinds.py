@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Frames = dict[str, pd.DataFrame]
-PARTS, QUICK_PARTS = 8, 2
+PARTS, QUICK_PARTS = 8, 1
 # Columns of wine that stay numbers, and into how many ranks the others are cut.
 NUMBERS, RANKS = 7, 4
 MICE, WINE = {"mouse": "auto"}, {"ranks": "ordinal", "kind": "categorical"}
