@@ -99,4 +99,4 @@ def test_what_does_not_fit_gets_a_sentence(options, message, folder):
 def test_a_model_has_the_features_that_it_was_fitted_with(folder):
     run_inside("ratings", "r.csv", "--save", "m.bpca")
     said = run_inside("ratings", "m.bpca", "--user-features", "u.csv", "--recommend", 3, rc=1)
-    assert "m.bpca holds a model: features are for fits" in said
+    assert "m.bpca holds a model: features and --times are for fits" in said

@@ -226,3 +226,37 @@ def test_the_page_of_ratings(folder):
 
 def test_a_seed_is_for_draws(folder):
     assert "--seed is for --method gibbs" in " ".join(run("u.data", "--seed", 3, rc=1).split())
+
+
+def timed(folder):
+    """Ratings with times as text, numbers in a `.inter`, and dates in Parquet."""
+    users, items, stars = simulated()
+    when = 881250949 + 86400 * np.random.default_rng(1).integers(0, 3, users.size)
+    names = ["user_id:token", "item_id:token", "rating:float", "timestamp:float"]
+    table = pd.DataFrame(dict(zip(names, (users, items, stars, when), strict=True)))
+    table.to_csv("t.inter", sep="\t", index=False)
+    table.to_csv("t.data", sep="\t", index=False, header=False)
+    table.columns = ["user", "item", "rating", "date"]
+    table.assign(date=pd.to_datetime(when, unit="s")).to_parquet("t.parquet")
+    table.drop(columns="rating").to_csv("pairs.csv", index=False)
+    return users, items, stars, when
+
+
+@pytest.mark.filterwarnings("ignore:the chains have not mixed")
+def test_times_are_read(folder):
+    users, items, stars, when = timed(folder)
+    options = {"n_draws": 5, "n_components": 1, "random_state": 0}
+    model = MatrixFactorization("gibbs", **options).fit_ratings(users, items, stars, times=when)
+    expected = model.predict(users, items, times=when)
+    assert np.abs(expected - model.predict(users, items)).max() > 0.01
+    asked = ["--times", "--n-draws", 5, "--n-components", 1]
+    for file in ("t.inter", "t.data"):
+        run(file, *asked, "--predict", "pairs.csv", "-o", "p.csv")
+        np.testing.assert_allclose(pd.read_csv("p.csv")["prediction"], expected, rtol=1e-6)
+    said = run("t.parquet", *asked, "--save", "m.bpca")
+    assert "user, item, rating, date were read as user, item, rating and time" in said
+    np.testing.assert_allclose(load("m.bpca").predict(users, items, times=when), expected)
+    said = run("ratings.csv", *asked, rc=1)
+    assert "which of them are user, item, rating, time is not clear" in said
+    assert "--times are for --method gibbs" in run("t.inter", "--times", "--method", "evb", rc=1)
+    assert "--times are for fits" in run("m.bpca", "--times", "--recommend", 2, rc=1)

@@ -264,6 +264,7 @@ def impute(
         "ratings.csv --predict pairs.csv -o predicted.csv",
         "u.data --recommend 10 --users 7,12",
         "u.data --user-features users.csv --item-features items.csv --save m.bpca",
+        "u.data --times --predict pairs.csv -o p.csv",
         "ratings.csv --columns who,what,stars --save m.bpca --report r.html",
     )
 )

@@ -47,16 +47,18 @@ def ratings(
     wanted.check(data, features.places())
     if is_model_file(data):
         if features.are_given:
-            raise ValueError(f"{data} holds a model: features are for fits.")
+            raise ValueError(f"{data} holds a model: features and --times are for fits.")
         if cluster.is_given:
             raise ValueError(f"{data} holds a model: --dask and --workers are for fits.")
         _use(data, columns, wanted, as_json=as_json)
         return
     # Before the fit, which takes longer than finding a mistake in a small file.
-    pairs = None if wanted.predict is None else pairs_of(wanted.predict, columns)
+    times = features.times
+    pairs = None if wanted.predict is None else pairs_of(wanted.predict, columns, times=times)
     described = Described.read(features.user_features, features.item_features)
-    with _read(data, how, columns, cluster) as given, sweeps("fitting", model.tol) as callback:
-        known = described.options(given.users, given.items)
+    reading = _read(data, how, columns, cluster, times=times)
+    with reading as given, sweeps("fitting", model.tol) as callback:
+        known = described.options(given.users, given.items) | {"times": given.times}
         model.fit_ratings(given.users, given.items, given.ratings, callback=callback, **known)
     table, strangers = _answers(model, pairs, wanted)
     strangers = [*described.notes, *strangers]
@@ -73,12 +75,12 @@ def ratings(
 
 @contextmanager
 def _read(
-    data: Path, how: How, columns: Sequence[str] | None, cluster: DaskCluster
+    data: Path, how: How, columns: Sequence[str] | None, cluster: DaskCluster, *, times: bool
 ) -> Iterator[RatingColumns]:
     """The columns of a file, or of those that the workers of a cluster read while it is there."""
     if not cluster.is_given:
         with progress(f"reading {data.name}"):
-            given = read_ratings(data, how, columns)
+            given = read_ratings(data, how, columns, times=times)
         yield given
         return
     cluster.check()
@@ -228,9 +230,10 @@ def _print(
         facts = {"mean rating": f"{model.mean_rating_:.4g}"} | facts
     screen.print_facts(data.name, f"{sizes}, {screen.METHOD_NAMES[model.method]}", facts)
     columns = ", ".join(given.names)
+    roles = "user, item and rating" if given.times is None else "user, item, rating and time"
     screen.print_notes(
         [
-            f"The columns {columns} were read as user, item and rating.",
+            f"The columns {columns} were read as {roles}.",
             *_notes(model),
             *strangers,
         ]

@@ -50,14 +50,17 @@ class _Asked(NamedTuple):
 # --- what is asked -----------------------------------------------------------------------------
 
 
-def pairs_of(path: Path, columns: Sequence[str] | None, how: How | None = None) -> RatingColumns:
-    """Pairs from a file; named as in the ratings where it has these columns."""
+def pairs_of(
+    path: Path, columns: Sequence[str] | None, how: How | None = None, *, times: bool = False
+) -> RatingColumns:
+    """Pairs from a file, with times or without; named as in the ratings where it has them so."""
     try:
-        return read_pairs(path, how, columns and columns[:2])
+        named = columns and [*columns[:2], *(columns[3:] if times else [])]
+        return read_pairs(path, how, named, times=times)
     except ValueError:
         if columns is None:
             raise
-        return read_pairs(path, how)
+        return read_pairs(path, how, times=times)
 
 
 def users_of(model: MatrixFactorization, given: str | None) -> Identifiers:
@@ -116,7 +119,7 @@ def predictions(model: MatrixFactorization, pairs: RatingColumns) -> Answers:
     users = _asked("user", pairs.users, model.users_)
     items = _asked("item", pairs.items, model.items_)
     with progress("predicting"):
-        mean, std = model.predict(users.ids, items.ids, return_std=True)
+        mean, std = model.predict(users.ids, items.ids, return_std=True, times=pairs.times)
     return Answers(_table(users, items, mean, std), [*users.notes, *items.notes])
 
 

@@ -29,7 +29,7 @@ NewRatings = Annotated[
 
 @dataclass(frozen=True)
 class FeatureFiles:
-    """Files that describe users and items."""
+    """Files that describe users and items, and whether times of ratings are used."""
 
     user_features: Annotated[
         Path | None,
@@ -44,10 +44,19 @@ class FeatureFiles:
         Path | None,
         option(panel=READING, callback=to_read(), help="The same of items."),
     ] = None
+    times: Annotated[
+        bool,
+        option(
+            "--times",
+            panel=READING,
+            help="Read the column of times as well, from the pairs to predict, too: users drift. "
+            "For gibbs, which is the method then.",
+        ),
+    ] = False
 
     @property
     def are_given(self) -> bool:
-        return self.user_features is not None or self.item_features is not None
+        return self.times or self.user_features is not None or self.item_features is not None
 
     def places(self) -> list[tuple[str, Path | None]]:
         """The files with the options that name them."""
@@ -60,7 +69,10 @@ class ReadingRatings:
 
     columns: Annotated[
         str | None,
-        option(panel=READING, help="Names of the columns: user,item,rating; or counted from 0."),
+        option(
+            panel=READING,
+            help="Names of the columns: user,item,rating, and time with --times; or their numbers from 0.",
+        ),
     ] = None
     delimiter: Delimiter = None
     decimal: Decimal = None
@@ -87,7 +99,7 @@ class Factorizing:
         option(
             panel=MODEL,
             help="Both factors integrated out, one, or none; gibbs: draws from the posterior, the "
-            "best predictions for several times the time. evb, or gibbs with features.",
+            "best predictions for several times the time. evb, or gibbs with features or times.",
         ),
     ] = None
     n_components: Annotated[
@@ -144,7 +156,8 @@ class Factorizing:
         method = self.method or (RatingsMethod.gibbs if has_features else RatingsMethod.evb)
         if has_features and method is not RatingsMethod.gibbs:
             raise ValueError(
-                f"--user-features and --item-features are for --method gibbs, not {method.value}."
+                "--user-features, --item-features and --times are for --method gibbs, not "
+                f"{method.value}."
             )
         if self.seed is not None and method is not RatingsMethod.gibbs:
             raise ValueError("--seed is for --method gibbs: other methods draw nothing.")

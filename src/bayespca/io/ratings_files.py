@@ -1,4 +1,4 @@
-"""Ratings from files: which columns are users, items and ratings, and these columns.
+"""Ratings from files: which columns are users, items, ratings and times, and these columns.
 
 MovieLens' `u.data`, `ratings.dat` (columns separated by ::) and `ratings.csv`, RecBole's `.inter`,
 and any CSV, TSV, Parquet or Feather file with such columns.
@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,10 @@ CALLED = {
     "user": r"user|customer|reviewer|member|viewer|reader|account|visitor|uid|person",
     "item": r"item|movie|film|product|book|song|track|artist|business|anime|game|asin|isbn|iid",
     "rating": r"rating|score|value|star|overall|rate|preference",
+    "time": r"time|date|unix|day|when|tstamp",
 }
+# Roles of ids; the others are of numbers.
+IDS = ("user", "item")
 # Whole numbers that are written as Python would write them: 007 is another id than 7.
 WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 
@@ -40,13 +44,15 @@ WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 class RatingColumns:
     """Columns of a file: ids as whole numbers or strings, and ratings; what they are called there.
 
-    `ratings` is None for pairs. Where there is no column of users, all are `ONE`.
+    `ratings` is None for pairs, `times` where they were not to be read: numbers, or dates where the
+    file has such. Where there is no column of users, all are `ONE`.
     """
 
     users: Entries
     items: Entries
     ratings: NDArray[np.float64] | None
     names: tuple[str, ...]
+    times: NDArray[Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -74,17 +80,25 @@ def read_head(path: Path, how: How, columns: Sequence[str] | None = None) -> Rat
 
 
 def read_ratings(
-    path: Path, how: How | None = None, columns: Sequence[str] | None = None
+    path: Path,
+    how: How | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    times: bool = False,
 ) -> RatingColumns:
-    """Users, items and ratings; `columns` names them where that is not recognised."""
-    return _read(Path(path), how or How(), columns, ROLES)
+    """Users, items, ratings and perhaps times; `columns` names those that are not recognised."""
+    return _read(Path(path), how or How(), columns, (*ROLES, "time") if times else ROLES)
 
 
 def read_pairs(
-    path: Path, how: How | None = None, columns: Sequence[str] | None = None
+    path: Path,
+    how: How | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    times: bool = False,
 ) -> RatingColumns:
-    """Users and items; other columns are not read."""
-    return _read(Path(path), how or How(), columns, ROLES[:2])
+    """Users, items and perhaps times; other columns are not read."""
+    return _read(Path(path), how or How(), columns, (*IDS, "time") if times else IDS)
 
 
 def read_new_ratings(path: Path, how: How | None = None) -> RatingColumns:
@@ -221,7 +235,7 @@ def _opened_text(
     places = _chosen(names, (sample.n_columns + step - 1) // step, columns, roles, path)
     called = tuple(str(j) if names is None else names[j] for j in places)
     raw = tuple(step * j for j in places)
-    ids = [j for j, role in zip(raw, roles, strict=True) if role != "rating"]
+    ids = [j for j, role in zip(raw, roles, strict=True) if role in IDS]
     is_whole = [all(WHOLE.fullmatch(field.strip()) for field in sample.column(j)) for j in ids]
     return _OpenedText(sample, called, raw, is_whole)
 
@@ -378,11 +392,13 @@ def _read_arrow(
             f"{path}, row {row} (counting from 0), column {called[j]!r} has no {roles[j]}: fill it "
             "in, or leave the row out."
         )
-    if roles[-1] == "rating" and not _is_number(found[-1].type, pa.types):
-        raise ValueError(
-            f"{path}: the column of ratings, {called[-1]!r}, holds {found[-1].type}, not numbers: "
-            "name another one."
-        )
+    for column, name, role in zip(found, called, roles, strict=True):
+        may_be = role == "time" and pa.types.is_temporal(column.type)
+        if role not in IDS and not (may_be or _is_number(column.type, pa.types)):
+            raise ValueError(
+                f"{path}: the column of {role}s, {name!r}, holds {column.type}, not numbers: "
+                "name another one."
+            )
     return _columns(found, called, roles)
 
 
@@ -421,4 +437,5 @@ def _columns(
         ratings = by_role["rating"].cast(pa.float64(), safe=False).to_numpy().astype(np.float64)
     items = by_role["item"].to_numpy()
     users = by_role["user"].to_numpy() if "user" in by_role else np.full(len(items), ONE, object)
-    return RatingColumns(users, items, ratings, called)
+    times = by_role["time"].to_numpy() if "time" in by_role else None
+    return RatingColumns(users, items, ratings, called, times)
