@@ -17,8 +17,9 @@ Ranker = Callable[[Cells, tuple[int, int]], np.ndarray]
 FIRST, LIKED = 10, 4.0
 
 
-def ours(method: str, cells: Cells, shape: tuple[int, int]) -> np.ndarray:
-    model = MatrixFactorization(method, random_state=0, bounds=None).fit_ratings(*cells)
+def ours(method: str, cells: Cells, shape: tuple[int, int], **options: bool) -> np.ndarray:
+    model = MatrixFactorization(method, random_state=0, bounds=None, **options)
+    model.fit_ratings(*cells)
     grid = np.full(shape, -np.inf)
     users, items = model.users_, model.items_
     grid[np.ix_(users, items)] = model.predict(users[:, None], items[None, :])

@@ -310,6 +310,24 @@ def test_someone_new_is_expected_to_be_like_those_who_rate_the_same():
     assert high > low + 0.5
 
 
+def test_whose_habits_are_not_known_is_uncertain():
+    """A user of the fit without ratings, and one who is not in it, have answers as wide as habits
+    make them.
+    """
+    X, _, seen, _ = with_habits()
+    seen[-40:] = False
+    i, j = np.nonzero(seen)
+    model = sampled(bounds=None, n_components=0, n_draws=200).fit_ratings(
+        i, j, X[i, j], user_features=pd.DataFrame({"nothing": np.arange(400) % 2.0})
+    )
+    _, std = model.predict(np.arange(360, 400)[:, None], model.items_, return_std=True)
+    # Habits have variance 1, what is beyond them 0.3², noise 0.8².
+    assert np.median(std) == pytest.approx(np.sqrt(1 + 0.09 + 0.64), rel=0.15)
+    with pytest.warns(UserWarning, match="not among those of the fit"):
+        _, wide = model.predict(-1, model.items_, return_std=True)
+    np.testing.assert_allclose(wide, np.median(std, axis=0), rtol=0.15)
+
+
 def test_implicit_is_for_draws():
     with pytest.raises(ValueError, match="implicit=True is for method='gibbs'"):
         MatrixFactorization(implicit=True).fit_ratings(I, J, STARS)

@@ -71,7 +71,8 @@ class ReadingRatings:
         str | None,
         option(
             panel=READING,
-            help="Names of the columns: user,item,rating, and time with --times; or their numbers from 0.",
+            help="Names of the columns: user,item,rating, and time with --times; or counted "
+            "from 0.",
         ),
     ] = None
     delimiter: Delimiter = None

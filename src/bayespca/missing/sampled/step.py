@@ -92,7 +92,8 @@ def step(
         )
     kept, drift = state.kept, state.drift
     if state.sweep >= problem.n_warmup:
-        kept = (*kept, tuple(map(_stored, chains)))
+        own = (generator(state.seed, c, state.sweep, 1) for c in range(len(chains)))
+        kept = (*kept, tuple(_stored(*one, data) for one in zip(chains, own, strict=True)))
         for chain in chains:
             drift = drift.plus(chain.drift, data.bins, row_biases(chain.rows, problem))
     rank = chains[0].rows.shape[1] - problem.biases
@@ -106,11 +107,9 @@ def row_biases(rows: FloatArray, problem: SampledProblem) -> FloatArray:
     return rows[..., -1] if problem.biases else np.zeros(rows.shape[:-1])
 
 
-def generator(seed: int, chain: int, sweep: int) -> np.random.Generator:
-    """The generator of a sweep of a chain, by counters."""
-    return np.random.Generator(
-        np.random.Philox(np.random.SeedSequence(seed, spawn_key=(chain, sweep)))
-    )
+def generator(seed: int, *counters: int) -> np.random.Generator:
+    """The generator of a sweep of a chain, or of what is stored of it, by counters."""
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=counters)))
 
 
 def swept(
@@ -215,12 +214,14 @@ def _noise_precision(
     return float(rng.standard_gamma(prior.a_tau + 0.5 * data.n_cells) / rate)
 
 
-def _stored(chain: RatingsDraw) -> RatingsDraw:
+def _stored(chain: RatingsDraw, rng: np.random.Generator, data: FeaturedRatings) -> RatingsDraw:
     """A draw in single precision, whose rounding is far below its spread."""
+    rows = _shifted(chain.rows, data.row_rated, chain.row_implicit, rng)
+    columns = _shifted(chain.columns, data.column_rated, chain.column_implicit, rng)
     return replace(
         chain,
-        rows=chain.rows.astype(np.float32),
-        columns=chain.columns.astype(np.float32),
+        rows=rows.astype(np.float32),
+        columns=columns.astype(np.float32),
         row_weights=chain.row_weights.astype(np.float32),
         column_weights=chain.column_weights.astype(np.float32),
         row_implicit=replace(
@@ -230,3 +231,18 @@ def _stored(chain: RatingsDraw) -> RatingsDraw:
         column_implicit=LinearMean.none(0, chain.columns.shape[1]),
         drift=replace(chain.drift, effects=()),
     )
+
+
+def _shifted(
+    theta: FloatArray, rated: Rated, implicit: LinearMean, rng: np.random.Generator
+) -> FloatArray:
+    """Rows; those without ratings have the shifts of rows of some ratings, drawn at random: what
+    they would rate is not known, and so not what is expected of them.
+    """
+    new = np.flatnonzero(~rated.active)
+    if not new.size or not len(implicit.weights):
+        return theta
+    like = rated.other.other[rng.integers(rated.other.other.size, size=new.size)]
+    found = theta.copy()
+    found[new] += rated.shift(implicit.weights)[like]
+    return found
