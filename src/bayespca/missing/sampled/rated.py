@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import FloatArray, Sparse
 from bayespca.missing.ratings.cells import RatingsSide
 
 
@@ -53,13 +53,15 @@ class Rated:
         """Whether every row with ratings has rated the same columns, which says nothing."""
         return bool((self.squares <= 1e-12).all())
 
-    def raw(self, y: FloatArray) -> FloatArray:
-        """Σⱼ yⱼ/√Nᵢ over what row i has rated (n, K)."""
+    @cached_property
+    def _indicators(self) -> Sparse:
         shape = self.own.n_rows, self.other.n_rows
         values = np.repeat(self.scale, self.own.counts)
-        return np.asarray(
-            scipy.sparse.csr_array((values, self.own.other, self.own.starts), shape=shape) @ y
-        )
+        return scipy.sparse.csr_array((values, self.own.other, self.own.starts), shape=shape)
+
+    def raw(self, y: FloatArray) -> FloatArray:
+        """Σⱼ yⱼ/√Nᵢ over what row i has rated (n, K)."""
+        return np.asarray(self._indicators @ y)
 
     def shift(self, y: FloatArray) -> FloatArray:
         """Σⱼ fᵢⱼyⱼ of each row (n, K)."""
