@@ -1,4 +1,7 @@
-"""The command as people run it: in a process of its own, or inside this one."""
+"""The command as people run it: in a process of its own, or inside this one, which saves seconds.
+
+`printed` gives both streams, `output` both in one, and `run` the words of both in one line.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,19 @@ import io
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 
 import pytest
 
 from bayespca.cli.app import app
 
 COMMAND = [sys.executable, "-m", "bayespca"]
+# The same as a program, where the package is installed.
+PROGRAM = Path(sys.executable).parent / "bayespca"
 
 
 def printed(*arguments, rc=0, **options):
-    """What the command prints to standard output and to standard error; it must end with `rc`.
+    """Standard output and standard error of the command, which must end with `rc`.
 
     `options` are those of the process: `cwd`, `env`.
     """
@@ -23,25 +29,40 @@ def printed(*arguments, rc=0, **options):
         [*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, **options
     )
     assert done.returncode == rc, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
     return done.stdout, done.stderr
 
 
+def output(*arguments, rc=0, **options):
+    return "".join(printed(*arguments, rc=rc, **options))
+
+
 def run(*arguments, rc=0, **options):
-    """What it prints on both streams, as one line of words."""
-    return " ".join("".join(printed(*arguments, rc=rc, **options)).split())
+    return " ".join(output(*arguments, rc=rc, **options).split())
+
+
+# --- without a new process, for what is not about processes --------------------------------------
 
 
 def printed_inside(*arguments, rc=0):
-    """`printed` without a new process, which takes seconds; for what is not about processes."""
     out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as stopped:
-        app(list(map(str, arguments)), prog_name="bayespca")
-    assert stopped.value.code == rc, out.getvalue() + err.getvalue()
-    assert "Traceback" not in err.getvalue()
+    _called(arguments, rc, out, err)
     return out.getvalue(), err.getvalue()
 
 
+def output_inside(*arguments, rc=0):
+    """Both streams in the order in which they were written."""
+    both = io.StringIO()
+    _called(arguments, rc, both, both)
+    return both.getvalue()
+
+
 def run_inside(*arguments, rc=0):
-    """`run` without a new process."""
-    return " ".join("".join(printed_inside(*arguments, rc=rc)).split())
+    return " ".join(output_inside(*arguments, rc=rc).split())
+
+
+def _called(arguments, rc, out, err):
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as stopped:
+        app(list(map(str, arguments)), prog_name="bayespca")
+    assert stopped.value.code == rc, out.getvalue() + err.getvalue()
+    assert "Traceback" not in out.getvalue() + err.getvalue()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,16 +10,7 @@ import pytest
 from bayespca import BayesianPCA
 from bayespca.datasets import low_rank
 
-COMMAND = [sys.executable, "-m", "bayespca"]
-
-
-def run(*arguments, cwd, rc=0):
-    done = subprocess.run(
-        [*COMMAND, *arguments], capture_output=True, text=True, check=False, cwd=cwd
-    )
-    assert done.returncode == rc, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stdout + done.stderr
+from .installed import output
 
 
 @pytest.mark.parametrize("wanted", [0.95, "mle", 2])
@@ -29,12 +18,12 @@ def test_numbers_of_components_are_those_of_python(wanted, tmp_path):
     X = low_rank(60, 6, 3, random_state=0).X
     np.save(tmp_path / "x.npy", X)
     options = ["--method", "ml", "--n-components", str(wanted), "--json", "--no-stability"]
-    found = json.loads(run("fit", "x.npy", *options, cwd=tmp_path))
+    found = json.loads(output("fit", "x.npy", *options, cwd=tmp_path))
     assert found["rank"] == BayesianPCA("ml", n_components=wanted).fit(X).n_components_
 
 
 def test_shares_are_between_0_and_1(tmp_path):
-    said = run("fit", "x.npy", "--n-components", "1.5", cwd=tmp_path, rc=2)
+    said = output("fit", "x.npy", "--n-components", "1.5", cwd=tmp_path, rc=2)
     assert "a share such as 0.95" in " ".join(said.replace("│", " ").split())
 
 
@@ -42,9 +31,9 @@ def test_rules_that_can_take_holes(tmp_path):
     X = low_rank(60, 6, 2, random_state=0).X
     X[::9, 2] = np.nan
     np.save(tmp_path / "x.npy", X)
-    ranks = json.loads(run("rank", "x.npy", "--json", cwd=tmp_path))["ranks"]
+    ranks = json.loads(output("rank", "x.npy", "--json", cwd=tmp_path))["ranks"]
     assert ranks["EVB"] == 2
-    said = run("rank", "x.npy", cwd=tmp_path)
+    said = output("rank", "x.npy", cwd=tmp_path)
     table, why = said.split("Because of the holes")
     assert "EVB" in table
     assert "Minka" not in table

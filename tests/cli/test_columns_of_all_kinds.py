@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +14,8 @@ from scipy.io import mmwrite
 from scipy.sparse import coo_array
 
 import bayespca
-from bayespca.cli.app import app
 
-from .installed import run
+from .installed import printed_inside, run, run_inside
 
 ROWS = 160
 HOLES = ("", "NA", "?", "n/a", " NaN ", "-", "null")
@@ -41,21 +38,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run_inside(*arguments, rc=0):
-    """The same without a new process, which takes seconds."""
-    out = io.StringIO()
-    with redirect_stdout(out), redirect_stderr(out), pytest.raises(SystemExit) as stopped:
-        app(list(map(str, arguments)), prog_name="bayespca")
-    assert stopped.value.code == rc, out.getvalue()
-    return " ".join(out.getvalue().split())
-
-
 def parsed(*arguments):
-    out = io.StringIO()
-    with redirect_stdout(out), pytest.raises(SystemExit) as stopped:
-        app([*map(str, arguments), "--json"], prog_name="bayespca")
-    assert stopped.value.code == 0
-    return json.loads(out.getvalue())
+    return json.loads(printed_inside(*arguments, "--json")[0])
 
 
 def people():

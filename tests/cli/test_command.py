@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
@@ -11,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -22,44 +21,18 @@ import scipy.sparse as sp
 
 import bayespca
 from bayespca.cli import applying, inputs, progress, values
-from bayespca.cli.app import app
 from bayespca.datasets import low_rank
 from bayespca.engines import ENGINES
 from bayespca.inference import Info
 from bayespca.spectrum import METHODS
 
-COMMAND = [
-    str(path)
-    for path in (Path(sys.executable).parent / "bayespca", Path(sys.executable))
-    if path.exists()
-][:1]
-if COMMAND == [sys.executable]:
-    COMMAND += ["-m", "bayespca"]
+from .installed import COMMAND, PROGRAM, output, output_inside
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def run(*arguments, rc=0, **options):
-    """Standard output of the command, which must end with `rc` and print no traceback."""
-    done = subprocess.run(
-        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, **options
-    )
-    assert done.returncode == rc, done.stdout + done.stderr
-    assert "Traceback" not in done.stdout + done.stderr
-    return done.stdout if rc == 0 else done.stdout + done.stderr
-
-
-def run_inside(*arguments, rc=0):
-    """The same without a new process, which takes a second; for what is not about processes."""
-    out = io.StringIO()
-    with redirect_stdout(out), redirect_stderr(out), pytest.raises(SystemExit) as stopped:
-        app(list(map(str, arguments)), prog_name="bayespca")
-    assert stopped.value.code == rc, out.getvalue()
-    return out.getvalue()
 
 
 def simulated(n=80, p=6, rank=2):
@@ -99,7 +72,7 @@ FORMATS = {
 def test_fit_on_every_format(name, folder):
     X = simulated()
     FORMATS[name](X, folder / name)
-    found = json.loads(run("fit", name, "--json", "--scores", "scores.csv"))
+    found = json.loads(output("fit", name, "--json", "--scores", "scores.csv"))
     expected = bayespca.BayesianPCA().fit(X)
     assert found["rank"] == expected.n_components_ == 2
     assert found["noise_variance"] == pytest.approx(expected.noise_variance_, rel=1e-9)
@@ -114,7 +87,7 @@ def test_fit_on_every_format(name, folder):
 def test_output_in_the_format_that_the_ending_names(name, folder):
     X = simulated()
     np.save("x.npy", X)
-    run_inside("fit", "x.npy", "--scores", name, "--loadings", f"l{name}")
+    output_inside("fit", "x.npy", "--scores", name, "--loadings", f"l{name}")
     readers = {
         "s.tsv": lambda path: pd.read_csv(path, sep="\t").to_numpy(),
         "s.parquet": lambda path: pd.read_parquet(path).to_numpy(),
@@ -131,16 +104,22 @@ def test_output_in_the_format_that_the_ending_names(name, folder):
 
 
 def test_help_and_version():
-    out = run("--help")
+    out = output("--help")
     for name in ("fit", "rank", "transform", "denoise", "impute", "info", "demo"):
         assert f" {name} " in out
-    assert run("--version").strip() == f"bayespca {bayespca.__version__}"
-    assert "--method" in run("fit", "-h")
+    assert output("--version").strip() == f"bayespca {bayespca.__version__}"
+    assert "--method" in output("fit", "-h")
+
+
+@pytest.mark.skipif(not PROGRAM.exists(), reason="the program is not installed beside Python")
+def test_the_program_is_the_same():
+    done = subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"bayespca {bayespca.__version__}"
 
 
 def test_fit_for_people(folder):
     frame(simulated()).to_csv("x.csv", index=False)
-    out = run("fit", "x.csv", "--model", "m.bpca", "--loadings", "l.csv")
+    out = output("fit", "x.csv", "--model", "m.bpca", "--loadings", "l.csv")
     assert "80 samples × 6 features" in out
     assert "components" in out
     assert "gene" in out
@@ -154,16 +133,16 @@ def test_fit_for_people(folder):
 def test_transform_with_columns_in_another_order(folder):
     table = frame(simulated())
     table.to_csv("x.csv", index=False)
-    run("fit", "x.csv", "--model", "m.bpca", "--scores", "a.csv")
+    output("fit", "x.csv", "--model", "m.bpca", "--scores", "a.csv")
     table[["gene 3", "sample", *(f"gene {j}" for j in (5, 4, 2, 1, 0))]].to_csv(
         "y.csv", index=False
     )
-    run("transform", "m.bpca", "y.csv", "--out", "b.csv", "--id-column", "sample")
+    output("transform", "m.bpca", "y.csv", "--out", "b.csv", "--id-column", "sample")
     pd.testing.assert_frame_equal(pd.read_csv("a.csv"), pd.read_csv("b.csv"))
-    printed = run("transform", "m.bpca", "x.csv", "--no-std").splitlines()
+    printed = output("transform", "m.bpca", "x.csv", "--no-std").splitlines()
     assert printed[0] == "sample,component 1,component 2"
     assert len(printed) == 81
-    as_json = json.loads(run("transform", "m.bpca", "x.csv", "--json"))
+    as_json = json.loads(output("transform", "m.bpca", "x.csv", "--json"))
     assert as_json["scores"]["component 1"] == pytest.approx(pd.read_csv("a.csv")["component 1"])
     assert as_json["ids"][:2] == ["s0", "s1"]
 
@@ -171,16 +150,16 @@ def test_transform_with_columns_in_another_order(folder):
 def test_rank(folder):
     X = simulated()
     np.save("x.npy", X)
-    found = json.loads(run_inside("rank", "x.npy", "--json"))
+    found = json.loads(output_inside("rank", "x.npy", "--json"))
     assert found["ranks"] == bayespca.rank_report(X).ranks()
-    out = run("rank", "x.npy")
+    out = output("rank", "x.npy")
     assert all(name in out for name in found["ranks"])
 
 
 def test_denoise_keeps_the_layout(folder):
     table = frame(simulated())
     table.to_csv("x.csv", index=False)
-    run("denoise", "x.csv", "-o", "y.csv")
+    output("denoise", "x.csv", "-o", "y.csv")
     clean = pd.read_csv("y.csv")
     assert list(clean.columns) == list(table.columns)
     assert clean["kind"].tolist() == table["kind"].tolist()
@@ -193,7 +172,7 @@ def test_impute(folder):
     X = simulated()
     Y = np.where(np.random.default_rng(1).random(X.shape) < 0.1, np.nan, X)
     frame(Y).to_csv("x.csv", index=False, na_rep="NA")
-    found = json.loads(run("impute", "x.csv", "-o", "y.csv", "--std", "--draws", "2", "--json"))
+    found = json.loads(output("impute", "x.csv", "-o", "y.csv", "--std", "--draws", "2", "--json"))
     assert found["holes"] == np.isnan(Y).sum()
     files = ["y.csv", "y-std.csv", "y-draw-1.csv", "y-draw-2.csv"]
     assert list(found["written"].values()) == files
@@ -211,26 +190,26 @@ def test_impute(folder):
 def test_what_comes_back_is_shown_beside_the_probability(folder):
     X = simulated()
     frame(X).to_csv("x.csv", index=False)
-    found = json.loads(run("fit", "x.csv", "--json", "--report", "r.html"))
+    found = json.loads(output("fit", "x.csv", "--json", "--report", "r.html"))
     stability = found["stability"]
     assert (stability["rank"], len(stability["directions"])) == (found["rank"], found["rank"])
     assert sum(stability["ranks"].values()) == pytest.approx(1.0)
     assert "What comes back in half of the samples" in Path("r.html").read_text(encoding="utf-8")
-    said = run("fit", "x.csv")
+    said = output("fit", "x.csv")
     assert "half samples" in said
     assert "comes back" in said
-    assert json.loads(run("fit", "x.csv", "--json", "--no-stability"))["stability"] is None
-    assert json.loads(run("rank", "x.csv", "--json", "--no-stability"))["stability"] is None
-    assert json.loads(run("rank", "x.csv", "--json"))["stability"]["n_halves"] == 100
-    assert "Components come back in" in run("rank", "x.csv", "--stability")
+    assert json.loads(output("fit", "x.csv", "--json", "--no-stability"))["stability"] is None
+    assert json.loads(output("rank", "x.csv", "--json", "--no-stability"))["stability"] is None
+    assert json.loads(output("rank", "x.csv", "--json"))["stability"]["n_halves"] == 100
+    assert "Components come back in" in output("rank", "x.csv", "--stability")
 
 
 def test_what_is_assumed_of_holes_is_said(folder):
     X = simulated()
     frame(X).to_csv("x.csv", index=False)
     frame(np.where(np.random.default_rng(1).random(X.shape) < 0.1, np.nan, X)).to_csv("y.csv")
-    assert "missing at random" not in run("fit", "x.csv")
-    said = " ".join(run("fit", "y.csv", "--report", "r.html").split())
+    assert "missing at random" not in output("fit", "x.csv")
+    said = " ".join(output("fit", "y.csv", "--report", "r.html").split())
     assert "assumed to be missing at random" in said
     assert "assumed to be missing at random" in Path("r.html").read_text(encoding="utf-8")
 
@@ -238,36 +217,38 @@ def test_what_is_assumed_of_holes_is_said(folder):
 def test_impute_says_that_there_are_no_holes(folder):
     table = frame(simulated())
     table.to_csv("x.csv", index=False)
-    assert "There are no holes in the data" in run("impute", "x.csv", "-o", "y.csv")
+    assert "There are no holes in the data" in output("impute", "x.csv", "-o", "y.csv")
     pd.testing.assert_frame_equal(pd.read_csv("y.csv"), table)
 
 
 def test_info(folder):
     np.save("x.npy", simulated())
-    run("fit", "x.npy", "--scale", "--model", "m.bpca")
-    assert "BayesianPCA(random_state=0, scale=True)" in run("info", "m.bpca")
-    found = json.loads(run("info", "m.bpca", "--json"))
+    output("fit", "x.npy", "--scale", "--model", "m.bpca")
+    assert "BayesianPCA(random_state=0, scale=True)" in output("info", "m.bpca")
+    found = json.loads(output("info", "m.bpca", "--json"))
     assert found["parameters"]["scale"] is True
     assert found["rank"] == 2
     bayespca.BayesianPCA().save("new.bpca")
-    assert "not fitted" in run("info", "new.bpca")
-    assert json.loads(run("info", "new.bpca", "--json"))["fitted"] is False
+    assert "not fitted" in output("info", "new.bpca")
+    assert json.loads(output("info", "new.bpca", "--json"))["fitted"] is False
 
 
 def test_noise_of_each_feature_is_told(folder):
     X = simulated(n=200, p=8) * np.geomspace(1, 30, 8)
     np.save("x.npy", X)
     expected = bayespca.BayesianPCA().fit(X)
-    found = json.loads(run("fit", "x.npy", "--json"))
+    found = json.loads(output("fit", "x.npy", "--json"))
     assert found["noise"] == expected.noise_ == "per-feature"
     assert found["noise_evidence"] == pytest.approx(expected.noise_evidence_)
     variances = expected.feature_noise_variance_
     assert found["feature_noise"] == pytest.approx([variances.min(), variances.max()])
     assert found["outliers"] is None
-    text = " ".join(run("fit", "x.npy").split())
+    text = " ".join(output("fit", "x.npy").split())
     nats = f"{expected.noise_evidence_['per-feature']:,.0f}"
     assert f"Noise differs between the features ({nats} nats more evidence than equal" in text
-    equal = json.loads(run("fit", "x.npy", "--json", "--noise", "isotropic", "--n-components", 2))
+    equal = json.loads(
+        output("fit", "x.npy", "--json", "--noise", "isotropic", "--n-components", 2)
+    )
     assert (equal["noise"], equal["noise_evidence"], equal["feature_noise"]) == (
         *("isotropic", {}),
         None,
@@ -278,21 +259,23 @@ def test_models_of_other_estimators(folder):
     X = simulated()
     np.save("x.npy", X)
     bayespca.VariationalPCA(random_state=0).fit(X).save("v.bpca")
-    assert json.loads(run_inside("info", "v.bpca", "--json"))["rank"] == 2
-    assert run_inside("transform", "v.bpca", "x.npy", "--no-std").startswith("component 1,comp")
+    assert json.loads(output_inside("info", "v.bpca", "--json"))["rank"] == 2
+    assert output_inside("transform", "v.bpca", "x.npy", "--no-std").startswith("component 1,comp")
     bayespca.BayesianPCAImputer().fit(X).save("i.bpca")
-    shown = " ".join(run_inside("info", "i.bpca").split())
+    shown = " ".join(output_inside("info", "i.bpca").split())
     assert "6 features" in shown
     assert "class BayesianPCAImputer() used by bayespca impute" in shown
-    assert "i.bpca holds a BayesianPCAImputer" in run_inside("transform", "i.bpca", "x.npy", rc=1)
+    assert "i.bpca holds a BayesianPCAImputer" in output_inside(
+        "transform", "i.bpca", "x.npy", rc=1
+    )
     bayespca.BayesianPCA().save("new.bpca")
-    assert "a model that is not fitted" in run_inside("transform", "new.bpca", "x.npy", rc=1)
+    assert "a model that is not fitted" in output_inside("transform", "new.bpca", "x.npy", rc=1)
 
 
 def test_demo_and_report(folder):
     pytest.importorskip("jinja2", reason="jinja2 is not installed")
     pytest.importorskip("plotly", reason="plotly is not installed")
-    out = run("demo")
+    out = output("demo")
     assert "178 samples × 13 features" in out
     written = {path.name for path in Path("bayespca-demo").iterdir()}
     assert written == {"wine.csv", "wine.html", "scores.csv", "loadings.csv", "wine.bpca"}
@@ -307,8 +290,8 @@ def test_demo_and_report(folder):
 @pytest.mark.parametrize("name", ["x.csv", "x.parquet", "x.npy"])
 def test_streams_give_the_same(name, folder):
     FORMATS[name](simulated(2000), folder / name)
-    whole = json.loads(run("fit", name, "--json", "--in-memory", "--scores", "a.csv"))
-    stream = json.loads(run("fit", name, "--json", "--stream", "--scores", "b.csv"))
+    whole = json.loads(output("fit", name, "--json", "--in-memory", "--scores", "a.csv"))
+    stream = json.loads(output("fit", name, "--json", "--stream", "--scores", "b.csv"))
     assert (stream["streamed"], whole["streamed"]) == (True, False)
     assert stream["rank"] == whole["rank"]
     assert stream["noise_variance"] == pytest.approx(whole["noise_variance"], rel=1e-9)
@@ -322,10 +305,10 @@ def test_streams_give_the_same(name, folder):
 def test_a_stream_can_be_denoised_and_reported(folder):
     pytest.importorskip("plotly", reason="plotly is not installed")
     frame(simulated(2000)).to_csv("x.csv", index=False)
-    run("fit", "x.csv", "--stream", "--report", "x.html", "--model", "m.bpca")
+    output("fit", "x.csv", "--stream", "--report", "x.html", "--model", "m.bpca")
     assert Path("x.html").stat().st_size < 6e6
-    run("denoise", "x.csv", "--stream", "-o", "y.parquet")
-    run("transform", "m.bpca", "x.csv", "--stream", "-o", "t.npy")
+    output("denoise", "x.csv", "--stream", "-o", "y.parquet")
+    output("transform", "m.bpca", "x.csv", "--stream", "-o", "t.npy")
     assert np.load("t.npy").shape == (2000, 4)
 
 
@@ -349,10 +332,10 @@ def test_bad_input_gets_a_sentence(name, folder):
     content, sentence = BAD[name]
     if content is not None:
         Path(name).write_text(content)
-    out = run_inside("fit", name, rc=1)
+    out = output_inside("fit", name, rc=1)
     assert sentence in out
     assert len(out.strip().splitlines()) == 1
-    told = json.loads(run_inside("fit", name, "--json", rc=1))
+    told = json.loads(output_inside("fit", name, "--json", rc=1))
     assert told == {"error": out.strip().removeprefix("bayespca: ")}
 
 
@@ -360,17 +343,17 @@ def test_an_empty_column_is_set_aside(folder):
     table = frame(simulated())
     table["empty"] = np.nan
     table.to_csv("x.csv", index=False)
-    assert "'empty' (empty)" in run("fit", "x.csv")
+    assert "'empty' (empty)" in output("fit", "x.csv")
 
 
 def test_a_model_of_other_columns(folder):
     table = frame(simulated())
     table.to_csv("x.csv", index=False)
-    run("fit", "x.csv", "--model", "m.bpca")
+    output("fit", "x.csv", "--model", "m.bpca")
     table.rename(columns={"gene 2": "other"}).to_csv("y.csv", index=False)
-    out = run("transform", "m.bpca", "y.csv", rc=1)
+    out = output("transform", "m.bpca", "y.csv", rc=1)
     assert "fitted on other columns: the table has no 'gene 2' (1 of 6 columns are absent)" in out
-    assert "is not a bayespca model file" in run("transform", "x.csv", "x.csv", rc=1)
+    assert "is not a bayespca model file" in output("transform", "x.csv", "x.csv", rc=1)
 
 
 @pytest.mark.parametrize(
@@ -386,22 +369,22 @@ def test_a_model_of_other_columns(folder):
 )
 def test_options_are_not_ignored(name, option, sentence, folder):
     FORMATS[name](simulated(), folder / name)
-    assert sentence in run_inside("fit", name, *option, rc=1)
+    assert sentence in output_inside("fit", name, *option, rc=1)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_an_unwritable_target(folder):
     np.save("x.npy", simulated())
     Path("closed").mkdir(mode=0o500)
-    assert "no permission" in run("fit", "x.npy", "--scores", "closed/a.csv", rc=1)
+    assert "no permission" in output("fit", "x.npy", "--scores", "closed/a.csv", rc=1)
 
 
 def test_targets_that_cannot_be(folder):
     np.save("x.npy", simulated())
     Path("folder.csv").mkdir()
-    assert "it is a folder" in run("fit", "x.npy", "--scores", "folder.csv", rc=1)
-    assert "does not exist" in run("fit", "x.npy", "--model", "no/m.bpca", rc=1)
-    assert "ending '.doc'" in run("fit", "x.npy", "--scores", "a.doc", rc=1)
+    assert "it is a folder" in output("fit", "x.npy", "--scores", "folder.csv", rc=1)
+    assert "does not exist" in output("fit", "x.npy", "--model", "no/m.bpca", rc=1)
+    assert "ending '.doc'" in output("fit", "x.npy", "--scores", "a.doc", rc=1)
 
 
 def test_a_full_disk(folder):
@@ -461,7 +444,7 @@ def test_an_interrupted_run_leaves_no_half_file(folder):
     ],
 )
 def test_wrong_usage_ends_with_2(arguments, folder):
-    run_inside(*arguments, rc=2)
+    output_inside(*arguments, rc=2)
 
 
 def test_debug_shows_where(folder):
@@ -474,7 +457,7 @@ def test_debug_shows_where(folder):
 
 def test_output_that_nobody_reads(folder):
     np.save("x.npy", simulated(20_000))
-    run("fit", "x.npy", "--model", "m.bpca")
+    output("fit", "x.npy", "--model", "m.bpca")
     line = f"{' '.join(COMMAND)} transform m.bpca x.npy | head -1"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
     assert "Traceback" not in done.stderr
@@ -525,11 +508,11 @@ def test_one_bar_at_a_time(folder, monkeypatch):
     frame(simulated(500)).to_csv("x.csv", index=False)
     outputs = ["--report", "r.html", "--scores", "s.csv", "--model", "m.bpca"]
     for way in ("--stream", "--in-memory"):
-        run_inside("fit", "x.csv", way, *outputs)
-        run_inside("denoise", "x.csv", way, "-o", "d.csv")
-        run_inside("transform", "m.bpca", "x.csv", way, "-o", "t.csv")
-    run_inside("rank", "x.csv")
-    run_inside("impute", "x.csv", "-o", "i.csv", "--draws", "1")
+        output_inside("fit", "x.csv", way, *outputs)
+        output_inside("denoise", "x.csv", way, "-o", "d.csv")
+        output_inside("transform", "m.bpca", "x.csv", way, "-o", "t.csv")
+    output_inside("rank", "x.csv")
+    output_inside("impute", "x.csv", "-o", "i.csv", "--draws", "1")
     assert {"reading", "fitting", "scores", "denoising", "decomposing", "filling"} <= set(shown)
 
 

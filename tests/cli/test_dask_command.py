@@ -20,17 +20,9 @@ import bayespca
 from bayespca.cli.app import app
 from bayespca.datasets import low_rank
 
+from .installed import output_inside
+
 FEATURES = [f"x{j}" for j in range(6)]
-
-
-def run(*arguments, rc=0):
-    """What the command prints; it must end with `rc`."""
-    out = io.StringIO()
-    with redirect_stdout(out), redirect_stderr(out), pytest.raises(SystemExit) as stopped:
-        app(list(map(str, arguments)), prog_name="bayespca")
-    assert stopped.value.code == rc, out.getvalue()
-    assert "Traceback" not in out.getvalue()
-    return out.getvalue()
 
 
 @pytest.fixture(scope="module")
@@ -75,22 +67,24 @@ def same_model(one, other):
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
 def test_the_model_is_that_of_one_process(folder, cluster, ending):
-    run("fit", "whole.parquet", "--model", "whole.bpca")
+    output_inside("fit", "whole.parquet", "--model", "whole.bpca")
     address = cluster.scheduler_address
     told = json.loads(
-        run("fit", f"part-*.{ending}", "--dask", address, "--model", "dask.bpca", "--json")
+        output_inside(
+            "fit", f"part-*.{ending}", "--dask", address, "--model", "dask.bpca", "--json"
+        )
     )
     assert told["engine"] == "dask"
     assert told["id_column"] == "id"
     assert told["columns_set_aside"] == {"kind": "text"}
     same_model("dask.bpca", "whole.bpca")
-    run("fit", f"part-*.{ending}", "--model", "streamed.bpca")
+    output_inside("fit", f"part-*.{ending}", "--model", "streamed.bpca")
     same_model("streamed.bpca", "whole.bpca")
 
 
 def test_everything_that_a_fit_writes(folder, cluster):
     outputs = ("--scores", "s.csv", "--loadings", "l.csv", "--report", "r.html")
-    told = run("fit", "part-*.parquet", "--dask", cluster.scheduler_address, *outputs)
+    told = output_inside("fit", "part-*.parquet", "--dask", cluster.scheduler_address, *outputs)
     assert "engine dask" in told
     assert "read by Dask, in 3 blocks" in told
     scores = pd.read_csv("s.csv")
@@ -100,7 +94,7 @@ def test_everything_that_a_fit_writes(folder, cluster):
 
 
 def test_workers_of_this_machine(folder):
-    told = json.loads(run("fit", "part-*.parquet", "--workers", 2, "--json"))
+    told = json.loads(output_inside("fit", "part-*.parquet", "--workers", 2, "--json"))
     assert told["engine"] == "dask"
     assert told["n_samples"] == 300
     assert told["rank"] == 2
@@ -132,9 +126,9 @@ def unused_port():
 def test_nobody_answers(folder, monkeypatch):
     monkeypatch.setattr("bayespca.cli.cluster.PATIENCE", 1)
     address = f"tcp://127.0.0.1:{unused_port()}"
-    told = run("fit", "part-*.parquet", "--dask", address, rc=1)
+    told = output_inside("fit", "part-*.parquet", "--dask", address, rc=1)
     assert f"no Dask scheduler answers at {address} within 1 seconds" in told
-    told = run("fit", "part-*.parquet", "--dask", "nonsense://x", rc=1)
+    told = output_inside("fit", "part-*.parquet", "--dask", "nonsense://x", rc=1)
     assert "no Dask scheduler answers at nonsense://x" in told
     assert get_scheduler() is None
 
@@ -148,21 +142,21 @@ def test_nobody_answers(folder, monkeypatch):
     ],
 )
 def test_options_that_contradict(folder, arguments, words):
-    assert words in run("fit", "part-*.parquet", *arguments, rc=1)
+    assert words in output_inside("fit", "part-*.parquet", *arguments, rc=1)
 
 
 def test_files_that_dask_does_not_read(folder):
     np.save("x.npy", np.zeros((5, 3)))
-    assert "Dask reads Parquet and CSV files" in run("fit", "x.npy", "--workers", 1, rc=1)
-    assert "no such file" in run("fit", "other-*.csv", "--workers", 1, rc=1)
-    assert "--in-memory cannot read" in run("fit", "part-*.csv", "--in-memory", rc=1)
+    assert "Dask reads Parquet and CSV files" in output_inside("fit", "x.npy", "--workers", 1, rc=1)
+    assert "no such file" in output_inside("fit", "other-*.csv", "--workers", 1, rc=1)
+    assert "--in-memory cannot read" in output_inside("fit", "part-*.csv", "--in-memory", rc=1)
 
 
 def test_a_mistake_in_a_file_is_told_by_the_worker(folder, cluster):
     text = (folder / "part-2.csv").read_text().splitlines()
     text[-1] = text[-1].replace(text[-1].split(",")[2], "oops")
     (folder / "part-2.csv").write_text("\n".join(text) + "\n")
-    told = run("fit", "part-*.csv", "--dask", cluster.scheduler_address, rc=1)
+    told = output_inside("fit", "part-*.csv", "--dask", cluster.scheduler_address, rc=1)
     assert "part-2.csv, line 101, column 'x1': 'oops' is not a number" in told
 
 
@@ -183,14 +177,14 @@ def test_holes_with_everything_that_can_be_written(folder, cluster):
     table.to_parquet("holes.parquet", index=False)
     names = ("report", "html"), ("scores", "csv"), ("loadings", "csv"), ("model", "bpca")
     wanted = [word for name, end in names for word in (f"--{name}", f"{name}.{end}")]
-    run("fit", "holes.parquet", "--dask", cluster.scheduler_address, *wanted)
-    run("fit", "holes.parquet", "--model", "local.bpca")
+    output_inside("fit", "holes.parquet", "--dask", cluster.scheduler_address, *wanted)
+    output_inside("fit", "holes.parquet", "--model", "local.bpca")
     ours, local = bayespca.load("model.bpca"), bayespca.load("local.bpca")
     assert ours.n_components_ == local.n_components_
     assert ours.noise_variance_ == pytest.approx(local.noise_variance_, rel=1e-8)
     assert len(pd.read_csv("scores.csv")) == 300
     assert "<html" in (folder / "report.html").read_text(encoding="utf-8")
-    said = run("rank", "holes.parquet")
+    said = output_inside("rank", "holes.parquet")
     table, why = said.split("Because of the holes")
     assert "EVB" in table
     assert "Minka" not in table
@@ -218,10 +212,12 @@ def rated(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_ratings_are_factorized_as_by_one_process(rated, cluster, ending):
-    run("ratings", "whole.csv", "--save", "one.bpca")
+    output_inside("ratings", "whole.csv", "--save", "one.bpca")
     address = cluster.scheduler_address
     said = json.loads(
-        run("ratings", f"part-*.{ending}", "--dask", address, "--save", "m.bpca", "--json")
+        output_inside(
+            "ratings", f"part-*.{ending}", "--dask", address, "--save", "m.bpca", "--json"
+        )
     )
     assert said["columns"] == ["user", "film", "stars"]
     one, other = bayespca.load("one.bpca"), bayespca.load("m.bpca")
@@ -236,28 +232,28 @@ def test_ids_of_all_files_are_of_one_kind(rated, cluster):
     named["user"] = "u" + named["user"]
     named.to_csv("part-1.csv", index=False)
     address = cluster.scheduler_address
-    run("ratings", "part-*.csv", "--dask", address, "--save", "m.bpca")
+    output_inside("ratings", "part-*.csv", "--dask", address, "--save", "m.bpca")
     users = set(bayespca.load("m.bpca").users_)
     assert {"7", "u30"} <= users
     # Further down than the client looks.
     long = pd.concat([pd.read_csv("part-0.csv").astype({"user": str})] * 40)
     long.iloc[-1, 0] = "somebody"
     long.to_csv("long.csv", index=False)
-    said = run("ratings", "long.csv", "--dask", address, rc=1)
+    said = output_inside("ratings", "long.csv", "--dask", address, rc=1)
     assert "ids of users look like whole numbers" in " ".join(said.split())
 
 
 def test_ratings_that_no_cluster_can_take(rated, cluster):
     address = cluster.scheduler_address
-    said = run("ratings", "whole.csv", "--dask", address, "--workers", 2, rc=1)
+    said = output_inside("ratings", "whole.csv", "--dask", address, "--workers", 2, rc=1)
     assert "give only one of them" in " ".join(said.split())
-    said = run("ratings", "whole.csv", "--dask", address, "--method", "gibbs", rc=1)
+    said = output_inside("ratings", "whole.csv", "--dask", address, "--method", "gibbs", rc=1)
     assert "draws from ratings in memory" in " ".join(said.split())
-    said = run("ratings", "nothing-*.csv", "--dask", address, rc=1)
+    said = output_inside("ratings", "nothing-*.csv", "--dask", address, rc=1)
     assert "there is no such file" in " ".join(said.split())
     pd.read_csv("part-1.csv").rename(columns={"film": "song"}).to_csv("part-1.csv", index=False)
-    said = run("ratings", "part-*.csv", "--dask", address, rc=1)
+    said = output_inside("ratings", "part-*.csv", "--dask", address, rc=1)
     assert "name them with --columns" in " ".join(said.split())
-    run("ratings", "whole.csv", "--save", "one.bpca")
-    said = run("ratings", "one.bpca", "--dask", address, "--recommend", 2, rc=1)
+    output_inside("ratings", "whole.csv", "--save", "one.bpca")
+    said = output_inside("ratings", "one.bpca", "--dask", address, "--recommend", 2, rc=1)
     assert "--dask and --workers are for fits" in " ".join(said.split())

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-COMMAND = [sys.executable, "-m", "bayespca"]
+from .installed import run
+
 CLAIM = b"%%MatrixMarket matrix array real general\n100000000 1000\n1.0\n"
 NEGATIVE = b"{'descr': '<f8', 'fortran_order': False, 'shape': (-3, 4), }"
 NUMPY = b"\x93NUMPY\x01\x00v\x00" + NEGATIVE.ljust(117) + b"\n" + bytes(96)
@@ -28,19 +27,11 @@ FILES = {
 }
 
 
-def run(*arguments, cwd):
-    done = subprocess.run(
-        [*COMMAND, *arguments], capture_output=True, text=True, check=False, cwd=cwd
-    )
-    return done.returncode, " ".join((done.stdout + done.stderr).split())
-
-
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_gets_a_sentence(tmp_path, name):
     contents, expected, sentences = FILES[name]
     (tmp_path / name).write_bytes(contents)
-    rc, said = run("fit", name, cwd=tmp_path)
-    assert rc == expected, said
+    said = run("fit", name, cwd=tmp_path, rc=expected)
     for sentence in sentences:
         assert sentence in said
     for nonsense in ("inf nats", "Traceback", "terminate called", "probability over"):
@@ -52,13 +43,12 @@ def test_names_do_not_control_the_terminal(tmp_path):
     X = rng.normal(size=(60, 1)) + 0.1 * rng.normal(size=(60, 3))
     names = ["\x1b[31mred", "[bold]", "\x9b2J"]
     pd.DataFrame(X, columns=names).to_parquet(tmp_path / "[red]x.parquet")
-    rc, said = run("fit", "[red]x.parquet", "--noise", "isotropic", cwd=tmp_path)
-    assert rc == 0, said
+    said = run("fit", "[red]x.parquet", "--noise", "isotropic", cwd=tmp_path)
     assert not {"\x1b", "\x9b"} & set(said)
     assert all(name in said for name in ("\\x1b[31mred", "[bold]", "\\x9b2J"))
     assert said.startswith("[red]x.parquet 60 samples")
-    rc, said = run("fit", "\x1b[31mred.csv", cwd=tmp_path)
-    assert (rc, said) == (1, "bayespca: \\x1b[31mred.csv: there is no such file.")
+    said = run("fit", "\x1b[31mred.csv", cwd=tmp_path, rc=1)
+    assert said == "bayespca: \\x1b[31mred.csv: there is no such file."
 
 
 def test_folders_stay_as_they_were(tmp_path):
@@ -69,31 +59,30 @@ def test_folders_stay_as_they_were(tmp_path):
 
 def test_one_row_has_no_probable_number(tmp_path):
     (tmp_path / "one.csv").write_text("a,b,c\n1,2,3\n")
-    _, said = run("fit", "one.csv", cwd=tmp_path)
+    said = run("fit", "one.csv", cwd=tmp_path)
     assert said.startswith("one.csv 1 sample × 3 features")
-    _, said = run("rank", "one.csv", cwd=tmp_path)
+    said = run("rank", "one.csv", cwd=tmp_path)
     assert "EVB's rank has probability" not in said
     assert "There is a single sample" in said
     assert "transpose the table (--transpose)" in said
-    found = json.loads(run("rank", "one.csv", "--json", cwd=tmp_path)[1])
+    found = json.loads(run("rank", "one.csv", "--json", cwd=tmp_path))
     assert (found["evb_probability"], "--transpose" in found["why"]) == (None, True)
 
 
 def test_one_of_a_kind_is_singular(tmp_path):
     rows = [f"{i},{i * i % 7},{i % 5}" for i in range(30)]
     (tmp_path / "x.csv").write_text("a,b,c\n" + "\n".join([*rows, "3,,1"]) + "\n")
-    assert (
-        "1 hole (1 % of the cells) was filled"
-        in run("impute", "x.csv", "-o", "y.csv", cwd=tmp_path)[1]
+    assert "1 hole (1 % of the cells) was filled" in run(
+        "impute", "x.csv", "-o", "y.csv", cwd=tmp_path
     )
     (tmp_path / "r.csv").write_text("user,item,rating\n1,2,3\n")
-    assert "1 rating of 1 item by 1 user," in run("ratings", "r.csv", cwd=tmp_path)[1]
+    assert "1 rating of 1 item by 1 user," in run("ratings", "r.csv", cwd=tmp_path)
 
 
 def test_rank_with_holes_says_which_rules_are_left_out(tmp_path):
     rows = [f"{i},{i * i % 7},{i % 5}" for i in range(30)]
     (tmp_path / "x.csv").write_text("a,b,c\n" + "\n".join([*rows, "3,,1"]) + "\n")
-    _, said = run("rank", "x.csv", cwd=tmp_path)
+    said = run("rank", "x.csv", cwd=tmp_path)
     assert "Because of the holes there are no answers of Minka" in " ".join(said.split())
-    found = json.loads(run("rank", "x.csv", "--json", cwd=tmp_path)[1])
+    found = json.loads(run("rank", "x.csv", "--json", cwd=tmp_path))
     assert found["not_asked"].startswith("Because of the holes")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -13,22 +11,9 @@ import pytest
 
 from bayespca.datasets import low_rank
 
-COMMAND = [sys.executable, "-m", "bayespca"]
+from .installed import output
+
 TWICE = "a,b,b\n" + "".join(f"{i},{i * i % 7},{i % 3}\n" for i in range(20))
-
-
-def run(*arguments, cwd, rc=0, **variables):
-    done = subprocess.run(
-        [*COMMAND, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-        env=os.environ | variables,
-    )
-    assert done.returncode == rc, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stdout + done.stderr
 
 
 def test_excel(tmp_path):
@@ -41,32 +26,34 @@ def test_excel(tmp_path):
         frame.to_excel(book, sheet_name="first", index=False)
         holed.to_excel(book, sheet_name="second", index=False)
     frame.to_csv(tmp_path / "x.csv", index=False)
-    found, same = (json.loads(run("fit", f, "--json", cwd=tmp_path)) for f in ("x.xlsx", "x.csv"))
+    found, same = (
+        json.loads(output("fit", f, "--json", cwd=tmp_path)) for f in ("x.xlsx", "x.csv")
+    )
     assert found["free_energy"] == pytest.approx(same["free_energy"], rel=1e-9)
     assert found["id_column"] == "name"
-    run("impute", "x.xlsx", "--array", "second", "-o", "full.csv", cwd=tmp_path)
+    output("impute", "x.xlsx", "--array", "second", "-o", "full.csv", cwd=tmp_path)
     full = pd.read_csv(tmp_path / "full.csv")
     assert list(full) == list(frame)
     assert np.isfinite(full.loc[3, "b"])
-    said = run("fit", "x.xlsx", "--array", "third", cwd=tmp_path, rc=1)
+    said = output("fit", "x.xlsx", "--array", "third", cwd=tmp_path, rc=1)
     assert "x.xlsx has no sheet 'third'; it has 'first', 'second'." in said
 
 
 def test_excel_without_openpyxl(tmp_path):
     (tmp_path / "openpyxl.py").write_text("raise ImportError")
     (tmp_path / "x.xlsx").write_bytes(b"PK\x03\x04")
-    said = run("fit", "x.xlsx", cwd=tmp_path, rc=1)
+    said = output("fit", "x.xlsx", cwd=tmp_path, rc=1)
     assert 'reading x.xlsx needs openpyxl: install it with pip install "bayespca[excel]".' in said
 
 
 def test_a_name_that_occurs_twice(tmp_path):
     (tmp_path / "x.csv").write_text(TWICE)
-    said = run("fit", "x.csv", cwd=tmp_path, rc=1)
+    said = output("fit", "x.csv", cwd=tmp_path, rc=1)
     assert "two columns called 'b' (columns 2 and 3)" in said
     assert "leave it out with --drop '#3'" in said
-    found = json.loads(run("fit", "x.csv", "--drop", "#3", "--json", cwd=tmp_path))
+    found = json.loads(output("fit", "x.csv", "--drop", "#3", "--json", cwd=tmp_path))
     assert found["n_features"] == 2
-    run("denoise", "x.csv", "--drop", "#2", "-o", "y.csv", cwd=tmp_path)
+    output("denoise", "x.csv", "--drop", "#2", "-o", "y.csv", cwd=tmp_path)
     assert list(pd.read_csv(tmp_path / "y.csv")) == ["a", "b #2", "b"]
 
 
@@ -80,29 +67,29 @@ BEGINNINGS = {
 @pytest.mark.parametrize("shell", BEGINNINGS)
 def test_the_completion_of_any_shell_can_be_shown(shell, tmp_path):
     """Also of another shell than the one that the command runs in."""
-    said = run("--show-completion", shell, cwd=tmp_path)
+    said = output("--show-completion", shell, cwd=tmp_path)
     assert said.strip().startswith(BEGINNINGS[shell])
     assert f"_BAYESPCA_COMPLETE=complete_{shell}" in said
 
 
 def test_several_files_get_a_hint(tmp_path):
-    said = " ".join(run("fit", "a.csv", "b.csv", cwd=tmp_path, rc=2).replace("│", " ").split())
+    said = " ".join(output("fit", "a.csv", "b.csv", cwd=tmp_path, rc=2).replace("│", " ").split())
     assert "(b.csv). One file is read: quote a pattern" in said
 
 
 def test_options_that_read_a_file_are_named(tmp_path):
     np.savez(tmp_path / "x.npz", a=np.eye(3), b=np.eye(4))
-    said = run("fit", "x.npz", cwd=tmp_path, rc=1)
+    said = output("fit", "x.npz", cwd=tmp_path, rc=1)
     assert "name the array to read (--array), one of a (3, 3), b (4, 4)" in said
     (tmp_path / "x.csv").write_text("a|b\nu|v\nw|x\n")
-    assert "name the delimiter (--delimiter)" in run("fit", "x.csv", cwd=tmp_path, rc=1)
+    assert "name the delimiter (--delimiter)" in output("fit", "x.csv", cwd=tmp_path, rc=1)
     np.save(tmp_path / "t.npy", np.ones((2, 3, 4)))
-    said = run("impute", "t.npy", "-o", "u.npy", cwd=tmp_path, rc=1)
+    said = output("impute", "t.npy", "-o", "u.npy", cwd=tmp_path, rc=1)
     assert "take them with the model that fit saves (--model)" in said
 
 
 def test_the_shell_completes_verbs_and_options(tmp_path):
     asked = {"_BAYESPCA_COMPLETE": "complete_bash", "COMP_CWORD": "1", "COMP_WORDS": "bayespca im"}
-    assert run(cwd=tmp_path, **asked).split() == ["impute"]
+    assert output(cwd=tmp_path, env=os.environ | asked).split() == ["impute"]
     asked |= {"COMP_CWORD": "3", "COMP_WORDS": "bayespca fit - --tr"}
-    assert run(cwd=tmp_path, **asked).split() == ["--transpose"]
+    assert output(cwd=tmp_path, env=os.environ | asked).split() == ["--transpose"]

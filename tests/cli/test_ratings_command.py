@@ -6,24 +6,18 @@ import io
 import json
 import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from bayespca import MatrixFactorization, load
-from bayespca.cli.app import app
+
+from .installed import output_inside
 
 
-def run(*arguments, rc=0):
-    """What the command prints, which must end with `rc`."""
-    out = io.StringIO()
-    with redirect_stdout(out), redirect_stderr(out), pytest.raises(SystemExit) as stopped:
-        app(["ratings", *map(str, arguments)], prog_name="bayespca")
-    assert stopped.value.code == rc, out.getvalue()
-    assert "Traceback" not in out.getvalue()
-    return out.getvalue()
+def ratings(*arguments, rc=0):
+    return output_inside("ratings", *arguments, rc=rc)
 
 
 def simulated(n=30, m=20):
@@ -58,7 +52,7 @@ def expected():
 
 @pytest.mark.parametrize("name", ["u.data", "ratings.dat", "ratings.csv"])
 def test_every_format_is_the_same_fit(name, folder, expected):
-    found = json.loads(run(name, "--json"))
+    found = json.loads(ratings(name, "--json"))
     assert found["n_ratings"] == expected.n_ratings_
     assert (found["n_users"], found["n_items"]) == (30, 20)
     assert found["rank"] == expected.n_components_
@@ -69,7 +63,7 @@ def test_every_format_is_the_same_fit(name, folder, expected):
 
 
 def test_the_screen(folder, expected):
-    text = run("u.data", "--save", "m.bpca")
+    text = ratings("u.data", "--save", "m.bpca")
     assert "ratings of 20 items by 30 users, empirical variational Bayes" in text
     assert f"components       {expected.n_components_}" in text
     assert f"standard deviation {np.sqrt(expected.noise_variance_):.4g}" in text
@@ -86,7 +80,7 @@ def test_predictions(folder, expected):
     with pytest.warns(UserWarning, match="1 user is not among"):
         mean, std = expected.predict([100, 101, 999], [3, 4, 5], return_std=True)
     note = "1 user is not among those of the fit (nobody): predictions are what is expected"
-    said, table = run("u.data", "--predict", "p.csv").split("\n", 1)
+    said, table = ratings("u.data", "--predict", "p.csv").split("\n", 1)
     assert said.startswith(f"note: {note}")
     printed = pd.read_csv(io.StringIO(table))
     assert printed.columns.tolist() == ["user", "item", "prediction", "std", "known"]
@@ -96,23 +90,25 @@ def test_predictions(folder, expected):
     assert "Ids of the users of the fit are numbers, as 100." in said
     np.testing.assert_allclose(printed["prediction"], mean)
     np.testing.assert_allclose(printed["std"], std)
-    assert note in " ".join(run("u.data", "--predict", "p.csv", "-o", "out.parquet").split())
+    assert note in " ".join(ratings("u.data", "--predict", "p.csv", "-o", "out.parquet").split())
     np.testing.assert_allclose(pd.read_parquet("out.parquet")["std"], std)
-    found = json.loads(run("u.data", "--predict", "p.csv", "--json"))
+    found = json.loads(ratings("u.data", "--predict", "p.csv", "--json"))
     np.testing.assert_allclose(found["prediction"], mean)
     assert found["notes"][-1].startswith(note)
 
 
 def test_predictions_of_those_who_are_known_have_no_note(folder, expected):
     (folder / "p.csv").write_text("user,item\n100,3\n")
-    assert run("u.data", "--predict", "p.csv").startswith("user,item,prediction,std,known\n100,3,")
+    assert ratings("u.data", "--predict", "p.csv").startswith(
+        "user,item,prediction,std,known\n100,3,"
+    )
 
 
 def test_ids_that_look_like_numbers_are_found_among_strings(folder):
     text = "user,item,rating\n1,x,2\n2,x,3\na,y,4\n1,y,4\n"
     (folder / "r.csv").write_text(text)
     (folder / "p.csv").write_text("user,item\n1,x\n2,y\n")
-    found = pd.read_csv(io.StringIO(run("r.csv", "--predict", "p.csv")))
+    found = pd.read_csv(io.StringIO(ratings("r.csv", "--predict", "p.csv")))
     model = MatrixFactorization().fit_ratings(
         ["1", "2", "a", "1"], ["x", "x", "y", "y"], [2.0, 3, 4, 4]
     )
@@ -123,30 +119,30 @@ def test_ids_that_look_like_numbers_are_found_among_strings(folder):
 
 
 def test_recommendations(folder, expected):
-    printed = pd.read_csv(io.StringIO(run("u.data", "--recommend", 2)))
+    printed = pd.read_csv(io.StringIO(ratings("u.data", "--recommend", 2)))
     assert printed["user"].nunique() == 30
     items, mean = expected.recommend(104, 2)
     mine = printed[printed["user"] == 104]
     assert mine["item"].tolist() == items.tolist()
     np.testing.assert_allclose(mine["prediction"], mean)
-    said, table = run("u.data", "--recommend", 2, "--users", "104,nobody").split("\n", 1)
+    said, table = ratings("u.data", "--recommend", 2, "--users", "104,nobody").split("\n", 1)
     assert said.startswith("note: 1 user is not among those of the fit (nobody)")
     some = pd.read_csv(io.StringIO(table))
     assert some["user"].tolist() == ["104", "104", "nobody", "nobody"]
     assert some["item"].tolist()[:2] == items.tolist()
     (folder / "users.txt").write_text("104\n105\n")
-    run("u.data", "--recommend", 1, "--users", "users.txt", "-o", "best.csv")
+    ratings("u.data", "--recommend", 1, "--users", "users.txt", "-o", "best.csv")
     best = pd.read_csv("best.csv")
     assert best["user"].tolist() == [104, 105]
     assert best["item"][0] == items[0]
 
 
 def test_columns_and_options(folder):
-    text = run("named.csv", rc=1)
+    text = ratings("named.csv", rc=1)
     assert "named.csv has the columns 'who', 'what', 'how', 'more', 'still'" in text
     assert "--columns" in text
     options = ("--method", "epb", "--components", 1, "--no-biases", "--bounds", "2,4")
-    found = json.loads(run("named.csv", "--columns", "who,what,how", *options, "--json"))
+    found = json.loads(ratings("named.csv", "--columns", "who,what,how", *options, "--json"))
     users, items, stars = simulated()
     model = MatrixFactorization("epb", n_components=1, biases=False, bounds=(2, 4))
     model.fit_ratings([f"u{u}" for u in users], items, stars)
@@ -155,17 +151,17 @@ def test_columns_and_options(folder):
     assert found["free_energy"] == pytest.approx(model.free_energy_)
     assert (found["lowest"], found["highest"]) == (2, 4)
     assert any("EVB" in note.upper() for note in found["notes"])
-    given = json.loads(run("u.data", "--noise-variance", 0.3, "--bounds", "none", "--json"))
+    given = json.loads(ratings("u.data", "--noise-variance", 0.3, "--bounds", "none", "--json"))
     assert given["noise_variance"] == pytest.approx(0.3)
     assert given["lowest"] is None
-    early = json.loads(run("u.data", "--max-iter", 1, "--tol", 0, "--json"))
+    early = json.loads(ratings("u.data", "--max-iter", 1, "--tol", 0, "--json"))
     assert not early["converged"]
     assert any("--max-iter" in note for note in early["notes"])
 
 
 def test_duplicates_are_told(folder):
     (folder / "twice.csv").write_text("user,item,rating\n1,1,2\n1,1,4\n2,1,3\n")
-    assert "1 ratings are of pairs" in " ".join(run("twice.csv").split())
+    assert "1 ratings are of pairs" in " ".join(ratings("twice.csv").split())
 
 
 @pytest.mark.parametrize(
@@ -187,14 +183,14 @@ def test_duplicates_are_told(folder):
     ],
 )
 def test_failures(arguments, rc, message, folder):
-    assert message in run(*arguments, rc=rc)
+    assert message in ratings(*arguments, rc=rc)
     assert not (folder / "x.csv").exists()
 
 
 def test_a_mistake_in_a_file_is_told_with_its_line(folder):
     (folder / "bad.csv").write_text("user,item,rating\n1,2,3\n1,4,good\n")
-    assert "bad.csv, line 3, column 'rating': 'good' is not a number" in run("bad.csv", rc=1)
-    told = json.loads(run("bad.csv", "--json", rc=1))
+    assert "bad.csv, line 3, column 'rating': 'good' is not a number" in ratings("bad.csv", rc=1)
+    told = json.loads(ratings("bad.csv", "--json", rc=1))
     assert "line 3" in told["error"]
 
 
@@ -211,21 +207,21 @@ def test_as_a_process(folder):
 
 def test_the_page_of_ratings(folder):
     pytest.importorskip("plotly", reason="plotly is not installed")
-    assert "report   r.html" in run("u.data", "--report", "r.html", "--save", "m.bpca")
+    assert "report   r.html" in ratings("u.data", "--report", "r.html", "--save", "m.bpca")
     page = (folder / "r.html").read_text(encoding="utf-8")
     assert "of taste in these ratings" in page
     assert "u.data" in page
-    found = json.loads(run("m.bpca", "--report", "saved.html", "--json"))
+    found = json.loads(ratings("m.bpca", "--report", "saved.html", "--json"))
     assert found["written"] == {"report": "saved.html"}
-    printed = run("m.bpca", "--recommend", 1, "--users", 104, "--report", "beside.html")
+    printed = ratings("m.bpca", "--recommend", 1, "--users", 104, "--report", "beside.html")
     assert printed.startswith("user,item,prediction,std,known\n104,")
     assert (folder / "beside.html").is_file()
-    said = run("u.data", "--report", "u.data", rc=1)
+    said = ratings("u.data", "--report", "u.data", rc=1)
     assert "--report would write u.data over the file that FILE names" in said
 
 
 def test_a_seed_is_for_draws(folder):
-    assert "--seed is for --method gibbs" in " ".join(run("u.data", "--seed", 3, rc=1).split())
+    assert "--seed is for --method gibbs" in " ".join(ratings("u.data", "--seed", 3, rc=1).split())
 
 
 def timed(folder):
@@ -251,12 +247,14 @@ def test_times_are_read(folder):
     assert np.abs(expected - model.predict(users, items)).max() > 0.01
     asked = ["--times", "--n-draws", 5, "--n-components", 1]
     for file in ("t.inter", "t.data"):
-        run(file, *asked, "--predict", "pairs.csv", "-o", "p.csv")
+        ratings(file, *asked, "--predict", "pairs.csv", "-o", "p.csv")
         np.testing.assert_allclose(pd.read_csv("p.csv")["prediction"], expected, rtol=1e-6)
-    said = run("t.parquet", *asked, "--save", "m.bpca")
+    said = ratings("t.parquet", *asked, "--save", "m.bpca")
     assert "user, item, rating, date were read as user, item, rating and time" in said
     np.testing.assert_allclose(load("m.bpca").predict(users, items, times=when), expected)
-    said = run("ratings.csv", *asked, rc=1)
+    said = ratings("ratings.csv", *asked, rc=1)
     assert "which of them are user, item, rating, time is not clear" in said
-    assert "--times are for --method gibbs" in run("t.inter", "--times", "--method", "evb", rc=1)
-    assert "--times are for fits" in run("m.bpca", "--times", "--recommend", 2, rc=1)
+    assert "--times are for --method gibbs" in ratings(
+        "t.inter", "--times", "--method", "evb", rc=1
+    )
+    assert "--times are for fits" in ratings("m.bpca", "--times", "--recommend", 2, rc=1)

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import io
 import json
-from contextlib import redirect_stderr, redirect_stdout
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from bayespca import MatrixFactorization, load
-from bayespca.cli.app import app
 from bayespca.cli.rating_answers import _is_whole
 
-
-def run(*arguments, rc=0):
-    """What the command prints to standard output and to standard error; it must end with `rc`."""
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as stopped:
-        app(list(map(str, arguments)), prog_name="bayespca")
-    assert stopped.value.code == rc, out.getvalue() + err.getvalue()
-    assert "Traceback" not in err.getvalue()
-    return out.getvalue(), err.getvalue()
+from .installed import printed_inside
 
 
 def read(text):
@@ -54,7 +44,7 @@ def model(folder):
 
 def test_predictions_of_a_saved_model(folder, model):
     (folder / "p.csv").write_text("user,item\n100,3\n101,4\n999,5\n100,77\n999,77\nann,3\n")
-    out, said = run("predict", "m.bpca", "p.csv")
+    out, said = printed_inside("predict", "m.bpca", "p.csv")
     found = read(out)
     assert found.columns.tolist() == ["user", "item", "prediction", "std", "known"]
     assert found["known"].tolist() == ["both", "both", "item", "user", "neither", "item"]
@@ -65,10 +55,10 @@ def test_predictions_of_a_saved_model(folder, model):
     assert "2 users are not among those of the fit (999, ann)" in said
     assert "1 item is not among those of the fit (77)" in said
     assert "Ids of the users of the fit are numbers, as 100." in said
-    _, said = run("predict", "m.bpca", "p.csv", "-o", "out.parquet")
+    _, said = printed_inside("predict", "m.bpca", "p.csv", "-o", "out.parquet")
     assert "note" not in said
     assert pd.read_parquet("out.parquet")["known"].tolist() == found["known"].tolist()
-    as_json = json.loads(run("predict", "m.bpca", "p.csv", "--json")[0])
+    as_json = json.loads(printed_inside("predict", "m.bpca", "p.csv", "--json")[0])
     assert as_json["known"] == found["known"].tolist()
     assert len(as_json["notes"]) == 2
 
@@ -80,17 +70,17 @@ def test_ids_are_taken_as_they_are_written(folder):
         *(False, False, False, False, False),
     ]
     (folder / "p.csv").write_text("user,item\n0100,3\n100,3\nx,3\n")
-    out, said = run("predict", "m.bpca", "p.csv")
+    out, said = printed_inside("predict", "m.bpca", "p.csv")
     assert read(out)["known"].tolist() == ["item", "both", "item"]
     assert "(0100, x)" in said
     (folder / "q.csv").write_text("user,item\nu100,film 3\n100,film 3\n")
-    out, said = run("predict", "n.bpca", "q.csv")
+    out, said = printed_inside("predict", "n.bpca", "q.csv")
     assert read(out)["known"].tolist() == ["both", "item"]
     assert "Ids of the users" not in said
 
 
 def test_recommendations_of_a_saved_model(folder, model):
-    out, said = run("recommend", "m.bpca", "--user", 104, "--user", 110, "-n", 3)
+    out, said = printed_inside("recommend", "m.bpca", "--user", 104, "--user", 110, "-n", 3)
     found = read(out)
     for user in (104, 110):
         items, mean, std = model.recommend(user, 3, return_std=True)
@@ -100,17 +90,17 @@ def test_recommendations_of_a_saved_model(folder, model):
         np.testing.assert_allclose(mine["std"], std)
     assert (found["known"] == "both").all()
     assert not said
-    assert read(run("recommend", "m.bpca", "-n", 1)[0])["user"].nunique() == 30
-    out, said = run("recommend", "m.bpca", "--user", "nobody", "--user", 104, "-n", 1)
+    assert read(printed_inside("recommend", "m.bpca", "-n", 1)[0])["user"].nunique() == 30
+    out, said = printed_inside("recommend", "m.bpca", "--user", "nobody", "--user", 104, "-n", 1)
     assert read(out)["known"].tolist() == ["item", "both"]
     assert "1 user is not among those of the fit (nobody)" in said
-    out, _ = run("recommend", "n.bpca", "--user", "u104")
+    out, _ = printed_inside("recommend", "n.bpca", "--user", "u104")
     assert len(read(out)) == min(10, 20 - np.sum(simulated()[0] == 104))
 
 
 def test_recommendations_for_people_who_were_not_there(folder, model):
     (folder / "new.csv").write_text("user,item,rating\nzoe,3,5\nzoe,4,1\nyan,7,2\nyan,99,4\n")
-    out, said = run("recommend", "m.bpca", "--new", "new.csv", "-n", 2)
+    out, said = printed_inside("recommend", "m.bpca", "--new", "new.csv", "-n", 2)
     found = read(out)
     assert found["user"].tolist() == ["zoe", "zoe", "yan", "yan"]
     items, mean = model.recommend_new([3, 4], [5.0, 1.0], 2)
@@ -119,19 +109,19 @@ def test_recommendations_for_people_who_were_not_there(folder, model):
     assert (found["known"] == "both").all()
     assert "1 rating of new.csv" in said
     (folder / "mine.csv").write_text("item,rating\n3,5\n4,1\n")
-    alone = read(run("recommend", "m.bpca", "--new", "mine.csv", "-n", 2)[0])
+    alone = read(printed_inside("recommend", "m.bpca", "--new", "mine.csv", "-n", 2)[0])
     assert alone["user"].tolist() == ["new", "new"]
     np.testing.assert_allclose(alone["prediction"], mean)
     named = "item,rating\nfilm 3,5\nfilm 4,1\n"
     (folder / "named.csv").write_text(named)
-    by_name = read(run("recommend", "n.bpca", "--new", "named.csv", "-n", 2)[0])
+    by_name = read(printed_inside("recommend", "n.bpca", "--new", "named.csv", "-n", 2)[0])
     assert by_name["item"].tolist() == [f"film {j}" for j in items]
 
 
 def test_predictions_for_people_who_were_not_there(folder, model):
     (folder / "new.csv").write_text("user,item,rating\nzoe,3,5\nzoe,4,1\n")
     (folder / "p.csv").write_text("user,item\nzoe,7\n100,7\nzoe,9\nmax,7\nzoe,99\n")
-    out, said = run("predict", "m.bpca", "p.csv", "--new", "new.csv")
+    out, said = printed_inside("predict", "m.bpca", "p.csv", "--new", "new.csv")
     found = read(out)
     mean, std = model.predict_new([3, 4], [5.0, 1.0], [7, 9], return_std=True)
     np.testing.assert_allclose(found["prediction"][[0, 2]], mean)
@@ -157,4 +147,4 @@ def test_predictions_for_people_who_were_not_there(folder, model):
 def test_mistakes(arguments, message, folder):
     (folder / "p.csv").write_text("user,item\n100,3\n")
     (folder / "n.csv").write_text("user,item,rating\nzoe,3,5\n")
-    assert message in run(*arguments.split(), rc=1)[1]
+    assert message in printed_inside(*arguments.split(), rc=1)[1]

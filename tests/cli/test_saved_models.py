@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -15,7 +13,8 @@ from bayespca.cli.using import USES
 from bayespca.datasets import low_rank
 from bayespca.estimators._base import ESTIMATORS
 
-COMMAND = [sys.executable, "-m", "bayespca"]
+from .installed import output, run
+
 NAMES = [f"gene {j}" for j in range(6)]
 
 
@@ -34,15 +33,6 @@ def table():
     return pd.DataFrame(low_rank(80, 6, 2, random_state=0).X, columns=NAMES)
 
 
-def run(*arguments, rc=0):
-    done = subprocess.run(
-        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == rc, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stdout if rc == 0 else " ".join((done.stdout + done.stderr).split())
-
-
 def test_every_estimator_has_a_verb():
     public = {name for name in ESTIMATORS if name in bayespca.__all__}
     assert public <= set(USES)
@@ -50,9 +40,9 @@ def test_every_estimator_has_a_verb():
 
 
 def test_a_saved_model_denoises_and_fills_without_a_new_fit(folder):
-    run("fit", "x.csv", "--model", "m.bpca")
-    run("denoise", "y.csv", "--model", "m.bpca", "-o", "clean.csv")
-    run("impute", "y.csv", "--model", "m.bpca", "-o", "full.csv", "--std")
+    output("fit", "x.csv", "--model", "m.bpca")
+    output("denoise", "y.csv", "--model", "m.bpca", "-o", "clean.csv")
+    output("impute", "y.csv", "--model", "m.bpca", "-o", "full.csv", "--std")
     model, given = bayespca.load("m.bpca"), pd.read_csv("y.csv")
     clean, full = pd.read_csv("clean.csv"), pd.read_csv("full.csv")
     assert list(clean.columns) == list(full.columns) == list(given.columns)
@@ -65,8 +55,10 @@ def test_a_saved_model_denoises_and_fills_without_a_new_fit(folder):
 
 
 def test_transform_takes_the_model_by_its_option(folder):
-    run("fit", "x.csv", "--save", "m.bpca")
-    assert run("transform", "x.csv", "--model", "m.bpca") == run("transform", "m.bpca", "x.csv")
+    output("fit", "x.csv", "--save", "m.bpca")
+    assert output("transform", "x.csv", "--model", "m.bpca") == output(
+        "transform", "m.bpca", "x.csv"
+    )
     assert "give a model and data" in run("transform", "x.csv", rc=1)
     said = run("transform", "m.bpca", "x.csv", "--model", "m.bpca", rc=1)
     assert "leave one of them out" in said
@@ -74,7 +66,7 @@ def test_transform_takes_the_model_by_its_option(folder):
 
 @pytest.mark.parametrize("verb", ["transform", "denoise", "impute"])
 def test_columns_that_are_missing_are_named(verb, folder):
-    run("fit", "x.csv", "--model", "m.bpca")
+    output("fit", "x.csv", "--model", "m.bpca")
     table().drop(columns=["gene 2", "gene 5"]).to_csv("z.csv", index=False)
     said = run(verb, "z.csv", "--model", "m.bpca", "-o", "out.csv", rc=1)
     assert "the table has no 'gene 2', 'gene 5' (2 of 6 columns are absent)" in said
@@ -82,7 +74,7 @@ def test_columns_that_are_missing_are_named(verb, folder):
 
 
 def test_options_of_a_fit_are_not_ignored_beside_a_saved_model(folder):
-    run("fit", "x.csv", "--model", "m.bpca")
+    output("fit", "x.csv", "--model", "m.bpca")
     said = run("denoise", "x.csv", "--model", "m.bpca", "--scale", "-o", "c.csv", rc=1)
     assert "--scale is about a new fit" in said
     said = run("impute", "x.csv", "--model", "m.bpca", "--save", "n.bpca", "-o", "c.csv", rc=1)
@@ -91,7 +83,7 @@ def test_options_of_a_fit_are_not_ignored_beside_a_saved_model(folder):
 
 @pytest.mark.parametrize("verb", ["denoise", "impute"])
 def test_verbs_that_fit_save_their_model(verb, folder):
-    run(verb, "x.csv", "-o", "out.csv", "--save", "m.bpca")
+    output(verb, "x.csv", "-o", "out.csv", "--save", "m.bpca")
     assert bayespca.load("m.bpca").n_components_ == 2
 
 
@@ -100,7 +92,7 @@ def test_clusters_of_saved_mixtures(folder):
     X = table() + 30 * (np.arange(80) % 2)[:, None]
     bayespca.PCAMixture(2, random_state=0).fit(X).save("p.bpca")
     X.iloc[:, ::-1].to_csv("w.csv", index=False)
-    run("transform", "p.bpca", "w.csv", "-o", "s.csv")
+    output("transform", "p.bpca", "w.csv", "-o", "s.csv")
     found = pd.read_csv("s.csv")
     assert set(found["cluster"]) == {1.0, 2.0}
     assert found["cluster"].nunique() == found["cluster"][:2].nunique() == 2
@@ -109,7 +101,7 @@ def test_clusters_of_saved_mixtures(folder):
     bayespca.BernoulliMixture(2, random_state=0).fit(B).save("b.bpca")
     B.iloc[0, 0] = np.nan
     B.to_csv("b.csv", index=False)
-    run("impute", "b.csv", "--model", "b.bpca", "-o", "f.csv")
+    output("impute", "b.csv", "--model", "b.bpca", "-o", "f.csv")
     assert 0 < pd.read_csv("f.csv")["gene 0"][0] < 1
     said = run("denoise", "b.csv", "--model", "b.bpca", "-o", "g.csv", rc=1)
     assert "bayespca denoise cannot use: there is bayespca transform and impute for it" in said
@@ -119,18 +111,18 @@ def test_clusters_of_saved_mixtures(folder):
 
 
 def test_info_says_which_verbs_use_a_model(folder):
-    run("fit", "x.csv", "--model", "m.bpca")
-    assert json.loads(run("info", "m.bpca", "--json"))["used_by"] == [
+    output("fit", "x.csv", "--model", "m.bpca")
+    assert json.loads(output("info", "m.bpca", "--json"))["used_by"] == [
         *("transform", "denoise", "impute")
     ]
-    shown = " ".join(run("info", "m.bpca").split())
+    shown = " ".join(output("info", "m.bpca").split())
     assert "used by bayespca transform, bayespca denoise, bayespca impute" in shown
 
 
 @pytest.mark.parametrize("options", [[], ["--clusters", "2"], ["--binary", "--binarize", "0"]])
 def test_info_ends_with_what_is_named(options, folder):
-    run("fit", "x.csv", "--model", "m.bpca", *options)
-    *_, last = run("info", "m.bpca").strip().splitlines()
+    output("fit", "x.csv", "--model", "m.bpca", *options)
+    *_, last = output("info", "m.bpca").strip().splitlines()
     assert last.split()[0] in ("engine", "used")
 
 
@@ -138,9 +130,9 @@ def test_a_saved_model_of_ratings_predicts(folder):
     lines = [f"{u},{i},{(u * i) % 5 + 1}" for u in range(12) for i in range(12) if (u + i) % 3]
     (folder / "r.csv").write_text("user,item,rating\n" + "\n".join(lines) + "\n")
     (folder / "p.csv").write_text("user,item\n0,0\n3,3\n")
-    first = run("ratings", "r.csv", "--save", "r.bpca", "--predict", "p.csv")
-    assert run("ratings", "r.bpca", "--predict", "p.csv") == first
-    found = json.loads(run("info", "r.bpca", "--json"))
+    first = output("ratings", "r.csv", "--save", "r.bpca", "--predict", "p.csv")
+    assert output("ratings", "r.bpca", "--predict", "p.csv") == first
+    found = json.loads(output("info", "r.bpca", "--json"))
     assert (found["used_by"], found["n_items"]) == (["predict", "recommend", "ratings"], 12)
     assert "give --predict, --recommend or --report" in run("ratings", "r.bpca", rc=1)
 
@@ -151,9 +143,9 @@ def test_a_saved_model_of_tensors(folder):
     bayespca.BayesianTucker().fit(T).save("t.bpca")
     T[0, 1, 2] = np.nan
     np.save("t.npy", T)
-    assert run("transform", "t.bpca", "t.npy").startswith("component 1\n")
-    run("denoise", "t.npy", "--model", "t.bpca", "-o", "c.npy")
-    run("impute", "t.npy", "--model", "t.bpca", "-o", "f.npy", "--std")
+    assert output("transform", "t.bpca", "t.npy").startswith("component 1\n")
+    output("denoise", "t.npy", "--model", "t.bpca", "-o", "c.npy")
+    output("impute", "t.npy", "--model", "t.bpca", "-o", "f.npy", "--std")
     filled, std = np.load("f.npy"), np.load("f-std.npy")
     assert filled[0, 1, 2] == pytest.approx(np.load("c.npy")[0, 1, 2], rel=1e-9)
     np.testing.assert_array_equal(filled[1:], T[1:])

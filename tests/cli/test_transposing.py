@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -14,16 +12,7 @@ from bayespca.datasets import low_rank
 from bayespca.io.files import open_file
 from bayespca.io.records import How
 
-COMMAND = [sys.executable, "-m", "bayespca"]
-
-
-def run(*arguments, cwd, rc=0):
-    done = subprocess.run(
-        [*COMMAND, *arguments], capture_output=True, text=True, check=False, cwd=cwd
-    )
-    assert done.returncode == rc, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stdout + done.stderr
+from .installed import output
 
 
 @pytest.fixture
@@ -44,20 +33,20 @@ def genes(tmp_path):
 
 def test_rows_are_features(genes):
     options = ["--scores", "s.csv", "--loadings", "l.csv", "--model", "m.bpca", "--json"]
-    found = json.loads(run("fit", "genes.csv", "--transpose", *options, cwd=genes))
+    found = json.loads(output("fit", "genes.csv", "--transpose", *options, cwd=genes))
     assert (found["n_samples"], found["n_features"]) == (40, 8)
     assert pd.read_csv(genes / "l.csv")["feature"].tolist() == [f"G{j}" for j in range(8)]
     scores = pd.read_csv(genes / "s.csv")
     assert scores["sample"].tolist() == [f"s{i}" for i in range(40)]
-    same = json.loads(run("fit", "samples.csv", "--json", cwd=genes))
+    same = json.loads(output("fit", "samples.csv", "--json", cwd=genes))
     assert found["free_energy"] == pytest.approx(same["free_energy"], rel=1e-9)
-    run("transform", "m.bpca", "genes.parquet", "--transpose", "-o", "t.csv", cwd=genes)
+    output("transform", "m.bpca", "genes.parquet", "--transpose", "-o", "t.csv", cwd=genes)
     pd.testing.assert_frame_equal(pd.read_csv(genes / "t.csv"), scores)
 
 
 @pytest.mark.parametrize("name", ["genes.csv", "genes.parquet"])
 def test_tables_are_written_as_they_came(name, genes):
-    said = run("impute", name, "--transpose", "-o", "full.csv", "--std", cwd=genes)
+    said = output("impute", name, "--transpose", "-o", "full.csv", "--std", cwd=genes)
     assert "40 samples × 8 features" in said
     assert "named by its column 'gene', were read as features" in said.replace("\n        ", " ")
     given, full = pd.read_csv(genes / "genes.csv"), pd.read_csv(genes / "full.csv")
@@ -68,7 +57,7 @@ def test_tables_are_written_as_they_came(name, genes):
     std = pd.read_csv(genes / "full-std.csv").set_index("gene")
     assert std.loc["G1", "s3"] > 0
     assert std["s0"].eq(0).all()
-    run("denoise", name, "--transpose", "-o", "clean.csv", cwd=genes)
+    output("denoise", name, "--transpose", "-o", "clean.csv", cwd=genes)
     clean = pd.read_csv(genes / "clean.csv")
     assert list(clean) == list(given)
     assert clean["gene"].tolist() == given["gene"].tolist()
@@ -78,7 +67,7 @@ def test_names_of_genes_without_a_heading(genes):
     """As pandas writes an index."""
     frame = pd.read_csv(genes / "genes.csv", index_col="gene").rename_axis(None)
     frame.drop(columns="chromosome").to_csv(genes / "index.csv")
-    found = json.loads(run("fit", "index.csv", "--transpose", "--json", cwd=genes))
+    found = json.loads(output("fit", "index.csv", "--transpose", "--json", cwd=genes))
     assert (found["n_samples"], found["n_features"]) == (40, 8)
     layout = open_file(genes / "index.csv", How(transpose=True)).layout
     assert layout.notes == (
@@ -87,12 +76,12 @@ def test_names_of_genes_without_a_heading(genes):
 
 
 def test_rank_of_genes(genes):
-    ranks = json.loads(run("rank", "genes.csv", "--transpose", "--json", cwd=genes))["ranks"]
-    assert ranks == json.loads(run("rank", "samples.csv", "--json", cwd=genes))["ranks"]
+    ranks = json.loads(output("rank", "genes.csv", "--transpose", "--json", cwd=genes))["ranks"]
+    assert ranks == json.loads(output("rank", "samples.csv", "--json", cwd=genes))["ranks"]
 
 
 def test_what_does_not_go_together(genes):
-    said = run("fit", "genes.csv", "--transpose", "--stream", cwd=genes, rc=1)
+    said = output("fit", "genes.csv", "--transpose", "--stream", cwd=genes, rc=1)
     assert "--transpose reads all of a file: leave out --stream" in said
     (genes / "twice.csv").write_text("gene,a,b\nG1,1,2\nG2,3,4\nG1,5,6\n")
     with pytest.raises(ValueError, match="two rows called 'G1'"):

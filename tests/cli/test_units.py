@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -15,18 +13,10 @@ from bayespca.io.files import open_file
 from bayespca.io.numerals import bare
 from bayespca.io.records import How
 
-COMMAND = [sys.executable, "-m", "bayespca"]
+from .installed import run
+
 X = (1000 * low_rank(30, 3, 1, random_state=0).X).round(2) + 2000
 WRITTEN = [[f"{a:,.2f}", f"${b:.2f}".replace("$-", "-$"), f"{c:.2f} %"] for a, b, c in X.tolist()]
-
-
-def run(*arguments, cwd, rc=0):
-    done = subprocess.run(
-        [*COMMAND, *arguments], capture_output=True, text=True, check=False, cwd=cwd
-    )
-    assert done.returncode == rc, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return " ".join((done.stdout + done.stderr).split())
 
 
 @pytest.mark.parametrize(

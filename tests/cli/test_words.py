@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -15,16 +13,9 @@ from bayespca.cli import screen
 from bayespca.cli.app import app
 from bayespca.cli.wording import on_the_command_line
 
-COMMAND = [sys.executable, "-m", "bayespca"]
+from .installed import run
+
 VERBS = get_command(app).commands
-
-
-def run(*arguments, cwd, rc=0):
-    done = subprocess.run(
-        [*COMMAND, *arguments], capture_output=True, text=True, check=False, cwd=cwd
-    )
-    assert done.returncode == rc, done.stdout + done.stderr
-    return " ".join((done.stdout + done.stderr).split())
 
 
 def test_help_has_examples_and_flags_without_types(tmp_path):
