@@ -13,7 +13,9 @@ import resource
 import time
 import zipfile
 from collections.abc import Callable
+from contextlib import redirect_stderr
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -124,9 +126,6 @@ def by_myfm(cells: Cells, users: np.ndarray, items: np.ndarray) -> tuple:
 def by_smurff(cells: Cells, users: np.ndarray, items: np.ndarray) -> tuple:
     """As many components and sweeps as myFM has; the mean is subtracted, as it has none."""
     import scipy.sparse as sp
-
-    # It shows a bar, whatever it is told.
-    os.environ["TQDM_DISABLE"] = "1"
     import smurff
 
     i, j, x = cells
@@ -140,7 +139,9 @@ def by_smurff(cells: Cells, users: np.ndarray, items: np.ndarray) -> tuple:
         sp.coo_matrix((np.ones(users.size), (users, items)), shape=shape),
         smurff.AdaptiveNoise(1.0, 10.0),
     )
-    found = {tuple(one.coords): one.pred_avg for one in session.run()}
+    # It shows a bar, whatever is wanted.
+    with redirect_stderr(StringIO()):
+        found = {tuple(one.coords): one.pred_avg for one in session.run()}
     pairs = zip(users.tolist(), items.tolist(), strict=True)
     return mean + np.array([found[pair] for pair in pairs]), None
 
