@@ -21,8 +21,11 @@ TRIED = 100
 
 def refuse_others(X: Input) -> None:
     """Raise with a sentence for what is no table of numbers."""
-    if _is_of(X, "anndata"):
-        raise TypeError("X is an AnnData: give its matrix, adata.X or one of adata.layers.")
+    if is_of(X, "anndata"):
+        raise TypeError(
+            "X is an AnnData: call bayespca.scverse.pca(adata), or give its matrix, adata.X or one "
+            "of adata.layers."
+        )
     if is_list_of_arrays(X):
         raise TypeError(
             f"X is a {type(X).__name__} of {len(X)} tables: put them below each other with "
@@ -80,10 +83,11 @@ def is_list_of_arrays(X: Input) -> bool:
 
 def is_frame(X: Input) -> bool:
     """Whether X is a DataFrame of pandas or polars."""
-    return type(X).__name__ == "DataFrame" and (_is_of(X, "pandas") or _is_of(X, "polars"))
+    return type(X).__name__ == "DataFrame" and (is_of(X, "pandas") or is_of(X, "polars"))
 
 
-def _is_of(X: Input, package: str) -> bool:
+def is_of(X: Input, package: str) -> bool:
+    """Whether X is of a type that a package defines."""
     return any(base.__module__.partition(".")[0] == package for base in type(X).__mro__)
 
 
@@ -166,7 +170,7 @@ def _check_columns(X: Any) -> None:
     more = f" and {len(found) - 6} more" if len(found) > 6 else ""
     how = (
         'X.select_dtypes("number")'
-        if _is_of(X, "pandas")
+        if is_of(X, "pandas")
         else "X.select(polars.selectors.numeric())"
     )
     raise ValueError(

@@ -1,0 +1,215 @@
+"""`pca` and `denoise` of annotated data: they fit, and write where scanpy looks."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayespca.arrays.types import FloatArray
+from bayespca.estimators.generalized_pca import GeneralizedPCA
+from bayespca.estimators.pca import BayesianPCA
+from bayespca.spectrum.tolerances import TINY
+
+from .matrices import RAW, VARIABLE, CellsByGenes, chosen
+
+COUNTS = ("poisson", "negative-binomial")
+LIKELIHOODS = ("auto", "normal", *COUNTS)
+
+
+class _Found(NamedTuple):
+    """What is written: scores and loadings with their standard deviations, and what is in uns."""
+
+    scores: FloatArray
+    std: FloatArray
+    loadings: FloatArray
+    loadings_std: FloatArray | None
+    about: dict[str, Any]
+
+
+def pca(
+    adata: Any,
+    *,
+    layer: str | None = None,
+    mask_var: Any = VARIABLE,
+    noise: str = "auto",
+    likelihood: str = "auto",
+    n_components: int | str = "auto",
+    key_added: str | None = None,
+    copy: bool = False,
+    random_state: int = 0,
+) -> Any:
+    """PCA of annotated data that finds its number of components, in the place of `scanpy.pp.pca`.
+
+    Writes ``obsm["X_pca"]``, ``varm["PCs"]`` and ``uns["pca"]`` (``variance``,
+    ``variance_ratio``, ``params``) as scanpy does, and besides ``obsm["X_pca_std"]``,
+    ``varm["PCs_std"]`` (of numbers alone), and in ``uns["pca"]`` ``n_components``,
+    ``rank_posterior`` (the probability of each number), ``noise_variance`` and the ``likelihood``.
+    Neighbours, UMAP and clusters follow unchanged.
+
+    Parameters
+    ----------
+    adata
+        AnnData. Sparse matrices stay sparse, backed files are read in blocks of rows, Dask arrays
+        stay with their workers.
+    layer
+        The layer to take in place of X; ``"raw"`` for ``adata.raw``.
+    mask_var
+        Genes that take part: the name of a column of ``var``, or one value for each gene; None for
+        all, which is also what ``"highly_variable"`` means where ``var`` has no such column.
+    noise
+        As in `BayesianPCA`.
+    likelihood
+        ``"normal"`` for logarithms and other numbers; ``"poisson"`` or ``"negative-binomial"`` for
+        raw counts, with the size of each cell (`GeneralizedPCA`). ``"auto"`` takes Poisson for raw
+        counts.
+    n_components
+        The largest number of components allowed.
+    key_added
+        The name under which results go into obsm, varm and uns, as in scanpy.
+    copy
+        Whether to return a copy with the results, and leave `adata` as it is.
+    random_state
+        Seed, as in `BayesianPCA`.
+
+    Returns
+    -------
+    AnnData or None
+        The copy, if there is one.
+    """
+    matrix = chosen(adata, layer, mask_var)
+    model = _model(matrix, likelihood, noise, n_components, random_state)
+    found = _found(model, matrix)
+    if not found.scores.shape[1]:
+        _warn(f"No component of {matrix.name} is above its noise: X_pca has no columns.")
+    masked = mask_var if isinstance(mask_var, str) and mask_var in adata.var else None
+    params = {
+        "zero_center": True,
+        "use_highly_variable": not matrix.genes.all(),
+        "mask_var": masked,
+        "layer": layer,
+        "noise": noise,
+        "likelihood": _likelihood_of(model),
+    }
+    target = adata.copy() if copy else adata
+    _write(target, matrix, found, {k: v for k, v in params.items() if v is not None}, key_added)
+    return target if copy else None
+
+
+def denoise(
+    adata: Any,
+    *,
+    layer: str | None = None,
+    mask_var: Any = VARIABLE,
+    noise: str = "auto",
+    likelihood: str = "auto",
+    n_components: int | str = "auto",
+    layer_added: str = "denoised",
+    copy: bool = False,
+    random_state: int = 0,
+) -> Any:
+    """The matrix without its noise, as a layer; NaN are filled.
+
+    Genes that take no part stay as they are. Of counts it holds the rates. The layer is dense:
+    cells × genes numbers. Parameters are those of `pca`.
+    """
+    matrix = chosen(adata, layer, mask_var)
+    model = _model(matrix, likelihood, noise, n_components, random_state)
+    values = matrix.in_memory()
+    model.fit(values)
+    clean = _clean(model, values)
+    if layer == RAW and matrix.genes.size != adata.n_vars:
+        raise ValueError(
+            "adata.raw has other genes than adata, so that it has no layers: give "
+            "adata.raw.to_adata()."
+        )
+    everything = matrix.values[:]
+    everything = everything.toarray() if hasattr(everything, "toarray") else np.array(everything)
+    everything = everything.astype(clean.dtype, copy=False)
+    everything[:, matrix.genes] = clean
+    target = adata.copy() if copy else adata
+    target.layers[layer_added] = everything
+    return target if copy else None
+
+
+def _model(
+    matrix: CellsByGenes, likelihood: str, noise: str, n_components: int | str, random_state: int
+) -> BayesianPCA | GeneralizedPCA:
+    """The estimator for a matrix; says so where counts are taken for numbers."""
+    if likelihood not in LIKELIHOODS:
+        known = ", ".join(map(repr, LIKELIHOODS))
+        raise ValueError(f"likelihood must be one of {known}; got {likelihood!r}.")
+    counts = matrix.holds_counts()
+    if likelihood == "normal" and counts:
+        _warn(
+            f"{matrix.name} holds raw counts, whose noise grows with their means: give "
+            'likelihood="poisson", or scanpy.pp.normalize_total and scanpy.pp.log1p first.'
+        )
+    if likelihood == "auto":
+        likelihood = "poisson" if counts else "normal"
+    if likelihood == "normal":
+        how: Any = {"n_components": n_components, "noise": noise}
+        return BayesianPCA(**how, random_state=random_state)
+    if noise != "auto":
+        raise ValueError(f"noise={noise!r} is for numbers: counts have the noise of their rates.")
+    return GeneralizedPCA(n_components, likelihood=likelihood, row_sizes=True)
+
+
+def _likelihood_of(model: BayesianPCA | GeneralizedPCA) -> str:
+    return "normal" if isinstance(model, BayesianPCA) else str(model.likelihood)
+
+
+def _found(model: BayesianPCA | GeneralizedPCA, matrix: CellsByGenes) -> _Found:
+    if isinstance(model, GeneralizedPCA):
+        return _found_in_counts(model, matrix)
+    model.fit(matrix.input())
+    blocks = matrix.blocks() if matrix.is_stored else [matrix.input()]
+    parts = [[_computed(each) for each in model.transform(X, return_std=True)] for X in blocks]
+    scores, std = (np.concatenate(each) for each in zip(*parts, strict=True))
+    about = {
+        "variance": np.asarray(model.explained_variance_),
+        "variance_ratio": np.asarray(model.explained_variance_ratio_),
+        "rank_posterior": np.asarray(model.rank_posterior_),
+        "noise_variance": float(model.noise_variance_),
+    }
+    loadings, spread = np.asarray(model.components_).T, np.asarray(model.components_std_).T
+    return _Found(scores, std, loadings, spread, about)
+
+
+def _found_in_counts(model: GeneralizedPCA, matrix: CellsByGenes) -> _Found:
+    X = matrix.in_memory()
+    scores, std = model.fit(X).transform(X, return_std=True)
+    variance = scores.var(axis=0)
+    about = {"variance": variance, "variance_ratio": variance / max(float(variance.sum()), TINY)}
+    return _Found(scores, std, np.asarray(model.components_).T, None, about)
+
+
+def _computed(values: Any) -> FloatArray:
+    return np.asarray(values.compute() if hasattr(values, "compute") else values)
+
+
+def _clean(model: BayesianPCA | GeneralizedPCA, values: Any) -> FloatArray:
+    if isinstance(model, GeneralizedPCA):
+        return np.asarray(model.predict_cells(values))
+    dense = values.toarray() if hasattr(values, "toarray") else values
+    return np.asarray(model.denoise(dense))
+
+
+def _write(
+    adata: Any, matrix: CellsByGenes, found: _Found, params: dict[str, Any], key: str | None
+) -> None:
+    """Into obsm, varm and uns, as single precision where scanpy has it."""
+    scores, loadings, about = ("X_pca", "PCs", "pca") if key is None else (key, key, key)
+    adata.obsm[scores] = found.scores.astype(np.float32)
+    adata.obsm[f"{scores}_std"] = found.std.astype(np.float32)
+    if matrix.genes.size == adata.n_vars:
+        adata.varm[loadings] = matrix.full(found.loadings).astype(np.float32)
+        if found.loadings_std is not None:
+            adata.varm[f"{loadings}_std"] = matrix.full(found.loadings_std).astype(np.float32)
+    rank = {"n_components": int(found.scores.shape[1])}
+    adata.uns[about] = {"params": params} | found.about | rank
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, UserWarning, stacklevel=3)

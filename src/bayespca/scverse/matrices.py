@@ -1,0 +1,133 @@
+"""Which matrix of annotated data is meant, and how it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from bayespca.arrays.namespaces import is_sparse
+from bayespca.arrays.types import FloatArray
+from bayespca.estimators._kinds import is_of
+
+BoolArray = NDArray[np.bool_]
+
+RAW, VARIABLE = "raw", "highly_variable"
+# Cells of a file that are read at a time, in numbers.
+READ = 1 << 24
+# Rows that show whether a matrix holds counts.
+LOOKED_AT = 200
+
+
+@dataclass(frozen=True, eq=False)
+class CellsByGenes:
+    """A matrix of cells × genes of which some genes take part; `name` is for messages."""
+
+    values: Any
+    genes: BoolArray
+    name: str
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return int(self.values.shape[0]), int(np.count_nonzero(self.genes))
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether it stays in its file."""
+        return not (
+            isinstance(self.values, np.ndarray) or is_sparse(self.values) or self.is_distant
+        )
+
+    @property
+    def is_distant(self) -> bool:
+        return is_of(self.values, "dask")
+
+    def input(self) -> Any:
+        """What estimators fit: the matrix, or an iterator over blocks of its rows."""
+        return self.blocks() if self.is_stored else self._of_genes(self.values)
+
+    def blocks(self) -> Iterator[Any]:
+        """Rows in dense blocks, read from the file one after the other."""
+        return (part.toarray() if is_sparse(part) else part for part in self._parts())
+
+    def _parts(self) -> Iterator[Any]:
+        n, p = self.values.shape
+        step = max(1, READ // max(p, 1))
+        for first in range(0, n, step):
+            yield self._of_genes(self.values[first : min(first + step, n)])
+
+    def _of_genes(self, values: Any) -> Any:
+        return values if self.genes.all() else values[:, self.genes]
+
+    def in_memory(self) -> Any:
+        """The matrix, read whole where it is in a file."""
+        if self.is_distant:
+            return self.input().compute()
+        if not self.is_stored:
+            return self.input()
+        parts = list(self._parts())
+        return sp.vstack(parts).tocsr() if is_sparse(parts[0]) else np.concatenate(parts)
+
+    def holds_counts(self) -> bool:
+        """Whether the first cells are whole numbers of at least 0, some of them above 1."""
+        if self.is_distant:
+            return False
+        head = self._of_genes(self.values[:LOOKED_AT])
+        x = np.asarray(head.data if is_sparse(head) else head, dtype=np.float64)
+        return bool(x.size and x.min() >= 0 and x.max() > 1 and (x == np.rint(x)).all())
+
+    def full(self, loadings: FloatArray) -> FloatArray:
+        """Rows of genes that take part, among 0 for the others."""
+        found = np.zeros((self.genes.size, loadings.shape[1]), dtype=loadings.dtype)
+        found[self.genes] = loadings
+        return found
+
+
+def chosen(adata: Any, layer: str | None, mask_var: Any) -> CellsByGenes:
+    """X, a layer or ``"raw"`` of annotated data, with the genes of a mask."""
+    if not is_of(adata, "anndata"):
+        raise TypeError(
+            f"adata is a {type(adata).__name__}, but AnnData are needed: BayesianPCA().fit(X) "
+            "takes arrays, and MultiViewPCA().fit(mdata) a MuData."
+        )
+    if layer == RAW and RAW not in adata.layers:
+        if adata.raw is None:
+            raise ValueError('layer="raw", but adata.raw is None.')
+        values, var, name = adata.raw.X, adata.raw.var, "adata.raw.X"
+    elif layer is not None:
+        if layer not in adata.layers:
+            known = ", ".join(map(repr, adata.layers)) or "none"
+            raise ValueError(f"adata has no layer {layer!r}; it has {known}.")
+        values, var, name = adata.layers[layer], adata.var, f"adata.layers[{layer!r}]"
+    else:
+        values, var, name = adata.X, adata.var, "adata.X"
+    if values is None or not min(values.shape):
+        raise ValueError(f"{name} holds no data.")
+    if hasattr(values, "tocsr"):
+        values = values.tocsr()
+    return CellsByGenes(values, _mask(mask_var, var), name)
+
+
+def _mask(mask_var: Any, var: Any) -> BoolArray:
+    """Genes that take part: a column of `var` by name, one number for each, or all of them."""
+    if mask_var is None:
+        return np.ones(len(var), dtype=np.bool_)
+    if isinstance(mask_var, str):
+        if mask_var not in var and mask_var == VARIABLE:
+            return np.ones(len(var), dtype=np.bool_)
+        if mask_var not in var:
+            raise ValueError(
+                f"adata.var has no column {mask_var!r}: give mask_var=None for all genes, or run "
+                "scanpy.pp.highly_variable_genes first."
+            )
+        mask_var = var[mask_var]
+    found = np.asarray(mask_var, dtype=np.bool_)
+    if found.shape != (len(var),):
+        raise ValueError(f"mask_var has shape {found.shape}, but there are {len(var)} genes.")
+    if not found.any():
+        raise ValueError("mask_var has no gene in it.")
+    return found
