@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         vbmf,
     )
 
-    from . import displays, imaging, report, spectrum
+    from . import displays, imaging, report, scverse, spectrum
 
 __all__ = [
     "GPLVM",
@@ -56,13 +56,14 @@ __all__ = [
     "rank_report",
     "rank_stability",
     "report",
+    "scverse",
     "select_components",
     "spectrum",
     "tensor_ranks",
     "vbmf",
 ]
 
-_MODULES = ("displays", "imaging", "report", "spectrum")
+_MODULES = ("displays", "imaging", "report", "scverse", "spectrum")
 
 
 def __getattr__(name: str) -> Any:

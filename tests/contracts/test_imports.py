@@ -41,6 +41,7 @@ LAYERS = {
     "estimators": 6,
     "displays": 7,
     "report": 7,
+    "scverse": 7,
     "cli": 8,
     "__main__": 9,
 }

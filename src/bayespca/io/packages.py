@@ -9,7 +9,7 @@ EXTRAS = {
     "pyarrow": "bayespca[io]",
     "dask": "bayespca[dask]",
     "distributed": "bayespca[dask]",
-    "anndata": "anndata",
+    "anndata": "bayespca[scverse]",
     "nibabel": "bayespca[imaging]",
     "openpyxl": "bayespca[excel]",
     "pandas": "pandas",
