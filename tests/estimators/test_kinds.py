@@ -47,7 +47,7 @@ def anndata():
 
 
 OTHERS = {
-    "AnnData": (anndata, r"X is an AnnData: give its matrix, adata\.X"),
+    "AnnData": (anndata, r"X is an AnnData: call bayespca\.scverse\.pca\(adata\), or give its"),
     "module": (lambda: torch().nn.Linear(3, 4), "X is a Linear, which is no table of numbers"),
     "loader": (lambda: torch().utils.data.DataLoader(X), "X is a DataLoader, which is no table"),
     "dict": (lambda: {"a": [1, 2]}, "X is a dict, which is no table of numbers"),
