@@ -1,6 +1,7 @@
 """The command as people run it: in a process of its own, or inside this one, which saves seconds.
 
-`printed` gives both streams, `output` both in one, and `run` the words of both in one line.
+`printed` gives both streams, `output` the first, with both where it fails, and `run` the words of
+both in one line. A slow machine has lines of progress on standard error.
 """
 
 from __future__ import annotations
@@ -34,11 +35,12 @@ def printed(*arguments, rc=0, **options):
 
 
 def output(*arguments, rc=0, **options):
-    return "".join(printed(*arguments, rc=rc, **options))
+    out, err = printed(*arguments, rc=rc, **options)
+    return out if rc == 0 else out + err
 
 
 def run(*arguments, rc=0, **options):
-    return " ".join(output(*arguments, rc=rc, **options).split())
+    return " ".join("".join(printed(*arguments, rc=rc, **options)).split())
 
 
 # --- without a new process, for what is not about processes --------------------------------------
