@@ -91,3 +91,18 @@ def test_matrices_and_columns_are_the_same():
     a, b = judged(model, X), judged(model, (users, items, stars))
     assert (a.mean == b.mean).all()
     assert a.n_fitted + a.n_alone == users.size
+
+
+@pytest.mark.filterwarnings("ignore:the chains have not mixed")
+def test_fitted_ratings_with_times_are_not_judged():
+    rng = np.random.default_rng(0)
+    users, items = rng.integers(0, 20, 300), rng.integers(0, 15, 300)
+    _, first = np.unique(users * 15 + items, return_index=True)
+    users, items = users[first], items[first]
+    stars, times = rng.integers(1, 6, users.size), rng.integers(0, 9, users.size)
+    model = MatrixFactorization("gibbs", n_draws=5, random_state=0)
+    model.fit_ratings(users[20:], items[20:], stars[20:], times=times[20:])
+    assert judged(model, (users[20:], items[20:], stars[20:])) is None
+    found = judged(model, (users, items, stars))
+    assert found is not None
+    assert (found.n_given, found.n_fitted) == (20, 0)

@@ -38,7 +38,8 @@ def judged(model: Any, X: Input) -> Judged | None:
 
     X is a matrix as in `fit`, or users, items and ratings. Ratings that were not in the fit are
     predicted as they are. None where nothing can be said: a rating that was fitted cannot be taken
-    out of point estimates, which do not say how much they owe to it.
+    out of point estimates, which do not say how much they owe to it, nor out of predictions for a
+    time that is not known.
     """
     cells = _cells(X)
     assert cells.values is not None
@@ -46,7 +47,8 @@ def judged(model: Any, X: Input) -> Judged | None:
     columns = _identifiers.places(cells.items, model.items_, "items")[cells.columns]
     fitted = _were_fitted(model, rows, columns)
     sides = model.posterior_.rows, model.posterior_.columns
-    if not all(len(side.cov) for side in sides):
+    drifts = getattr(model.fit_.answering, "drift", None) is not None
+    if drifts or not all(len(side.cov) for side in sides):
         usable = np.flatnonzero(~fitted)
     else:
         usable = np.arange(fitted.size)
