@@ -258,3 +258,12 @@ def test_times_are_read(folder):
         "t.inter", "--times", "--method", "evb", rc=1
     )
     assert "--times are for fits" in ratings("m.bpca", "--times", "--recommend", 2, rc=1)
+
+
+@pytest.mark.filterwarnings("ignore:the chains have not mixed")
+def test_what_is_rated_at_all_may_be_left_out(folder):
+    asked = ["u.data", "--method", "gibbs", "--n-draws", 5, "--n-components", 1]
+    ratings(*asked, "--save", "with.bpca")
+    ratings(*asked, "--no-implicit", "--save", "without.bpca")
+    assert (load("with.bpca").implicit, load("without.bpca").implicit) == ("auto", False)
+    assert "are for --method gibbs" in ratings("u.data", "--no-implicit", rc=1)

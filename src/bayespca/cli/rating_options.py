@@ -143,6 +143,15 @@ class Factorizing:
             help="With gibbs: number of chains, or auto.",
         ),
     ] = "auto"
+    implicit: Annotated[
+        bool | None,
+        option(
+            "--implicit/--no-implicit",
+            panel=MODEL,
+            help="With gibbs: whether what is rated at all says something of users and items, as "
+            "it does by default.",
+        ),
+    ] = None
     seed: Annotated[
         int | None, option(panel=MODEL, min=0, help="With gibbs: seed of the random numbers, or 0.")
     ] = None
@@ -162,6 +171,8 @@ class Factorizing:
             )
         if self.seed is not None and method is not RatingsMethod.gibbs:
             raise ValueError("--seed is for --method gibbs: other methods draw nothing.")
+        if self.implicit is not None and method is not RatingsMethod.gibbs:
+            raise ValueError("--implicit and --no-implicit are for --method gibbs.")
         bounds: Any = None if self.bounds == "none" else self.bounds
         if bounds is not None and bounds != "auto":
             low, high = map(float, bounds.split(","))
@@ -172,6 +183,7 @@ class Factorizing:
             biases=self.biases,
             noise_variance=as_number(self.noise_variance, float),
             bounds=bounds,
+            implicit="auto" if self.implicit is None else self.implicit,
             n_draws=as_number(self.n_draws, int),
             n_chains=as_number(self.n_chains, int),
             random_state=self.seed or 0,
