@@ -18,8 +18,9 @@ ASKED = {
 VALUE = r"'[^']*'|\"[^\"]*\"|[-\w.+]*\w"
 # What is in the brackets of a call is Python, and stays so.
 ASSIGNED = re.compile(rf"`?(?<![\w.\"'-])(?<!\w\()([a-z]\w*)=({VALUE})`?")
-# A dictionary of one entry, and the column that a sentence says to leave out.
+# A dictionary of one entry, the column that needs another likelihood, and that to leave out.
 BY_COLUMN = re.compile(r"\blikelihood=\{'([^']*)': '([^']*)'\}")
+FOR_IT = re.compile(r"^column '([^']*)' (.*)the likelihood '([^']*)' for it\b")
 LEFT_OUT = re.compile(r"^column ('[^']*') (.*)leave it out\b")
 # A single word may be anything, unless it is in backticks or called an option.
 MENTIONED = re.compile(
@@ -33,6 +34,7 @@ def on_the_command_line(message: str) -> str:
         message = message.replace(words, f"{words} ({option})")
     message = LEFT_OUT.sub(r"column \1 \2leave it out (--drop \1)", message)
     message = BY_COLUMN.sub(r"--likelihood \1=\2", message)
+    message = FOR_IT.sub(_for_it, message)
     return MENTIONED.sub(_mentioned, ASSIGNED.sub(_assigned, message))
 
 
@@ -46,6 +48,12 @@ def renamed(message: str, names: Mapping[str, str]) -> str:
         lambda found: f"{names[found[1]]}=" if found[2] else f"`{names[found[1]]}`",
         message,
     )
+
+
+def _for_it(found: re.Match[str]) -> str:
+    """Columns of several tables are called `table: column` in messages, `table:column` here."""
+    name = found[1].replace(": ", ":")
+    return f"column '{found[1]}' {found[2]}--likelihood {name}={found[3]}"
 
 
 def _option(name: str) -> str:
