@@ -67,6 +67,7 @@ def _main(
         "wine.csv --label cultivar --report wine.html",
         "survey.csv --likelihood visits=poisson --order pain=low,medium,high",
         "genes.tsv --transpose --scores scores.csv --model m.bpca",
+        "cells.h5ad -o out.h5ad",
         "- --json < data.csv",
     )
 )
@@ -92,6 +93,14 @@ def fit(
         from . import kinds
         from .mixed import Choice
 
+        if outputs.annotated is not None and data.suffix.lower() == ".h5ad":
+            from .annotated import fit_annotated
+
+            asked = where.given()
+            others = [*(name for name in asked if asked[name]), *kind.given()]
+            fit_annotated(data, reading.how(), fitting, outputs, columns, others, as_json=json)
+            return
+        outputs.refuse_annotated(data)
         other = kinds.asked(data, reading.how(), fitting, kind)
         if other is not None:
             columns.refuse(other.what)

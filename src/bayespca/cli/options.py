@@ -343,6 +343,10 @@ class ModelKind:
         ),
     ] = False
 
+    def given(self) -> list[str]:
+        """Options that are not what they are by default."""
+        return [f.name for f in fields(self) if getattr(self, f.name) != f.default]
+
     def n_clusters(self) -> int | str:
         """The number of clusters, or a word."""
         assert self.clusters is not None

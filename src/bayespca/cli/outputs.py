@@ -38,8 +38,24 @@ class FitOutputs:
             help="The model, for transform, denoise, impute and Python.",
         ),
     ] = None
+    annotated: Annotated[
+        Path | None,
+        output(
+            "--out",
+            "-o",
+            help="For DATA in .h5ad: a copy with components where scanpy looks for them (.h5ad).",
+        ),
+    ] = None
     label: Annotated[str | None, output(help="Column that colours samples in the report.")] = None
     stability: Stability = None
+
+    def refuse_annotated(self, data: Path) -> None:
+        """Raise where annotated data are to be written, and there are none."""
+        if self.annotated is not None:
+            raise ValueError(
+                f"--out writes annotated data, and {data} is no .h5ad file: --scores, --loadings, "
+                "--report and --model name what fit writes of other files."
+            )
 
     def check(self, data: Path) -> None:
         """Raise before any work is done for what contradicts itself or cannot be written."""
