@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         vbmf,
     )
 
-    from . import displays, imaging, report, scverse, spectrum
+    from . import displays, imaging, layers, report, scverse, spectrum
 
 __all__ = [
     "GPLVM",
@@ -52,6 +52,7 @@ __all__ = [
     "evbmf",
     "imaging",
     "impute",
+    "layers",
     "load",
     "rank_report",
     "rank_stability",
@@ -63,7 +64,7 @@ __all__ = [
     "vbmf",
 ]
 
-_MODULES = ("displays", "imaging", "report", "scverse", "spectrum")
+_MODULES = ("displays", "imaging", "layers", "report", "scverse", "spectrum")
 
 
 def __getattr__(name: str) -> Any:

@@ -42,6 +42,7 @@ LAYERS = {
     "displays": 7,
     "report": 7,
     "scverse": 7,
+    "layers": 7,
     "cli": 8,
     "__main__": 9,
 }

@@ -12,6 +12,7 @@ EXTRAS = {
     "anndata": "bayespca[scverse]",
     "nibabel": "bayespca[imaging]",
     "openpyxl": "bayespca[excel]",
+    "torch": "bayespca[torch]",
     "pandas": "pandas",
     "tensorly": "tensorly",
 }

@@ -1,0 +1,184 @@
+"""Networks on scikit-learn's digits with factors in the place of layers: how many answers are kept.
+
+Ranks by a noise model, by plain EVBMF and by the energy rule, all with the same number of
+parameters, before and after three epochs of training.
+
+usage: python benchmarks/bench_layers.py
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+from importlib.util import find_spec
+
+import numpy as np
+from sklearn.datasets import load_digits
+from timing import heading
+
+from bayespca import evbmf, layers, tensor_ranks
+
+SEEDS, N_TRAIN, RETRAINING = 5, 1200, 3
+NOISES = ("auto", "per-feature", "per-sample", "both")
+
+
+def perceptron():
+    from torch import nn
+
+    hidden = [nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU()]
+    return nn.Sequential(*hidden, nn.Linear(256, 10))
+
+
+def convolutional():
+    from torch import nn
+
+    return nn.Sequential(
+        *(nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 32, 3, padding=1), nn.ReLU()),
+        *(nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(1024, 10)),
+    )
+
+
+NETWORKS = {"64–256–256–10": (perceptron, 40), "three convolutions": (convolutional, 8)}
+
+
+def train(net, X, y, epochs: int):
+    import torch
+
+    steps = torch.optim.Adam(net.parameters(), lr=2e-3)
+    for _ in range(epochs):
+        for rows in torch.randperm(len(X)).split(100):
+            steps.zero_grad()
+            torch.nn.functional.cross_entropy(net(X[rows]), y[rows]).backward()
+            steps.step()
+    return net.eval()
+
+
+def unfoldings(W: np.ndarray) -> list[np.ndarray]:
+    """The matrices that have the ranks of a layer."""
+    modes = (0,) if W.ndim == 2 else (0, 1)
+    return [np.moveaxis(W, mode, 0).reshape(W.shape[mode], -1) for mode in modes]
+
+
+def weights(net) -> dict[str, np.ndarray]:
+    found = layers.ranks(net, noise="isotropic")
+    return {one.name: net.get_submodule(one.name).weight.detach().double().numpy() for one in found}
+
+
+def by_evbmf(net) -> Callable[[float], dict]:
+    """Plain EVBMF, whose ranks a factor makes larger or smaller."""
+    plain = {
+        name: (evbmf(W)[0].shape[1],) if W.ndim == 2 else tensor_ranks(W)[:2]
+        for name, W in weights(net).items()
+    }
+    largest = {name: [min(U.shape) for U in unfoldings(W)] for name, W in weights(net).items()}
+
+    def scaled(factor: float) -> dict:
+        return {
+            name: rank_of(np.clip(np.rint(np.multiply(found, factor)), 0, largest[name]))
+            for name, found in plain.items()
+        }
+
+    return scaled
+
+
+def by_energy(net) -> Callable[[float], dict]:
+    """The smallest ranks that have a share of the squared singular values."""
+    shares = {}
+    for name, W in weights(net).items():
+        squares = [np.linalg.svd(U, compute_uv=False) ** 2 for U in unfoldings(W)]
+        shares[name] = [np.cumsum(each) / each.sum() for each in squares]
+
+    def of_share(share: float) -> dict:
+        return {
+            name: rank_of([int(np.searchsorted(each, share)) + 1 for each in both])
+            for name, both in shares.items()
+        }
+
+    return of_share
+
+
+def rank_of(found) -> int | tuple[int, int]:
+    numbers = tuple(int(rank) for rank in found)
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+def n_parameters(net) -> int:
+    return sum(each.numel() for each in net.parameters())
+
+
+def nearest(net, rule: Callable[[float], dict], grid: np.ndarray, target: int):
+    """The network by a rule whose number of parameters is the nearest to a target."""
+    made = (layers.compress(net, ranks) for ranks in unique(rule(value) for value in grid))
+    return min(made, key=lambda small: abs(n_parameters(small) - target))
+
+
+def unique(found) -> list[dict]:
+    return list({str(ranks): ranks for ranks in found}.values())
+
+
+def measured(net, small, data) -> tuple[float, float, float]:
+    """Parameters in thousands, agreement with the network, and the same after more training."""
+    X, y, new = data
+    agree = agreement(net, small, new)
+    again = agreement(net, train(copy.deepcopy(small).train(), X, y, RETRAINING), new)
+    return n_parameters(small) / 1000, 100 * agree, 100 * again
+
+
+def agreement(a, b, X) -> float:
+    import torch
+
+    with torch.no_grad():
+        return float((a(X).argmax(1) == b(X).argmax(1)).double().mean())
+
+
+def compared(net, data) -> dict[str, tuple[float, float, float]]:
+    shares, factors = np.linspace(0.02, 0.999, 200), np.linspace(0.3, 3, 200)
+    plain, energy = by_evbmf(net), by_energy(net)
+    found = {}
+    for noise in NOISES:
+        small = layers.compress(net, noise=noise)
+        size = n_parameters(small)
+        found[noise] = measured(net, small, data)
+        found[f"{noise}: EVBMF"] = measured(net, nearest(net, plain, factors, size), data)
+        found[f"{noise}: energy"] = measured(net, nearest(net, energy, shares, size), data)
+    found["EVBMF as it is"] = measured(net, layers.compress(net, plain(1.0)), data)
+    for share in (0.5, 0.8, 0.9):
+        found[f"energy {share:.0%}"] = measured(net, layers.compress(net, energy(share)), data)
+    return found
+
+
+def digits(seed: int):
+    import torch
+
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(seed).permutation(len(X))
+    X, y = torch.tensor(X[order] / 16, dtype=torch.float32), torch.tensor(y[order])
+    return X[:N_TRAIN], y[:N_TRAIN], X[N_TRAIN:]
+
+
+def main() -> None:
+    if find_spec("torch") is None:
+        print("bench_layers needs torch.")
+        return
+    import torch
+
+    # Layers of rank 0 stay, which the table of parameters shows.
+    warnings.simplefilter("ignore", UserWarning)
+    for name, (network, epochs) in NETWORKS.items():
+        runs = []
+        for seed in range(SEEDS):
+            torch.manual_seed(seed)
+            data = digits(seed)
+            net = train(network(), data[0], data[1], epochs)
+            runs.append(compared(net, data))
+        heading(f"{name}, {n_parameters(net)} parameters, mean of {SEEDS} seeds")
+        print(f"    {'ranks by':24s}{'thousands':>10s}{'agreement':>11s}{'retrained':>11s}")
+        for way in runs[0]:
+            size, agree, again = np.mean([run[way] for run in runs], axis=0)
+            print(f"    {way:24s}{size:10.1f}{agree:10.1f}%{again:10.1f}%", flush=True)
+
+
+if __name__ == "__main__":
+    main()

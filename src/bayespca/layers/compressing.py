@@ -1,0 +1,173 @@
+"""`compress`: a copy of a network in which factors stand in for layers."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bayespca.arrays.types import FloatArray
+from bayespca.estimators.pca import Noise
+from bayespca.io.packages import need
+
+from .ranking import TUCKER, LayerRanks, Rank, check_convolutions, given_ranks, ranks, unfolded
+from .weights import Layer, layers_of
+
+# New layers get their weights from factors: without a place they draw no random ones first.
+NOWHERE = "meta"
+
+
+def compress(
+    model: Any,
+    given: Mapping[str, Rank] | LayerRanks | None = None,
+    *,
+    noise: Noise = "auto",
+    convolutions: str = TUCKER,
+) -> Any:
+    """A copy of a torch network with factors in the place of layers, where they save parameters.
+
+    A linear layer of rank r becomes ``Sequential(Linear(in, r, bias=False), Linear(r, out))``. A
+    convolution becomes one to r_in channels with a kernel of one place, one to r_out channels with
+    the kernel that it had, and one to all outputs (Tucker-2); or, of rank r as a matrix, one to r
+    channels with the kernel that it had, and one to all outputs. Weights are the least-squares
+    approximation of that rank, for Tucker the truncated higher-order SVD; types, devices, biases,
+    `requires_grad` and the mode of training are kept.
+
+    All other layers stay: those without anything above the noise (rank 0, with a warning), of
+    groups, with hooks, with weights that others share, in a subclass of torch's layers, or in
+    torch's transformers, which read them directly.
+
+    Parameters
+    ----------
+    model
+        A ``torch.nn.Module``; it stays as it is.
+    given
+        What `ranks` has found, or ranks by name of layer: a number, or for convolutions a pair
+        (outputs, inputs); layers that are not named stay. None to find them.
+    noise, convolutions
+        As in `ranks`, where they are to be found.
+
+    Returns
+    -------
+    torch.nn.Module
+        `ranks` says what it saves. Factors have the names of Sequential: ``"fc.0"``, ``"fc.1"``.
+    """
+    check_convolutions(convolutions)
+    if given is None:
+        table = ranks(model, noise=noise, convolutions=convolutions)
+    else:
+        table = given_ranks(layers_of(model), given)
+    _warn_of_zeros(table)
+    made = copy.deepcopy(model)
+    for layer in layers_of(made):
+        found = table[layer.name]
+        if not found.why_left and found.rank is not None:
+            made = _with(made, layer, _replacement(layer, found.rank))
+    return made
+
+
+def _warn_of_zeros(table: LayerRanks) -> None:
+    names = [repr(layer.name) for layer in table if layer.why_left == "rank 0"]
+    if names:
+        warnings.warn(
+            f"Nothing in the weights of {', '.join(names)} is above their noise: they stay.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _with(model: Any, layer: Layer, replacement: Any) -> Any:
+    """The model with a layer replaced under all of its names."""
+    for name in layer.names:
+        if not name:
+            return replacement
+        parent, _, attribute = name.rpartition(".")
+        setattr(model.get_submodule(parent), attribute, replacement)
+    return model
+
+
+def _replacement(layer: Layer, rank: Rank) -> Any:
+    nn = need("torch", "bayespca.layers").nn
+    W = layer.weight()
+    if isinstance(rank, tuple):
+        made = _tucker(layer.module, tucker_factors(W, rank))
+    else:
+        first, last = factors(W.reshape(W.shape[0], -1), rank)
+        made = _pair(layer.module, first, last)
+    return nn.Sequential(*made).train(layer.module.training)
+
+
+def factors(W: FloatArray, rank: int) -> tuple[FloatArray, FloatArray]:
+    """B (rank × inputs) and A (outputs × rank) of equal norms, AB being the closest to W."""
+    U, singular, Vt = np.linalg.svd(W, full_matrices=False)
+    root = np.sqrt(singular[:rank])
+    return root[:, None] * Vt[:rank], U[:, :rank] * root
+
+
+def tucker_factors(
+    W: FloatArray, rank: tuple[int, int]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Inputs × r_in, the core r_out × r_in × places, and outputs × r_out (truncated HOSVD)."""
+    outputs, inputs = (
+        np.linalg.svd(unfolded(W, mode), full_matrices=False)[0][:, :size]
+        for mode, size in enumerate(rank)
+    )
+    core = np.einsum("oik,oa,ib->abk", W, outputs, inputs, optimize=True)
+    return inputs, core, outputs
+
+
+def _pair(old: Any, first: FloatArray, last: FloatArray) -> list[Any]:
+    if old.weight.ndim == 2:
+        return [_linear(old, first), _linear(old, last, old.bias)]
+    kernel = first.reshape(len(first), *old.weight.shape[1:])
+    return [_same_convolution(old, kernel), _pointwise(old, last, old.bias)]
+
+
+def _tucker(old: Any, parts: tuple[FloatArray, FloatArray, FloatArray]) -> list[Any]:
+    """Bases that are whole are taken into the core, where they cost nothing."""
+    inputs, core, outputs = parts
+    whole_in, whole_out = (U.shape[0] == U.shape[1] for U in (inputs, outputs))
+    if whole_in:
+        core = np.einsum("abk,ib->aik", core, inputs)
+    if whole_out:
+        core = np.einsum("abk,oa->obk", core, outputs)
+    kernel = core.reshape(*core.shape[:2], *old.weight.shape[2:])
+    first = [] if whole_in else [_pointwise(old, inputs.T)]
+    last = [] if whole_out else [_pointwise(old, outputs, old.bias)]
+    return [*first, _same_convolution(old, kernel, old.bias if whole_out else None), *last]
+
+
+def _linear(old: Any, values: FloatArray, bias: Any = None) -> Any:
+    made = type(old)(values.shape[1], values.shape[0], bias=False, device=NOWHERE)
+    return _filled(old, made, values, bias)
+
+
+def _pointwise(old: Any, values: FloatArray, bias: Any = None) -> Any:
+    made = type(old)(values.shape[1], values.shape[0], 1, bias=False, device=NOWHERE)
+    return _filled(old, made, values.reshape(made.weight.shape), bias)
+
+
+def _same_convolution(old: Any, values: FloatArray, bias: Any = None) -> Any:
+    """A convolution between fewer channels that moves and pads as the old one does."""
+    made = type(old)(
+        *(values.shape[1], values.shape[0], old.kernel_size),
+        stride=old.stride,
+        padding=old.padding,
+        dilation=old.dilation,
+        padding_mode=old.padding_mode,
+        bias=False,
+        device=NOWHERE,
+    )
+    return _filled(old, made, values, bias)
+
+
+def _filled(old: Any, made: Any, values: FloatArray, bias: Any) -> Any:
+    torch = need("torch", "bayespca.layers")
+    weight = torch.tensor(values, device=old.weight.device, dtype=old.weight.dtype)
+    made.weight = torch.nn.Parameter(weight, requires_grad=old.weight.requires_grad)
+    # The same parameter, which others may share.
+    made.bias = bias
+    return made

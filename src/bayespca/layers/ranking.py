@@ -1,0 +1,204 @@
+"""`ranks`: the rank of each layer's weights, and the parameters that factors of it need."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import nan, prod
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from bayespca.arrays.types import FloatArray
+from bayespca.estimators.pca import BayesianPCA, Noise, RankWarning
+
+from .weights import Layer, layers_of
+
+# One number for a matrix; for a convolution that of its outputs and that of its inputs.
+Rank = int | tuple[int, int]
+TUCKER, MATRIX = "tucker", "matrix"
+
+
+@dataclass(frozen=True)
+class LayerRank:
+    """The rank of a layer, with its parameters (bias included) before and after compression.
+
+    `rank` is None where none was looked for. `why_left` says why the layer stays as it is, and is
+    empty where factors stand in for it.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    rank: Rank | None
+    before: int
+    after: int
+    noise_variance: float
+    why_left: str = ""
+
+
+@dataclass(frozen=True)
+class LayerRanks:
+    """The layers of a network in its order; prints as a table."""
+
+    layers: tuple[LayerRank, ...]
+
+    def __iter__(self) -> Iterator[LayerRank]:
+        return iter(self.layers)
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __getitem__(self, name: str) -> LayerRank:
+        for layer in self.layers:
+            if layer.name == name:
+                return layer
+        raise KeyError(name)
+
+    @property
+    def before(self) -> int:
+        """Parameters of these layers."""
+        return sum(layer.before for layer in self.layers)
+
+    @property
+    def after(self) -> int:
+        """Parameters that they have once factors stand in for them."""
+        return sum(layer.after for layer in self.layers)
+
+    def __str__(self) -> str:
+        rows: list[tuple[str, ...]] = [
+            ("layer", "shape", "rank", "before", "after", "noise variance", "")
+        ]
+        rows += [_row(layer) for layer in self.layers]
+        rows += [("all", "", "", str(self.before), str(self.after), "", "")]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join(_line(row, widths) for row in rows)
+
+
+def _row(layer: LayerRank) -> tuple[str, ...]:
+    rank = () if layer.rank is None else np.atleast_1d(layer.rank)
+    noise = "" if np.isnan(layer.noise_variance) else f"{layer.noise_variance:.3g}"
+    left = f"left: {layer.why_left}" if layer.why_left else ""
+    shapes = ("×".join(map(str, sizes)) for sizes in (layer.shape, rank))
+    return (layer.name or "(itself)", *shapes, str(layer.before), str(layer.after), noise, left)
+
+
+def _line(row: tuple[str, ...], widths: list[int]) -> str:
+    name, *figures, left = row
+    cells = [f"{cell:>{width}}" for cell, width in zip(figures, widths[1:-1], strict=True)]
+    return "  ".join([f"{name:{widths[0]}}", *cells, left]).rstrip()
+
+
+def ranks(model: Any, *, noise: Noise = "auto", convolutions: str = TUCKER) -> LayerRanks:
+    """The rank of each linear layer and convolution of a torch network.
+
+    The weights W (outputs × inputs) are taken for a low-rank matrix and noise, and the rank is that
+    of `BayesianPCA` without centring; without noise models, that of `evbmf`.
+
+    Parameters
+    ----------
+    model
+        A ``torch.nn.Module``; it stays as it is.
+    noise
+        As in `BayesianPCA`, where rows are outputs and columns inputs. ``"isotropic"`` is plain
+        EVBMF: with it, those of convolutions are the first two of `tensor_ranks`.
+    convolutions
+        ``"tucker"``: one rank for outputs and one for inputs, each from its own unfolding of the
+        kernel (Nakajima and Sugiyama 2014, Section 5). ``"matrix"``: one rank, that of
+        outputs × (inputs · places of the kernel). Kernels with one place are matrices.
+
+    Returns
+    -------
+    LayerRanks
+        A `LayerRank` for each layer; prints as a table. `noise_variance` is the mean over all
+        weights, and for two unfoldings their mean.
+    """
+    check_convolutions(convolutions)
+    return LayerRanks(tuple(_found(layer, noise, convolutions) for layer in layers_of(model)))
+
+
+def check_convolutions(convolutions: str) -> None:
+    if convolutions not in (TUCKER, MATRIX):
+        raise ValueError(f"convolutions must be 'tucker' or 'matrix'; got {convolutions!r}.")
+
+
+def given_ranks(layers: list[Layer], given: Mapping[str, Rank] | LayerRanks) -> LayerRanks:
+    """The table for ranks that the caller has; layers that are not named are left."""
+    if isinstance(given, LayerRanks):
+        given = {layer.name: layer.rank for layer in given if layer.rank is not None}
+    names = {name for layer in layers for name in layer.names}
+    if unknown := sorted(set(given) - names):
+        raise ValueError(f"The network has no linear layer or convolution {unknown[0]!r}.")
+    return LayerRanks(tuple(_of_given(layer, given) for layer in layers))
+
+
+def _of_given(layer: Layer, given: Mapping[str, Rank]) -> LayerRank:
+    rank = next((given[name] for name in layer.names if name in given), None)
+    if rank is not None:
+        _check_rank(layer, rank)
+    return _counted(layer, rank, nan)
+
+
+def _check_rank(layer: Layer, rank: Rank) -> None:
+    pair = isinstance(rank, tuple)
+    sizes = layer.shape[:2] if pair else (_largest(layer),)
+    fits = len(np.atleast_1d(rank)) == len(sizes) and (layer.is_convolution or not pair)
+    if not fits or any(not 0 <= r <= s for r, s in zip(np.atleast_1d(rank), sizes, strict=True)):
+        raise ValueError(f"Layer {layer.name!r} of shape {layer.shape} has no rank {rank!r}.")
+
+
+def _largest(layer: Layer) -> int:
+    return min(layer.shape[0], prod(layer.shape[1:]))
+
+
+def _found(layer: Layer, noise: Noise, convolutions: str) -> LayerRank:
+    if layer.why_left:
+        return _counted(layer, None, nan)
+    W = layer.weight()
+    if W.ndim == 2 or W.shape[2] == 1 or convolutions == MATRIX:
+        fitted = _fitted(W.reshape(W.shape[0], -1), noise)
+        return _counted(layer, fitted.n_components_, fitted.noise_variance_)
+    outputs, inputs = (_fitted(unfolded(W, mode), noise) for mode in (0, 1))
+    mean = (outputs.noise_variance_ + inputs.noise_variance_) / 2
+    return _counted(layer, (outputs.n_components_, inputs.n_components_), mean)
+
+
+def unfolded(W: FloatArray, mode: int) -> FloatArray:
+    """The matrix whose rows are the slices of a tensor along a mode."""
+    return np.moveaxis(W, mode, 0).reshape(W.shape[mode], -1)
+
+
+def _fitted(W: FloatArray, noise: Noise) -> BayesianPCA:
+    with warnings.catch_warnings():
+        # A rank near the largest saves nothing: the table says so in its own words.
+        warnings.simplefilter("ignore", RankWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return BayesianPCA(noise=noise, center=False).fit(W)
+
+
+def _counted(layer: Layer, rank: Rank | None, noise_variance: float) -> LayerRank:
+    before = layer.n_parameters
+    after, why = before, layer.why_left
+    if not why and rank is None:
+        why = "no rank"
+    elif not why and not np.min(np.asarray(rank)):
+        why = "rank 0"
+    elif not why and rank is not None:
+        with_factors = before - prod(layer.shape) + sum(map(prod, factor_shapes(layer.shape, rank)))
+        after, why = (with_factors, "") if with_factors < before else (before, "saves nothing")
+    return LayerRank(layer.name, layer.shape, rank, before, after, float(noise_variance), why)
+
+
+def factor_shapes(shape: tuple[int, ...], rank: Rank) -> list[tuple[int, ...]]:
+    """Shapes of the weights of the layers in the place of one, in the order of the network.
+
+    Factors whose rank is the largest would be a change of basis, and are not there.
+    """
+    L, M, *kernel = shape
+    if not isinstance(rank, tuple):
+        return [(rank, M, *kernel), (L, rank, *(1 for _ in kernel))]
+    ones = tuple(1 for _ in kernel)
+    first = [] if rank[1] == M else [(rank[1], M, *ones)]
+    last = [] if rank[0] == L else [(L, rank[0], *ones)]
+    return [*first, (rank[0], rank[1], *kernel), *last]

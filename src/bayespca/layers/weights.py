@@ -1,0 +1,104 @@
+"""The layers of a network that factors can stand in for, and their weights as arrays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayespca.arrays.types import FloatArray
+from bayespca.io.packages import need
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer under each of its names. `why_left` is empty where factors can stand in for it."""
+
+    names: tuple[str, ...]
+    module: Any
+    why_left: str
+
+    @property
+    def name(self) -> str:
+        return self.names[0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.module.weight.shape)
+
+    @property
+    def n_parameters(self) -> int:
+        return sum(each.numel() for each in self.module.parameters(recurse=False))
+
+    @property
+    def is_convolution(self) -> bool:
+        return len(self.shape) > 2
+
+    def weight(self) -> FloatArray:
+        """In double precision: outputs × inputs × places of the kernel, or outputs × inputs."""
+        values = self.module.weight.detach().cpu().double().numpy()
+        if not np.isfinite(values).all():
+            raise ValueError(f"The weights of layer {self.name!r} are not all finite.")
+        return values.reshape(*self.shape[:2], -1) if self.is_convolution else values
+
+
+def layers_of(model: Any) -> list[Layer]:
+    """The linear layers and convolutions of a network, in its order."""
+    torch = need("torch", "bayespca.layers")
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"A torch.nn.Module is needed; got {type(model).__name__}.")
+    names: dict[Any, list[str]] = {}
+    for name, module in model.named_modules(remove_duplicate=False):
+        names.setdefault(module, []).append(name)
+    kinds = (torch.nn.Linear, torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
+    uses = _uses(names)
+    read_by_torch = _read_by_torch(torch, names)
+    found = []
+    for module, called in names.items():
+        if isinstance(module, kinds):
+            _check_values(torch, module, called[0])
+        # Subclasses may do more than multiply, and where the weight is no parameter (weight
+        # normalization, pruning) it is computed from others.
+        if type(module) in kinds and "weight" in module._parameters:
+            shared = uses[id(module.weight)] > 1
+            why = _why_left(module, is_shared=shared, is_read=module in read_by_torch)
+            found.append(Layer(tuple(called), module, why))
+    if not found:
+        raise ValueError(
+            f"{type(model).__name__} has no weights of linear layers or convolutions to factorize."
+        )
+    return found
+
+
+def _uses(modules: Any) -> Counter[int]:
+    """How many modules have each parameter."""
+    return Counter(id(each) for module in modules for each in module.parameters(recurse=False))
+
+
+def _read_by_torch(torch: Any, modules: Any) -> set[Any]:
+    """Layers whose weights torch's transformers read directly, past their forward."""
+    readers = (torch.nn.TransformerEncoderLayer, torch.nn.MultiheadAttention)
+    return {child for each in modules if isinstance(each, readers) for child in each.children()}
+
+
+def _check_values(torch: Any, module: Any, name: str) -> None:
+    lazy = torch.nn.parameter.is_lazy(module.weight)
+    if lazy or module.weight.device.type == "meta":
+        remedy = "pass a batch through the network" if lazy else "load them"
+        raise ValueError(f"Layer {name!r} has no weights yet: {remedy} first.")
+
+
+def _why_left(module: Any, *, is_shared: bool, is_read: bool) -> str:
+    if is_shared:
+        return "weights shared"
+    if is_read:
+        return "read by torch"
+    if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks:
+        return "has hooks"
+    if module.weight.is_complex():
+        return "complex"
+    if not module.weight.numel():
+        return "empty"
+    return "in groups" if getattr(module, "groups", 1) > 1 else ""
