@@ -1,7 +1,7 @@
 """Networks on scikit-learn's digits with factors in the place of layers: how many answers are kept.
 
 Ranks by a noise model, by plain EVBMF and by the energy rule, all with the same number of
-parameters, before and after three epochs of training.
+parameters, before and after three epochs of training; of all layers, and of all but the last.
 
 usage: python benchmarks/bench_layers.py
 """
@@ -12,15 +12,18 @@ import copy
 import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
+from itertools import product
 
 import numpy as np
 from sklearn.datasets import load_digits
 from timing import heading
 
 from bayespca import evbmf, layers, tensor_ranks
+from bayespca.layers.ranking import given_ranks
+from bayespca.layers.weights import layers_of
 
 SEEDS, N_TRAIN, RETRAINING = 5, 1200, 3
-NOISES = ("auto", "per-feature", "per-sample", "both")
+NOISES = ("auto", "per-feature")
 
 
 def perceptron():
@@ -62,8 +65,7 @@ def unfoldings(W: np.ndarray) -> list[np.ndarray]:
 
 
 def weights(net) -> dict[str, np.ndarray]:
-    found = layers.ranks(net, noise="isotropic")
-    return {one.name: net.get_submodule(one.name).weight.detach().double().numpy() for one in found}
+    return {one.name: one.module.weight.detach().double().numpy() for one in layers_of(net)}
 
 
 def by_evbmf(net) -> Callable[[float], dict]:
@@ -110,12 +112,14 @@ def n_parameters(net) -> int:
 
 def nearest(net, rule: Callable[[float], dict], grid: np.ndarray, target: int):
     """The network by a rule whose number of parameters is the nearest to a target."""
-    made = (layers.compress(net, ranks) for ranks in unique(rule(value) for value in grid))
-    return min(made, key=lambda small: abs(n_parameters(small) - target))
+    parts = layers_of(net)
+    change = target - n_parameters(net)
 
+    def off(ranks: dict) -> int:
+        table = given_ranks(parts, ranks)
+        return abs(table.after - table.before - change)
 
-def unique(found) -> list[dict]:
-    return list({str(ranks): ranks for ranks in found}.values())
+    return layers.compress(net, min(map(rule, grid), key=off))
 
 
 def measured(net, small, data) -> tuple[float, float, float]:
@@ -133,12 +137,18 @@ def agreement(a, b, X) -> float:
         return float((a(X).argmax(1) == b(X).argmax(1)).double().mean())
 
 
-def compared(net, data) -> dict[str, tuple[float, float, float]]:
+def but(names: set[str], rule: Callable[[float], dict]) -> Callable[[float], dict]:
+    """The rule for layers without those named, which stay as they are."""
+    return lambda value: {k: rank for k, rank in rule(value).items() if k not in names}
+
+
+def compared(net, data, left: set[str]) -> dict[str, tuple[float, float, float]]:
     shares, factors = np.linspace(0.02, 0.999, 200), np.linspace(0.3, 3, 200)
-    plain, energy = by_evbmf(net), by_energy(net)
+    plain, energy = but(left, by_evbmf(net)), but(left, by_energy(net))
     found = {}
     for noise in NOISES:
-        small = layers.compress(net, noise=noise)
+        ranks = {one.name: one.rank for one in layers.ranks(net, noise=noise)}
+        small = layers.compress(net, but(left, lambda _, ranks=ranks: ranks)(0))
         size = n_parameters(small)
         found[noise] = measured(net, small, data)
         found[f"{noise}: EVBMF"] = measured(net, nearest(net, plain, factors, size), data)
@@ -166,14 +176,16 @@ def main() -> None:
 
     # Layers of rank 0 stay, which the table of parameters shows.
     warnings.simplefilter("ignore", UserWarning)
-    for name, (network, epochs) in NETWORKS.items():
+    for (name, (network, epochs)), whole in product(NETWORKS.items(), (True, False)):
         runs = []
         for seed in range(SEEDS):
             torch.manual_seed(seed)
             data = digits(seed)
             net = train(network(), data[0], data[1], epochs)
-            runs.append(compared(net, data))
-        heading(f"{name}, {n_parameters(net)} parameters, mean of {SEEDS} seeds")
+            last = list(weights(net))[-1]
+            runs.append(compared(net, data, set() if whole else {last}))
+        which = "all layers" if whole else "all but the last"
+        heading(f"{name}, {which}, {n_parameters(net)} parameters, mean of {SEEDS} seeds")
         print(f"    {'ranks by':24s}{'thousands':>10s}{'agreement':>11s}{'retrained':>11s}")
         for way in runs[0]:
             size, agree, again = np.mean([run[way] for run in runs], axis=0)

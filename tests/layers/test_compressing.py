@@ -99,6 +99,21 @@ def test_hidden_layers_of_digits_compress_with_their_answers_kept(digits):
         assert float((net(X).argmax(1) == y).double().mean()) > 0.9
 
 
+def test_with_the_last_layer_skipped_answers_are_kept(digits):
+    """Its ten outputs are all needed, and the weak ones look like noise."""
+    net, X, _ = digits
+    found = layers.ranks(net, skip=["4"])
+    small = layers.compress(net, skip=["4"])
+    assert found["4"].why_left == "skipped"
+    assert n_parameters(small) == found.after < 0.35 * found.before
+    assert torch.equal(small[4].weight, net[4].weight)
+    assert agreement(net, small, X) > 0.9
+    assert agreement(net, layers.compress(net), X) < agreement(net, small, X)
+    assert torch.equal(layers.compress(net, found)(X), small(X))
+    with pytest.raises(ValueError, match=r"no linear layer or convolution '5'"):
+        layers.ranks(net, skip="5")
+
+
 def test_a_network_of_low_rank_is_kept_by_its_factors():
     torch.manual_seed(0)
     net = nn.Sequential(with_rank(nn.Linear(60, 80), 5), nn.Tanh())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ def compress(
     *,
     noise: Noise = "auto",
     convolutions: str = TUCKER,
+    skip: Collection[str] = (),
 ) -> Any:
     """A copy of a torch network with factors in the place of layers, where they save parameters.
 
@@ -49,6 +50,8 @@ def compress(
         (outputs, inputs); layers that are not named stay. None to find them.
     noise, convolutions
         As in `ranks`, where they are to be found.
+    skip
+        Names of layers that stay, such as the last layer of a classifier.
 
     Returns
     -------
@@ -57,9 +60,9 @@ def compress(
     """
     check_convolutions(convolutions)
     if given is None:
-        table = ranks(model, noise=noise, convolutions=convolutions)
+        table = ranks(model, noise=noise, convolutions=convolutions, skip=skip)
     else:
-        table = given_ranks(layers_of(model), given)
+        table = given_ranks(layers_of(model, skip), given)
     _warn_of_zeros(table)
     made = copy.deepcopy(model)
     for layer in layers_of(made):

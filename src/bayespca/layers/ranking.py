@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from math import nan, prod
 from typing import Any
@@ -90,7 +90,13 @@ def _line(row: tuple[str, ...], widths: list[int]) -> str:
     return "  ".join([f"{name:{widths[0]}}", *cells, left]).rstrip()
 
 
-def ranks(model: Any, *, noise: Noise = "auto", convolutions: str = TUCKER) -> LayerRanks:
+def ranks(
+    model: Any,
+    *,
+    noise: Noise = "auto",
+    convolutions: str = TUCKER,
+    skip: Collection[str] = (),
+) -> LayerRanks:
     """The rank of each linear layer and convolution of a torch network.
 
     The weights W (outputs × inputs) are taken for a low-rank matrix and noise, and the rank is that
@@ -107,6 +113,9 @@ def ranks(model: Any, *, noise: Noise = "auto", convolutions: str = TUCKER) -> L
         ``"tucker"``: one rank for outputs and one for inputs, each from its own unfolding of the
         kernel (Nakajima and Sugiyama 2014, Section 5). ``"matrix"``: one rank, that of
         outputs × (inputs · places of the kernel). Kernels with one place are matrices.
+    skip
+        Names of layers that stay. The last layer of a classifier is one to skip: its few outputs
+        are all needed, and weak ones look like noise (docs/layers.md).
 
     Returns
     -------
@@ -115,7 +124,7 @@ def ranks(model: Any, *, noise: Noise = "auto", convolutions: str = TUCKER) -> L
         weights, and for two unfoldings their mean.
     """
     check_convolutions(convolutions)
-    return LayerRanks(tuple(_found(layer, noise, convolutions) for layer in layers_of(model)))
+    return LayerRanks(tuple(_found(layer, noise, convolutions) for layer in layers_of(model, skip)))
 
 
 def check_convolutions(convolutions: str) -> None:

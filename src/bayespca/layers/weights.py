@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,22 @@ class Layer:
         return values.reshape(*self.shape[:2], -1) if self.is_convolution else values
 
 
-def layers_of(model: Any) -> list[Layer]:
+def layers_of(model: Any, skip: Collection[str] = ()) -> list[Layer]:
     """The linear layers and convolutions of a network, in its order."""
+    found = _layers(model)
+    if isinstance(skip, str):
+        skip = (skip,)
+    names = {name for layer in found for name in layer.names}
+    if unknown := sorted(set(skip) - names):
+        raise ValueError(f"The network has no linear layer or convolution {unknown[0]!r}.")
+    skipped = [any(name in skip for name in layer.names) for layer in found]
+    return [
+        replace(layer, why_left="skipped") if skips else layer
+        for layer, skips in zip(found, skipped, strict=True)
+    ]
+
+
+def _layers(model: Any) -> list[Layer]:
     torch = need("torch", "bayespca.layers")
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"A torch.nn.Module is needed; got {type(model).__name__}.")
