@@ -110,16 +110,16 @@ def n_parameters(net) -> int:
     return sum(each.numel() for each in net.parameters())
 
 
-def nearest(net, rule: Callable[[float], dict], grid: np.ndarray, target: int):
+def nearest(net, rule: Callable[[float], dict], grid: np.ndarray, target: int, left: set[str]):
     """The network by a rule whose number of parameters is the nearest to a target."""
-    parts = layers_of(net)
+    parts = layers_of(net, left)
     change = target - n_parameters(net)
 
     def off(ranks: dict) -> int:
         table = given_ranks(parts, ranks)
         return abs(table.after - table.before - change)
 
-    return layers.compress(net, min(map(rule, grid), key=off))
+    return layers.compress(net, min(map(rule, grid), key=off), skip=left)
 
 
 def measured(net, small, data) -> tuple[float, float, float]:
@@ -137,25 +137,21 @@ def agreement(a, b, X) -> float:
         return float((a(X).argmax(1) == b(X).argmax(1)).double().mean())
 
 
-def but(names: set[str], rule: Callable[[float], dict]) -> Callable[[float], dict]:
-    """The rule for layers without those named, which stay as they are."""
-    return lambda value: {k: rank for k, rank in rule(value).items() if k not in names}
-
-
 def compared(net, data, left: set[str]) -> dict[str, tuple[float, float, float]]:
     shares, factors = np.linspace(0.02, 0.999, 200), np.linspace(0.3, 3, 200)
-    plain, energy = but(left, by_evbmf(net)), but(left, by_energy(net))
+    plain, energy = by_evbmf(net), by_energy(net)
     found = {}
     for noise in NOISES:
-        ranks = {one.name: one.rank for one in layers.ranks(net, noise=noise)}
-        small = layers.compress(net, but(left, lambda _, ranks=ranks: ranks)(0))
+        small = layers.compress(net, noise=noise, skip=left)
         size = n_parameters(small)
         found[noise] = measured(net, small, data)
-        found[f"{noise}: EVBMF"] = measured(net, nearest(net, plain, factors, size), data)
-        found[f"{noise}: energy"] = measured(net, nearest(net, energy, shares, size), data)
-    found["EVBMF as it is"] = measured(net, layers.compress(net, plain(1.0)), data)
+        found[f"{noise}: EVBMF"] = measured(net, nearest(net, plain, factors, size, left), data)
+        found[f"{noise}: energy"] = measured(net, nearest(net, energy, shares, size, left), data)
+    found["EVBMF as it is"] = measured(net, layers.compress(net, plain(1.0), skip=left), data)
     for share in (0.5, 0.8, 0.9):
-        found[f"energy {share:.0%}"] = measured(net, layers.compress(net, energy(share)), data)
+        found[f"energy {share:.0%}"] = measured(
+            net, layers.compress(net, energy(share), skip=left), data
+        )
     return found
 
 
@@ -175,7 +171,7 @@ def main() -> None:
     import torch
 
     # Layers of rank 0 stay, which the table of parameters shows.
-    warnings.simplefilter("ignore", UserWarning)
+    warnings.filterwarnings("ignore", "Nothing in the weights")
     for (name, (network, epochs)), whole in product(NETWORKS.items(), (True, False)):
         runs = []
         for seed in range(SEEDS):
