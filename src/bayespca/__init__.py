@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         vbmf,
     )
 
-    from . import displays, imaging, layers, report, scverse, spectrum
+    from . import displays, imaging, layers, monitoring, report, scverse, spectrum
 
 __all__ = [
     "GPLVM",
@@ -54,6 +54,7 @@ __all__ = [
     "impute",
     "layers",
     "load",
+    "monitoring",
     "rank_report",
     "rank_stability",
     "report",
@@ -64,7 +65,7 @@ __all__ = [
     "vbmf",
 ]
 
-_MODULES = ("displays", "imaging", "layers", "report", "scverse", "spectrum")
+_MODULES = ("displays", "imaging", "layers", "monitoring", "report", "scverse", "spectrum")
 
 
 def __getattr__(name: str) -> Any:

@@ -40,6 +40,7 @@ LAYERS = {
     "checks": 5,
     "estimators": 6,
     "displays": 7,
+    "monitoring": 7,
     "report": 7,
     "scverse": 7,
     "layers": 7,

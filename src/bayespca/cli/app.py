@@ -172,6 +172,33 @@ def transform(
         work.transform(model, data, reading.how(), out=out, std=std, stream=stream, as_json=json)
 
 
+@app.command(cls=verb("m.bpca new.csv", "m.bpca new.csv --alpha 0.001 -o table.csv"))
+@o.grouped
+def check(
+    model: o.Model,
+    data: o.Data,
+    *,
+    alpha: Annotated[
+        float,
+        typer.Option(
+            help="Share of clean rows above each limit.", min=0.0, max=1.0, rich_help_panel=OUTPUT
+        ),
+    ] = 0.05,
+    out: o.Out = None,
+    json: o.Json = False,
+    reading: o.Reading,
+) -> None:
+    """Rows of DATA that a MODEL does not expect: Hotelling's T² and Q above their limits.
+
+    Ends with exit code 0 without alarms, 3 with alarms, 1 where it fails. --out has both statistics
+    of all rows, and what each column contributes.
+    """
+    with in_one_sentence(as_json=json):
+        from . import checking as work
+
+        work.check(model, data, reading.how(), alpha=alpha, out=out, as_json=json)
+
+
 @app.command(
     cls=verb(
         "data.csv -o clean.csv",

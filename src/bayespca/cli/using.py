@@ -32,6 +32,7 @@ class Uses:
     denoise: Callable[[Any, Table], Numbers] | None = None
     impute: Callable[[Any, Table], Filled] | None = None
     draws: bool = False
+    check: bool = False
     tensors: bool = False
     ratings: bool = False
     views: bool = False
@@ -46,6 +47,7 @@ class Uses:
         """The verbs that take such a model."""
         known = ("transform", "denoise", "impute")
         found = [v for v in known if self.tensors or getattr(self, v)]
+        found += ["check"] * self.check
         return found + ["predict", "recommend", "ratings"] * self.ratings + ["views"] * self.views
 
 
@@ -154,7 +156,9 @@ def _of_any(model: Any, table: Table) -> Filled:
     return found.toarray() if is_sparse(found) else found, None
 
 
-_LINEAR = Uses(score_table, lambda model, part: model.denoise(part), _with_spread, draws=True)
+_LINEAR = Uses(
+    score_table, lambda model, part: model.denoise(part), _with_spread, draws=True, check=True
+)
 # By the name of the class, so that nothing has to be imported that a command does not need.
 USES = {
     "BayesianPCA": _LINEAR,

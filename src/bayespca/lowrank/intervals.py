@@ -38,12 +38,13 @@ MOST_LEFT_OUT, LEAST_DEGREES = 0.9, 3.0
 def component_std(fit: PCAFit | VariationalFit) -> Array:
     """Standard deviation of the entries of the components about the axes of the population."""
     posterior = fit.posterior
-    found = _axes(fit)
+    found = axes_of(fit)
     live = np.any(found.components != 0, axis=0) | (found.counts < found.n)
     return to_namespace(standard_deviations(found) * live, posterior.components)
 
 
-def _axes(fit: PCAFit | VariationalFit) -> Axes:
+def axes_of(fit: PCAFit | VariationalFit) -> Axes:
+    """What the spread of the components of a fit depends on."""
     posterior = fit.posterior
     return _of_complete(fit) if isinstance(posterior, Posterior) else _of_holes(fit, posterior)
 
@@ -80,7 +81,7 @@ def of_new_rows(fit: PCAFit | VariationalFit) -> NewRows:
     Relative to the variances that the posterior has. The covariance of two scores, found from as
     many rows, has half of the variance that theirs have: ½√(VₕVₗ).
     """
-    posterior, found = fit.posterior, _axes(fit)
+    posterior, found = fit.posterior, axes_of(fit)
     if isinstance(posterior, HolesPosterior):
         d = latent_variance_of_scores(posterior)
     else:
@@ -105,12 +106,17 @@ def degrees_of_noise(fit: PCAFit | VariationalFit) -> float:
     common: with eigenvalues λ of the covariance of this noise, whose mean is σ², ν is less by
     1 + f(Σλ²/(pσ⁴) − 1), f being the share of cells that are there.
     """
-    (p, n), k, (sizes, probabilities) = fit.spectrum.shape, fit.n_components, fit.left_out.T
+    (p, n), k = fit.spectrum.shape, fit.n_components
     f = _rows(fit) / max(n, 1.0)
+    return float(max(f * (n - k) * (p - k) / (1 + f * common_noise(fit)), LEAST_DEGREES))
+
+
+def common_noise(fit: PCAFit | VariationalFit) -> float:
+    """Σλ²/(pσ⁴) − 1 of the eigenvalues of the noise, with the components that were left out."""
+    p, (sizes, probabilities) = fit.spectrum.shape[0], fit.left_out.T
     total, squares = sizes @ probabilities, sizes**2 @ probabilities
     rest = 1 - min(total / p, MOST_LEFT_OUT)
-    common = max(rest**2 + (2 * rest * total + squares) / p - 1, 0.0)
-    return float(max(f * (n - k) * (p - k) / (1 + f * common), LEAST_DEGREES))
+    return float(max(rest**2 + (2 * rest * total + squares) / p - 1, 0.0))
 
 
 def covariances_of_columns(fit: PCAFit | VariationalFit, posterior: HolesPosterior) -> FloatArray:
@@ -134,7 +140,7 @@ def _less_certain(fit: PCAFit | VariationalFit, posterior: HolesPosterior) -> Fl
     """By what deviations of b are multiplied: (p, k, k), for each column a diagonal matrix in the
     coordinates of the components, w = M⁻ᵀb.
     """
-    own, least = along_components(posterior), leaning_out(_axes(fit)).T
+    own, least = along_components(posterior), leaning_out(axes_of(fit)).T
     # Entries of a direction of which nothing is known have the variance 1/p.
     least = np.minimum(least, 1 / len(own))
     ratio = np.divide(least, own, where=own > 0, out=np.ones_like(own))

@@ -1,0 +1,186 @@
+"""What T² and Q of a clean new row are distributed like, given a fit of few rows.
+
+A row z, less the mean and over the scales of the columns, has the covariance WᵀDW + σ²I along k
+orthonormal directions W that were found from ν rows, as much as these are worth. Of its cells o,
+the least-squares scores and what they leave are
+
+    y = (WₒWₒᵀ)⁻¹Wₒzₒ,    e = zₒ − Wₒᵀy,
+    T² = yᵀ(D + σ²(WₒWₒᵀ)⁻¹)⁻¹y/(1 + 1/n),    Q = eᵀe,
+
+for a whole row T² = Σ yₕ²/(dₕ + σ²)/(1 + 1/n) and Q = ‖z‖² − ‖y‖² (Jackson and Mudholkar, "Control
+procedures for residuals associated with principal component analysis", Technometrics 21, 1979). 1/n
+is for the mean, which was found from n rows. D = σ²ℓ′ is what *new* rows vary along the directions,
+which is less than the rows of the fit do: a component of strength ℓₕ, in units of σ², leans out of
+W by the share sₕ (`lowrank.axes.leaning_out`), and towards components that were not found, of
+strengths ℓₗ and probabilities Pₗ: ℓ′ₕ = ℓₕ(1 − sₕ) + Σₗ Pₗℓₗ⟨sin²θₕₗ⟩.
+
+The variances in T² were found from ν rows, so that it has the heavy tails of Hotelling's,
+
+    T² ~ kν/(ν − k + 1)·F(k, ν − k + 1).
+
+Q has the noise of m − k directions for m cells, what the directions miss of the signal, lₕ = ℓₕsₕ,
+and components that are too weak to be found, which are noise that the cells have in common (c,
+`intervals.common_noise`). In units of σ²(1 + 1/n), with f = m/p,
+
+    ⟨Q⟩ = g(m − k) + f·Σlₕ,    Var Q = (m − k)(w − g² + 2f·c) + 2f²·Σlₕ².
+
+g = 1 and w = 3 are the moments of the square and the fourth power of a normal residual. Where
+columns have noise of their own, 1/v ~ Gamma(a, ·) is what is known of each variance, and residuals
+over what is expected are Student's: g = a/(a − 1), w = 3a²/((a − 1)(a − 2)). With
+h = 2⟨Q⟩²/Var Q (Satterthwaite, "An approximate distribution of estimates of variance components",
+Biometrics Bulletin 2, 1946) and a noise variance of ν' degrees of freedom,
+
+    Q ~ ⟨Q⟩·F(h, ν').
+
+Where rows have noise of their own, with 1/u ~ Gamma(α, β), both are multiplied by u: by β/α, and
+the second degrees of freedom ν become those of a product, 2/ν'' = (1 + 2/ν)(1 + 1/α) − 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import f as fisher
+
+from bayespca.arrays.namespaces import on_host
+from bayespca.arrays.types import FloatArray, Vector
+from bayespca.lowrank.axes import Axes, errors_of_strengths, leaning_out, turns
+from bayespca.lowrank.intervals import axes_of, common_noise
+from bayespca.lowrank.records import PCAFit, VariationalFit
+from bayespca.lowrank.tails import Tails
+
+# A variance has at least so many degrees of freedom.
+LEAST = 1.0
+# Residuals have at least a fourth moment.
+LEAST_SHAPE = 2.5
+
+
+@dataclass(frozen=True, eq=False)
+class RowLaw:
+    """The law of clean new rows, in scaled data.
+
+    Attributes
+    ----------
+    components
+        W: (k, p), orthonormal.
+    spread
+        D: variances that new rows have along them, without noise; (k,).
+    noise_variance
+        σ².
+    mean_error
+        1 + 1/n; 1 where no mean was removed.
+    leaking
+        lₕ: (k,).
+    common
+        c.
+    rows, degrees
+        ν and ν'.
+    column_shape
+        a; infinite where all columns have one variance.
+    tails
+        Of rows that have noise of their own.
+    """
+
+    components: FloatArray
+    spread: Vector
+    noise_variance: float
+    mean_error: float
+    leaking: Vector
+    common: float
+    rows: float
+    degrees: float
+    column_shape: float
+    tails: Tails
+
+    def t2_limit(self, alpha: float) -> float:
+        """What T² of a share α of clean rows exceeds; NaN without components."""
+        k = len(self.components)
+        if not k:
+            return float("nan")
+        second = max(self.rows - k + 1, LEAST)
+        size = k * self.rows / second
+        return float(self._unit() * size * fisher.isf(alpha, k, self._second(second)))
+
+    def q_limit(self, alpha: float, cells: int) -> float:
+        """What Q of a share α of clean rows with so many cells exceeds; NaN for at most k cells."""
+        k, p = self.components.shape
+        if cells <= k:
+            return float("nan")
+        f = cells / p
+        g, w = self._moments_of_residuals()
+        mean = g * (cells - k) + f * float(self.leaking.sum())
+        variance = (cells - k) * (w - g**2 + 2 * f * self.common)
+        variance += 2 * f**2 * float((self.leaking**2).sum())
+        size = self._unit() * self.noise_variance * self.mean_error * mean
+        second = self._second(self.degrees)
+        return float(size * fisher.isf(alpha, 2 * mean**2 / variance, second))
+
+    def _moments_of_residuals(self) -> tuple[float, float]:
+        a = self.column_shape
+        if a == np.inf:
+            return 1.0, 3.0
+        return a / (a - 1), 3 * a**2 / ((a - 1) * (a - 2))
+
+    def _unit(self) -> float:
+        return self.tails.rate / self.tails.shape if self.tails.are_heavy else 1.0
+
+    def _second(self, degrees: float) -> float:
+        of_rows = 1 / self.tails.shape if self.tails.are_heavy else 0.0
+        return 2 / ((1 + 2 / degrees) * (1 + of_rows) - 1) if degrees < np.inf or of_rows else 1e9
+
+
+def row_law(fit: PCAFit | VariationalFit, degrees: float) -> RowLaw:
+    """The law that a fit knows of; `degrees` are those of its noise variance."""
+    posterior, axes = fit.posterior, axes_of(fit)
+    s2 = float(posterior.noise_variance)
+    lost = _lost(axes)
+    centred = fit.n_samples > fit.spectrum.shape[1]
+    return RowLaw(
+        components=np.asarray(on_host(posterior.components), dtype=np.float64),
+        spread=s2 * (axes.strengths - lost + _turned_to(axes)),
+        noise_variance=s2,
+        mean_error=1 + 1 / fit.n_samples if centred else 1.0,
+        leaking=lost,
+        common=common_noise(fit),
+        rows=_rows_of_variances(axes),
+        degrees=degrees,
+        column_shape=_shape_of_columns(fit, axes),
+        tails=posterior.tails,
+    )
+
+
+def _lost(axes: Axes) -> FloatArray:
+    """ℓₕsₕ: what of the strength along each axis leans out of the subspace that was found."""
+    room = np.maximum(1 - (axes.components**2).sum(axis=0), 0.0)
+    return np.asarray(axes.strengths * np.minimum(leaning_out(axes) @ room, 1.0))
+
+
+def _turned_to(axes: Axes) -> FloatArray:
+    """Σₗ Pₗℓₗ⟨sin²θₕₗ⟩: what the axes show of components that were not found."""
+    strengths, probabilities = axes.left_out.T
+    return np.asarray(turns(axes.strengths, strengths, axes) @ (probabilities * strengths))
+
+
+def _rows_of_variances(axes: Axes) -> float:
+    """ν: a variance d + σ² along an axis has the relative error √(2/ν), the mean over axes."""
+    if not axes.strengths.size:
+        return max(axes.n, LEAST)
+    signal = axes.strengths / (1 + axes.strengths)
+    errors = errors_of_strengths(axes) * signal**2
+    return max(2 / float(errors.mean()), LEAST)
+
+
+def _shape_of_columns(fit: PCAFit | VariationalFit, axes: Axes) -> float:
+    """a = α + (cells of a column)/2. The prior's α is that of variances whose logarithms have the
+    variance 1/(α − ½), which trigamma(α) is.
+    """
+    noise = getattr(fit, "noise", None)
+    if noise is None or noise.features is None:
+        return float("inf")
+    found = noise.features[noise.features > 0]
+    spread = float(np.log(found).var()) if found.size else 0.0
+    if not spread:
+        return float("inf")
+    own = max(float(axes.counts.mean()) - fit.n_components, 0.0)
+    return max(0.5 + 1 / spread + own / 2, LEAST_SHAPE)

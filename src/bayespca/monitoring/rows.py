@@ -1,0 +1,192 @@
+"""Hotelling's T² and Q of new rows, with limits and contributions of the columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from bayespca.arrays.namespaces import to_numpy
+from bayespca.arrays.types import FloatArray, Index, Input, Matrix, Vector
+from bayespca.estimators import _input
+from bayespca.estimators._base import AnyEstimator
+from bayespca.estimators._posterior import PosteriorReader
+from bayespca.estimators.wording import feature_names
+from bayespca.lowrank.filtering import filtered
+from bayespca.lowrank.patterns import arranged
+from bayespca.lowrank.tails import NORMAL
+
+from .law import RowLaw, row_law
+
+NAMES = {"t2": "T²", "q": "Q"}
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """A statistic of a row that is above its limit.
+
+    `row` counts from 0, `statistic` is "T²" or "Q", and `columns` are those that contribute most to
+    it, the largest first.
+    """
+
+    row: int
+    statistic: str
+    value: float
+    limit: float
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Monitoring:
+    """T² and Q of n rows, with what clean rows stay below.
+
+    Attributes
+    ----------
+    t2, q
+        How far a row is from the mean along the components, and how far off them; (n,). NaN where
+        they cannot be found: T² without components, both for rows with no more cells than there are
+        components.
+    t2_limit, q_limit
+        What each exceeds in a share `alpha` of clean rows; (n,), as it depends on the holes of a
+        row.
+    t2_contributions, q_contributions
+        What each column adds to them: (n, p). Rows sum to `t2` and `q`. Those to T² may be
+        negative; holes have 0.
+    alpha
+        The share of clean rows above each limit.
+    names
+        Of the columns.
+    """
+
+    t2: Vector
+    q: Vector
+    t2_limit: Vector
+    q_limit: Vector
+    t2_contributions: Matrix
+    q_contributions: Matrix
+    alpha: float
+    names: tuple[str, ...]
+
+    @property
+    def t2_alarms(self) -> NDArray[np.bool_]:
+        """Which rows are too far from the mean along the components."""
+        return self.t2 > self.t2_limit
+
+    @property
+    def q_alarms(self) -> NDArray[np.bool_]:
+        """Which rows are too far off the components."""
+        return self.q > self.q_limit
+
+    @property
+    def is_alarm(self) -> NDArray[np.bool_]:
+        """Which rows are above either limit."""
+        return self.t2_alarms | self.q_alarms
+
+    @property
+    def unchecked(self) -> Index:
+        """Rows that have too few cells for either statistic."""
+        return np.flatnonzero(np.isnan(self.q))
+
+    def alarms(self, n_columns: int = 3) -> list[Alarm]:
+        """A record for each statistic above its limit, in the order of the rows."""
+        return [
+            self._alarm(int(row), short, n_columns)
+            for row in np.flatnonzero(self.is_alarm)
+            for short in NAMES
+            if getattr(self, f"{short}_alarms")[row]
+        ]
+
+    def _alarm(self, row: int, short: str, n_columns: int) -> Alarm:
+        parts = getattr(self, f"{short}_contributions")[row]
+        most = np.argsort(-parts, kind="stable")[:n_columns]
+        value, limit = (float(getattr(self, name)[row]) for name in (short, f"{short}_limit"))
+        columns = tuple(self.names[j] for j in most if parts[j] > 0)
+        return Alarm(row, NAMES[short], value, limit, columns)
+
+
+def statistics(model: AnyEstimator, X: Input, *, alpha: float = 0.05) -> Monitoring:
+    """Hotelling's T² and Q (the squared prediction error) of rows, with limits for clean new ones.
+
+    `model` is a fitted `BayesianPCA` or `VariationalPCA`, rows X have its columns, and may have
+    holes (NaN). The limits are those of the posterior predictive distribution: they know from how
+    few rows the components, their variances and the noise were found (`monitoring.law` has the
+    formulas). The share `alpha` holds for each statistic, and for rows that the model was not
+    fitted to: those of the fit are nearer.
+
+    Both are in units of the noise of each column where columns have their own, and Q is in the
+    units of the scaled data. With noise that neighbouring columns have in common, contributions
+    belong to what a column adds to its neighbour on the left.
+
+    >>> from bayespca import BayesianPCA, monitoring
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(200, 12, 3, random_state=0).X
+    >>> new = X[150:].copy()
+    >>> new[7, 4] += 12.0
+    >>> found = monitoring.statistics(BayesianPCA().fit(X[:150]), new, alpha=0.001)
+    >>> [(alarm.row, alarm.statistic, alarm.columns[0]) for alarm in found.alarms()]
+    [(7, 'Q', 'feature 4')]
+    """
+    _check(model, alpha)
+    posterior, values = model.posterior_, to_numpy(_input.read_new(model, X, "statistics"))
+    mean, scale = to_numpy(posterior.mean), to_numpy(posterior.scale)
+    Z = np.asarray((values - mean) / scale, dtype=np.float64)
+    phi = float(getattr(posterior, "correlation", 0.0))
+    if phi and np.isnan(Z).any():
+        raise ValueError(
+            "rows with holes cannot be checked by a model of noise that neighbouring columns have "
+            "in common: fill them first, or fit with noise='per-feature'."
+        )
+    law = row_law(model.fit_, model._degrees())
+    return _of_scaled(filtered(Z, phi), law, alpha, tuple(feature_names(model)))
+
+
+def _check(model: AnyEstimator, alpha: float) -> None:
+    if not isinstance(model, PosteriorReader):
+        raise TypeError(
+            "T² and Q need a BayesianPCA or a VariationalPCA, not an object of the type "
+            f"{type(model).__name__}."
+        )
+    check_is_fitted(model)
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha must be above 0 and below 1, got {alpha!r}.")
+    if getattr(model.posterior_, "cell_tails", NORMAL).are_heavy:
+        raise ValueError(
+            "T² and Q have no known limits where single cells have noise of their own: fit with "
+            "noise='per-feature'."
+        )
+
+
+def _of_scaled(Z: FloatArray, law: RowLaw, alpha: float, names: tuple[str, ...]) -> Monitoring:
+    """Rows with the same holes share matrices and limits."""
+    seen = ~np.isnan(Z)
+    order, starts, first = arranged(seen)
+    t2, q, t2_limit, q_limit = np.full((4, len(Z)), np.nan)
+    of_t2, of_q = np.zeros((2, *Z.shape))
+    for begin, end, example in zip(starts[:-1], starts[1:], first, strict=True):
+        rows, cells = order[begin:end], seen[example]
+        count = int(cells.sum())
+        if count <= len(law.components):
+            continue
+        place = np.ix_(rows, np.flatnonzero(cells))
+        of_t2[place], of_q[place] = contributions(Z[place], law, cells)
+        q[rows], q_limit[rows] = of_q[rows].sum(axis=1), law.q_limit(alpha, count)
+        if len(law.components):
+            t2[rows], t2_limit[rows] = of_t2[rows].sum(axis=1), law.t2_limit(alpha)
+    return Monitoring(t2, q, t2_limit, q_limit, of_t2, of_q, alpha, names)
+
+
+def contributions(
+    Z: FloatArray, law: RowLaw, cells: NDArray[np.bool_]
+) -> tuple[FloatArray, FloatArray]:
+    """What each of the cells that are there adds to T² and to Q of rows Z: (n, m) both.
+
+    T² = yᵀS⁻¹y with y = G⁻¹Wₒz, so that cell j adds zⱼ·(WₒᵀG⁻¹S⁻¹y)ⱼ to it. To Q it adds eⱼ².
+    """
+    W = law.components[:, cells]
+    inverse = np.linalg.pinv(W @ W.T, hermitian=True)
+    Y = Z @ (W.T @ inverse)
+    S = (np.diag(law.spread) + law.noise_variance * inverse) * law.mean_error
+    along = Y @ np.linalg.pinv(S, hermitian=True) @ inverse @ W
+    return Z * along, (Z - Y @ W) ** 2
