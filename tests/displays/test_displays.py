@@ -19,6 +19,7 @@ from bayespca.displays import (
     HintonDisplay,
     LatentDisplay,
     MissingnessDisplay,
+    MonitoringDisplay,
     RankPosteriorDisplay,
     RelevanceDisplay,
     ScoresDisplay,
@@ -35,6 +36,7 @@ from bayespca.estimators import (
     ComponentSelection,
     MultiViewPCA,
 )
+from bayespca.monitoring import statistics
 
 
 def draw_clusters(m, p, X, **at):
@@ -76,6 +78,9 @@ DRAW = {
     "RelevanceDisplay": lambda m, p, X, **at: RelevanceDisplay.from_estimator(curved(m, X), **at),
     "ViewsDisplay": lambda m, p, X, **at: ViewsDisplay.from_estimator(of_views(m, X), **at),
     "ComponentSelectionDisplay": draw_selection,
+    "MonitoringDisplay": lambda m, p, X, **at: MonitoringDisplay.from_statistics(
+        statistics(m, X), **at
+    ),
 }
 
 

@@ -12,6 +12,7 @@ from .free_energy import FreeEnergyDisplay
 from .hinton import HintonDisplay
 from .latent import LatentDisplay, RelevanceDisplay
 from .missingness import MissingnessDisplay
+from .monitoring import MonitoringDisplay
 from .rank import RankPosteriorDisplay
 from .scores import ScoresDisplay
 from .scree import ScreeDisplay
@@ -26,6 +27,7 @@ __all__ = [
     "HintonDisplay",
     "LatentDisplay",
     "MissingnessDisplay",
+    "MonitoringDisplay",
     "RankPosteriorDisplay",
     "RelevanceDisplay",
     "ScoresDisplay",

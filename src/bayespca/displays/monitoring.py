@@ -1,0 +1,95 @@
+"""Charts of T² and Q over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from bayespca.arrays.types import FloatArray
+
+from . import canvas
+from .canvas import Axes
+from .readings import shortened
+
+# Flagged rows that are named, those farthest above their limit first.
+MOST_NAMES = 8
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MonitoringDisplay(canvas.Display):
+    """T² and Q of rows in their order, over their limits; rows above these are named.
+
+    Parameters
+    ----------
+    t2, q
+        Statistics of the rows over their limits: (n,).
+    alpha
+        The share of clean rows above each limit.
+    rows
+        Names of the rows; their numbers, from 0, without them.
+
+    Attributes
+    ----------
+    ax_, figure_
+        What was drawn on last.
+    """
+
+    t2: FloatArray
+    q: FloatArray
+    alpha: float
+    rows: Sequence[str] | None = None
+
+    @classmethod
+    def from_statistics(
+        cls, found: Any, *, rows: Sequence[str] | None = None, ax: Axes = None
+    ) -> Self:
+        """Draw what `monitoring.statistics` returned."""
+        if rows is not None and len(rows) != len(found.q):
+            raise ValueError(f"there are {len(found.q)} rows, but {len(rows)} names for them.")
+        over = (found.t2 / found.t2_limit, found.q / found.q_limit)
+        return cls(*over, found.alpha, rows).plot(ax=ax)
+
+    def plot(self, *, ax: Axes = None) -> Self:
+        """Draw on `ax`, or on a new figure."""
+        ax = canvas.axes(ax)
+        ax.axhline(1.0, color=canvas.RULE, linewidth=1, linestyle="--")
+        self._draw(ax, self.t2, "T²", canvas.KEPT, "o")
+        self._draw(ax, self.q, "Q", canvas.CLASSES[1], "^")
+        self._name_rows(ax)
+        canvas.whole_numbers(ax.xaxis, 0, len(self.q) - 1)
+        ax.set_xlabel("row")
+        ax.set_ylabel("statistic over its limit")
+        canvas.legend(ax, loc="upper left", bbox_to_anchor=(0, 1.12), ncols=2)
+        canvas.corner_text(ax, f"{100 * self.alpha:g} % of clean rows are above each limit")
+        self._keep(ax_=ax, figure_=ax.figure)
+        return self
+
+    def _draw(self, ax: Axes, values: FloatArray, name: str, colour: str, marker: str) -> None:
+        """Rows above the limit are filled."""
+        if np.isnan(values).all():
+            return
+        places, above = np.arange(len(values)), values > 1
+        look = {"marker": marker, "linestyle": "none", "color": colour, "markersize": 4}
+        ax.plot(places, values, markerfacecolor="none", markeredgewidth=0.7, label=name, **look)
+        ax.plot(places[above], values[above], **look)
+
+    def _name_rows(self, ax: Axes) -> None:
+        both = np.fmax(self.t2, self.q)
+        above = np.where(both > 1, both, 0.0)
+        for i in np.argsort(-above, kind="stable")[: min(MOST_NAMES, int((above > 0).sum()))]:
+            self._name(ax, int(i), float(both[i]))
+
+    def _name(self, ax: Axes, row: int, height: float) -> None:
+        text = str(row) if self.rows is None else shortened(self.rows[row])
+        ax.annotate(
+            text,
+            xy=(row, height),
+            xytext=(0, 4),
+            textcoords="offset points",
+            ha="center",
+            fontsize="x-small",
+            color=canvas.INK,
+        )
