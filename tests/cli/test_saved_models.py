@@ -113,10 +113,10 @@ def test_clusters_of_saved_mixtures(folder):
 def test_info_says_which_verbs_use_a_model(folder):
     output("fit", "x.csv", "--model", "m.bpca")
     assert json.loads(output("info", "m.bpca", "--json"))["used_by"] == [
-        *("transform", "denoise", "impute")
+        *("transform", "denoise", "impute", "check")
     ]
     shown = " ".join(output("info", "m.bpca").split())
-    assert "used by bayespca transform, bayespca denoise, bayespca impute" in shown
+    assert "used by bayespca transform, bayespca denoise, bayespca impute, bayespca check" in shown
 
 
 @pytest.mark.parametrize("options", [[], ["--clusters", "2"], ["--binary", "--binarize", "0"]])
