@@ -15,6 +15,7 @@ from .multi_view import MultiViewPCA
 from .pca import BayesianPCA, RankWarning
 from .persistence import ModelFileError, load
 from .ranks import RankReport
+from .rotation import RotatedFactors, rotate
 from .rules import rank_report, rank_rules
 from .selection import ComponentSelection, select_components
 from .stability import rank_stability
@@ -41,6 +42,7 @@ __all__ = [
     "RankReport",
     "RankStability",
     "RankWarning",
+    "RotatedFactors",
     "Summary",
     "VariationalPCA",
     "cross_validate_entries",
@@ -51,6 +53,7 @@ __all__ = [
     "rank_report",
     "rank_rules",
     "rank_stability",
+    "rotate",
     "select_components",
     "summarize",
     "tensor_ranks",
