@@ -22,3 +22,21 @@ def known_ending(path: Path) -> str:
             f"{', '.join(READABLE)}."
         )
     return ending
+
+
+def ending_of(path: Path, text: tuple[str, ...], others: tuple[str, ...], what: str) -> str:
+    """The ending of a file that is there and not empty, of those that are known for `what`."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist.")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: name a file in it.")
+    plain = path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
+    ending = plain.suffix.lower()
+    if ending not in text + others or (plain != path and ending not in text):
+        raise ValueError(
+            f"{path} has the ending {path.suffix!r}, which is not known for {what}: use one of "
+            f"{', '.join(text + others)}."
+        )
+    if not path.stat().st_size:
+        raise ValueError(f"{path} is empty (0 bytes).")
+    return ending

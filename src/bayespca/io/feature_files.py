@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .dialect import Dialect, TextSample, open_text
-from .endings import COMPRESSED, TEXT
+from .endings import TEXT, ending_of
 from .packages import need
 from .ratings_files import (
     ARROW,
@@ -67,29 +67,12 @@ def words_of(cell: object, *, is_list: bool) -> tuple[str, ...]:
 
 def read_features(path: Path, role: str, how: How | None = None) -> FeatureColumns:
     """Features of users or of items, which is the `role`."""
-    ending = _checked_ending(path)
+    ending = ending_of(path, FEATURES_TEXT, ARROW, "features")
     if ending in ARROW:
         return _columns(path, *_arrow_rows(path), role, dialect=None)
     sample = _sample(path, how or How())
     names, kinds, rows = _text_rows(path, sample)
     return _columns(path, names, rows, role, kinds=kinds, dialect=sample.dialect)
-
-
-def _checked_ending(path: Path) -> str:
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist.")
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder: name a file in it.")
-    plain = path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
-    ending = plain.suffix.lower()
-    if ending not in FEATURES_TEXT + ARROW or (plain != path and ending not in FEATURES_TEXT):
-        raise ValueError(
-            f"{path} has the ending {path.suffix!r}, which is not known for features: use one of "
-            f"{', '.join(FEATURES_TEXT + ARROW)}."
-        )
-    if not path.stat().st_size:
-        raise ValueError(f"{path} is empty (0 bytes).")
-    return ending
 
 
 # --- rows --------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .dialect import TextSample, open_text, recognise
-from .endings import COMPRESSED, FEATHER, PARQUET, TEXT
+from .endings import FEATHER, PARQUET, TEXT, ending_of
 from .layout import listed, position
 from .packages import need
 from .records import Arrow, Entries, How, Layout, first_line
@@ -67,7 +67,7 @@ class RatingsHead:
 
 def read_head(path: Path, how: How, columns: Sequence[str] | None = None) -> RatingsHead:
     """The beginning of a file of ratings."""
-    ending = _checked_ending(Path(path))
+    ending = ending_of(Path(path), RATINGS_TEXT, ARROW, "ratings")
     if ending in RATINGS_TEXT:
         need("pyarrow", f"reading {path}")
         opened = _opened_text(path, how, columns, ROLES)
@@ -124,29 +124,12 @@ def _of_one_person(path: Path, how: How | None) -> RatingColumns | None:
 def _read(
     path: Path, how: How, columns: Sequence[str] | None, roles: tuple[str, ...]
 ) -> RatingColumns:
-    ending = _checked_ending(path)
+    ending = ending_of(path, RATINGS_TEXT, ARROW, "ratings")
     if columns is not None and len(columns) < len(roles):
         raise ValueError(
             f"the columns of {' and '.join(roles)} must be named, got {', '.join(columns)}."
         )
     return (_read_text if ending in RATINGS_TEXT else _read_arrow)(path, how, columns, roles)
-
-
-def _checked_ending(path: Path) -> str:
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist.")
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder: name a file in it.")
-    plain = path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
-    ending = plain.suffix.lower()
-    if ending not in RATINGS_TEXT + ARROW or (plain != path and ending not in RATINGS_TEXT):
-        raise ValueError(
-            f"{path} has the ending {path.suffix!r}, which is not known for ratings: use one of "
-            f"{', '.join(RATINGS_TEXT + ARROW)}."
-        )
-    if not path.stat().st_size:
-        raise ValueError(f"{path} is empty (0 bytes).")
-    return ending
 
 
 # --- which columns -----------------------------------------------------------------------------
