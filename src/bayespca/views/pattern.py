@@ -16,8 +16,24 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from bayespca.arrays.types import FloatArray
+from bayespca.arrays.types import FloatArray, Matrix
 from bayespca.spectrum.tolerances import TINY
+
+
+class InViews:
+    """States with prior variances of factors in views (V, H): 0 where a factor is not in a view."""
+
+    prior: Matrix
+
+    @property
+    def rank(self) -> int:
+        return int(self.prior.shape[1])
+
+    @property
+    def active(self) -> NDArray[np.bool_]:
+        """Which factors are in which view: (V, H)."""
+        return np.asarray(self.prior > 0)
+
 
 # Rounds of Fisher's scoring for the prior variance; one is exact where all vⱼ are equal.
 ROUNDS = 8

@@ -14,10 +14,11 @@ from bayespca.lowrank.holes import Holes
 from bayespca.lowrank.rows import Columns, RowSums, sums_over_rows
 
 from .data import ViewsTable
+from .pattern import InViews
 
 
 @dataclass(frozen=True, eq=False)
-class ViewsState:
+class ViewsState(InViews):
     """All that the next sweep needs: A follows from it.
 
     Attributes
@@ -41,15 +42,6 @@ class ViewsState:
     noise: Vector
     energy: float = np.inf
     calm: bool = False
-
-    @property
-    def rank(self) -> int:
-        return int(self.prior.shape[1])
-
-    @property
-    def active(self) -> NDArray[np.bool_]:
-        """Which factors are in which view: (V, H)."""
-        return np.asarray(self.prior > 0)
 
     def roots(self, table: ViewsTable) -> FloatArray:
         """σ of each column."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayespca.arrays.types import FloatArray, Index, Matrix, Vector
 from bayespca.discrete.cells import NaturalRegressors, regressors
@@ -13,7 +12,7 @@ from bayespca.discrete.normals import Normals
 from bayespca.discrete.sites import Sites
 from bayespca.discrete.step import evaluated_all
 
-from ..pattern import cost_of_pattern
+from ..pattern import InViews, cost_of_pattern
 from .data import MixedViews
 
 # The least prior variance of loadings and means, in units of natural parameters.
@@ -24,7 +23,7 @@ UNIT = 1.0
 
 
 @dataclass(frozen=True, eq=False)
-class MixedState:
+class MixedState(InViews):
     """All that the next sweep needs.
 
     Attributes
@@ -57,15 +56,6 @@ class MixedState:
     parameters: tuple[Matrix, ...]
     energy: float = np.inf
     calm: bool = False
-
-    @property
-    def rank(self) -> int:
-        return int(self.prior.shape[1])
-
-    @property
-    def active(self) -> NDArray[np.bool_]:
-        """Which factors are in which view: (V, H)."""
-        return np.asarray(self.prior > 0)
 
     def on(self, v: int) -> Index:
         """The factors that are in a view."""
