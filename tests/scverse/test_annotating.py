@@ -182,3 +182,31 @@ def test_a_pipeline_of_scanpy_runs_on_the_result():
     sc.tl.leiden(adata, flavor="igraph", n_iterations=2)
     assert adata.obsm["X_umap"].shape == (700, 2)
     assert 5 <= adata.obs["leiden"].nunique() <= 25
+
+
+def test_raw_with_other_genes_has_no_place_in_varm_or_layers():
+    adata = annotated()
+    adata.raw = adata.copy()
+    adata = adata[:, :20].copy()
+    with pytest.warns(UserWarning, match=r"adata.raw.X has other genes than adata"):
+        scverse.pca(adata, layer="raw", mask_var=None)
+    assert adata.obsm["X_pca"].shape == (120, 3)
+    assert "PCs" not in adata.varm
+    with pytest.raises(ValueError, match="a layer must have the same"):
+        scverse.denoise(adata, layer="raw", mask_var=None)
+
+
+def test_raw_counts_in_dask_are_named():
+    da = pytest.importorskip("dask.array")
+    adata = counts()
+    adata.X = da.from_array(adata.X.toarray(), chunks=(50, 40))
+    with pytest.warns(UserWarning, match="adata.X holds raw counts"):
+        scverse.pca(adata, likelihood="normal")
+
+
+def test_holes_are_filled():
+    adata = annotated()
+    hidden = np.random.default_rng(0).random(adata.shape) < 0.1
+    adata.X = np.where(hidden, np.nan, adata.X)
+    scverse.denoise(adata, mask_var=None, noise="isotropic")
+    assert np.isfinite(adata.layers["denoised"]).all()

@@ -12,7 +12,7 @@ from bayespca.estimators.generalized_pca import GeneralizedPCA
 from bayespca.estimators.pca import BayesianPCA
 from bayespca.spectrum.tolerances import TINY
 
-from .matrices import RAW, VARIABLE, CellsByGenes, chosen
+from .matrices import VARIABLE, CellsByGenes, chosen
 
 COUNTS = ("poisson", "negative-binomial")
 LIKELIHOODS = ("auto", "normal", *COUNTS)
@@ -115,15 +115,15 @@ def denoise(
     cells × genes numbers. Parameters are those of `pca`.
     """
     matrix = chosen(adata, layer, mask_var)
+    if matrix.genes.size != adata.n_vars:
+        raise ValueError(
+            "adata.raw has other genes than adata, and a layer must have the same: give "
+            "adata.raw.to_adata()."
+        )
     model = _model(matrix, likelihood, noise, n_components, random_state)
     values = matrix.in_memory()
     model.fit(values)
     clean = _clean(model, values)
-    if layer == RAW and matrix.genes.size != adata.n_vars:
-        raise ValueError(
-            "adata.raw has other genes than adata, so that it has no layers: give "
-            "adata.raw.to_adata()."
-        )
     everything = matrix.values[:]
     everything = everything.toarray() if hasattr(everything, "toarray") else np.array(everything)
     everything = everything.astype(clean.dtype, copy=False)
@@ -207,6 +207,8 @@ def _write(
         adata.varm[loadings] = matrix.full(found.loadings).astype(np.float32)
         if found.loadings_std is not None:
             adata.varm[f"{loadings}_std"] = matrix.full(found.loadings_std).astype(np.float32)
+    else:
+        _warn(f"{matrix.name} has other genes than adata, so that loadings have no place in varm.")
     rank = {"n_components": int(found.scores.shape[1])}
     adata.uns[about] = {"params": params} | found.about | rank
 

@@ -74,9 +74,9 @@ class CellsByGenes:
 
     def holds_counts(self) -> bool:
         """Whether the first cells are whole numbers of at least 0, some of them above 1."""
-        if self.is_distant:
-            return False
         head = self._of_genes(self.values[:LOOKED_AT])
+        if self.is_distant:
+            head = head.compute()
         x = np.asarray(head.data if is_sparse(head) else head, dtype=np.float64)
         return bool(x.size and x.min() >= 0 and x.max() > 1 and (x == np.rint(x)).all())
 
