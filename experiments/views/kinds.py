@@ -1,6 +1,6 @@
 """Tables of numbers beside tables of categories and ranks: mice again, and wine cut into three.
 
-What is asked for is a whole table of new samples from the others, in probabilities.
+The task is to predict a whole table of new samples from the others, in probabilities.
 """
 
 from __future__ import annotations

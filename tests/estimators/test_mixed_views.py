@@ -142,7 +142,7 @@ def test_what_was_given_for_a_view_is_not_used_to_predict_it(given, model):
 
 
 def test_standard_deviations_are_those_of_draws(given, model):
-    """Of probabilities and rates, and of cells, by draws of whole tables."""
+    """Those of probabilities and rates, and of cells, by draws of whole tables."""
     some = {name: table[:25] for name, table in given[0].items()}
     hidden = some | {"cells": np.full((25, 30), np.nan), "mutations": np.full((25, 60), np.nan)}
     draws = model.sample_imputations(hidden, 150, random_state=0)

@@ -48,14 +48,14 @@ def views(
     id_name = next((table.id_name for table in read.values() if table.ids), "id")
     written = _write(model, tables, wanted, id_name)
     seconds = time.perf_counter() - start
-    told, names = story(model), ", ".join(path.name for path in files)
+    found_out, names = story(model), ", ".join(path.name for path in files)
     if as_json:
         about = {"files": [str(path) for path in files], "version": __version__}
         ended = {"written": written, "seconds": round(seconds, 3)}
-        found = told.numbers | {"notes": [*told.numbers["notes"], *notes]}
+        found = found_out.numbers | {"notes": [*found_out.numbers["notes"], *notes]}
         screen.print_json(about | found | ended | {"memory_mb": screen.peak_memory()})
         return
-    screen.print_story(told, names, notes)
+    screen.print_story(found_out, names, notes)
     screen.print_footer(written, f"{screen.took(seconds)}, bayespca {__version__}")
 
 
