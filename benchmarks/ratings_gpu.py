@@ -105,20 +105,24 @@ def sweep_bytes(K: int) -> tuple[int, int]:
 
 
 def sweeps(columns: tuple[np.ndarray, ...]) -> dict[str, float]:
-    """Seconds of a sweep of EVB, and of one chain of the sampler."""
+    """Seconds of a sweep of EVB, and of one chain of the sampler, which also draws what says
+    something of who rates it, as it does by default.
+    """
     rng = np.random.default_rng(0)
-    data = with_features(sorted_both_ways(*columns, (N, M), center=True))
+    cells = sorted_both_ways(*columns, (N, M), center=True)
+    data, implicit = with_features(cells), with_features(cells, implicit=True)
     begun = ratings_model(data, EVB, n_components=RANK, noise_variance=1.0)
     sampler = SampledModel(begun=begun, rank=RANK, n_chains=1, n_warmup=10**9)
     first = begun.start(data, rng)
-    models: dict[str, tuple[Any, Any]] = {
-        "EVB": (begun, first),
-        "Gibbs": (sampler, sampler.lent(first).start(data, rng)),
+    models: dict[str, tuple[Any, Any, Any]] = {
+        "EVB": (begun, first, data),
+        "Gibbs": (sampler, sampler.lent(first).start(data, rng), data),
+        "Gibbs with implicit": (sampler, sampler.lent(first).start(implicit, rng), implicit),
     }
     found = {}
-    for name, (model, begin) in models.items():
-        state, _ = model.step(begin, data)
-        found[name] = timed(partial(model.step, state, data))
+    for name, (model, begin, its) in models.items():
+        state, _ = model.step(begin, its)
+        found[name] = timed(partial(model.step, state, its))
     return found
 
 

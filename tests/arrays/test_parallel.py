@@ -5,8 +5,10 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from bayespca.arrays import parallel
+from bayespca.arrays.threads import blas_threads, one_blas_thread
 
 
 def test_several_threads_do_the_work(monkeypatch):
@@ -23,6 +25,18 @@ def test_several_threads_do_the_work(monkeypatch):
     assert pools == [3]
     assert list(parallel.in_turn(str, range(5))) == ["0", "1", "2", "3", "4"]
     assert pools == [3]
+
+
+def test_one_thread_of_blas_leaves_threads_to_loops():
+    """Within `one_blas_thread` loops still share their work; their threads share no more."""
+    with threadpool_limits(2, user_api="blas"):
+        with one_blas_thread():
+            assert {pool["num_threads"] for pool in threadpool_info()} <= {1}
+            assert blas_threads() == 2
+            with one_blas_thread():
+                assert blas_threads() == 2
+            assert list(parallel.in_turn(lambda _: blas_threads(), range(8))) == [1] * 8
+        assert blas_threads() == 2
 
 
 def test_what_goes_wrong_in_a_thread_is_raised(monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from bayespca import GibbsPCA, MatrixFactorization, inference
 from bayespca.arrays import parallel
@@ -177,8 +178,13 @@ def test_what_is_rated_is_a_feature(side):
     np.testing.assert_allclose(rated.shift(y), written @ y, atol=1e-12)
     np.testing.assert_allclose(rated.squares, np.sum(written**2, axis=0), atol=1e-12)
     now = LinearMean(y, 0.7)
-    found = implicit_by_loops(rest, rated, now, noise)
-    np.testing.assert_allclose(found, implicit.by_numpy(rest, rated, now, noise), atol=1e-10)
+    rest *= rated.active[:, None]
+    found, left = implicit_by_loops(rest - written @ y, rated, now, noise)
+    for one, other in zip(
+        (found, left), implicit.by_numpy(rest - written @ y, rated, now, noise), strict=True
+    ):
+        np.testing.assert_allclose(one, other, atol=1e-10)
+    np.testing.assert_allclose(rest - left, written @ found, atol=1e-10)
     expected = y.copy()
     for c in range(p):
         left = rest - written @ expected + np.outer(written[:, c], expected[c])
@@ -268,6 +274,23 @@ def test_the_number_of_threads_changes_nothing(monkeypatch, threads):
     one = fitted().draws
     monkeypatch.setattr(parallel, "blas_threads", lambda: threads)
     assert_same_draws(one, fitted().draws)
+
+
+def test_sweeps_share_their_work_among_threads(monkeypatch):
+    """All loops over ratings of a sweep, those over what is rated at all too."""
+    monkeypatch.setattr(kernels, "MANY", 1)
+    monkeypatch.setattr(implicit, "MANY", 1)
+    seen, pool = [], parallel.ThreadPoolExecutor
+
+    def watched(threads):
+        seen.append(threads)
+        return pool(threads)
+
+    monkeypatch.setattr(parallel, "ThreadPoolExecutor", watched)
+    with threadpool_limits(2, user_api="blas"):
+        fitted()
+    assert len(seen) >= 9 * 2 * 3
+    assert set(seen) == {2}
 
 
 @pytest.mark.parametrize("at", [2, 5])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
@@ -17,19 +19,36 @@ def _pools() -> Any:
     return ThreadpoolController().select(user_api="blas")
 
 
+# What was allowed before `one_blas_thread`: loops that share work among threads of their own may
+# still use as many. Threads that they start do not see it, and share nothing further.
+_allowed: ContextVar[int | None] = ContextVar("_allowed", default=None)
+
+
 def blas_threads() -> int:
-    """How many threads a product may use, as the environment or the user has set it."""
+    """How many threads may be used, as the environment or the user has set it."""
+    allowed = _allowed.get()
+    return _set_threads() if allowed is None else allowed
+
+
+def _set_threads() -> int:
     return min((pool["num_threads"] for pool in _pools().info()), default=1)
 
 
-def one_blas_thread() -> AbstractContextManager[Any]:
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
     """Let every BLAS call inside run on the thread that makes it.
 
     After a product on several threads these go on spinning for a while. On few cores the threads
     of another library have to wait for them, so that two threads are slower than one.
     """
-    limited: AbstractContextManager[Any] = _pools().limit(limits=1)
-    return limited
+    before = _allowed.get()
+    _allowed.set(blas_threads())
+    try:
+        with _pools().limit(limits=1):
+            yield
+    finally:
+        # Not by a token: a generator that is dropped may end in another thread.
+        _allowed.set(before)
 
 
 def beside(data: Array) -> AbstractContextManager[Any]:

@@ -5,33 +5,42 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from bayespca.arrays.parallel import by_shares
 from bayespca.arrays.types import FloatArray
 
 from .prior import LinearMean
 from .rated import Rated
 
 
-def by_loops(rest: FloatArray, rated: Rated, now: LinearMean, noise: FloatArray) -> FloatArray:
-    """One column after another, by one thread."""
-    y = now.weights.copy()
-    left = rest * rated.active[:, None] - rated.raw(y)
+def by_loops(
+    left: FloatArray, rated: Rated, now: LinearMean, noise: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """One column after another. With the noise drawn before, each factor of a column follows from
+    the same factor of the others alone, so that each thread has some of the factors.
+    """
+    y, after = np.empty_like(now.weights), np.empty_like(left)
     count = int(rated.active.sum())
     cells = rated.other.starts, rated.other.other, rated.scale
     sums = rated.centre, rated.totals, rated.squares
-    _implicit(cells, sums, now.ridge, count, noise, left, y)
-    return y
+
+    def piece(some: slice) -> None:
+        own, rest = now.weights[:, some].copy(), left[:, some].copy()
+        shared = np.zeros(own.shape[1])
+        _implicit(cells, sums, now.ridge, count, noise[:, some].copy(), rest, own, shared)
+        y[:, some], after[:, some] = own, rest + shared
+
+    by_shares(piece, y.shape[1])
+    return y, after * rated.active[:, None]
 
 
-@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
-def _implicit(cells, sums, ridge, count, noise, left, y):  # type: ignore[no-untyped-def]
-    """`left` has what y leaves of the rows, less Σⱼ f̄ⱼyⱼ, which all share: `shared`."""
+# Sums in the order of the cells: what a factor is does not depend on those it is drawn with.
+@numba.njit(nogil=True, cache=True)
+def _implicit(cells, sums, ridge, count, noise, left, y, shared):  # type: ignore[no-untyped-def]
+    """What y leaves of the rows is `left` and `shared`: changes of Σⱼ f̄ⱼyⱼ, which all share."""
     starts, other, scale = cells
     centre, totals, squares = sums
     K = y.shape[1]
-    shared, over_rows, change = np.zeros(K), np.zeros(K), np.empty(K)
-    for j in range(y.shape[0]):
-        for k in range(K):
-            shared[k] += centre[j] * y[j, k]
+    over_rows, change = np.zeros(K), np.empty(K)
     for i in range(left.shape[0]):
         for k in range(K):
             over_rows[k] += left[i, k]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,8 +10,12 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.types import FloatArray, Sparse
 from bayespca.missing.ratings.cells import RatingsSide
+
+# Pieces of work to share among threads.
+PIECES = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,14 +59,23 @@ class Rated:
         return bool((self.squares <= 1e-12).all())
 
     @cached_property
-    def _indicators(self) -> Sparse:
-        shape = self.own.n_rows, self.other.n_rows
-        values = np.repeat(self.scale, self.own.counts)
-        return scipy.sparse.csr_array((values, self.own.other, self.own.starts), shape=shape)
+    def _indicators(self) -> list[Sparse]:
+        """[i rated j]/√Nᵢ, in pieces of about as many ratings."""
+        own, m = self.own, self.other.n_rows
+        edges = np.searchsorted(own.starts, np.linspace(0, own.other.size, PIECES + 1)[1:-1])
+        edges = np.unique([0, *edges, own.n_rows])
+        values = np.repeat(self.scale, own.counts)
+        found = []
+        for low, high in itertools.pairwise(edges.tolist()):
+            starts = own.starts[low : high + 1]
+            cells = slice(starts[0], starts[-1])
+            parts = values[cells], own.other[cells], starts - starts[0]
+            found.append(scipy.sparse.csr_array(parts, shape=(high - low, m)))
+        return found
 
     def raw(self, y: FloatArray) -> FloatArray:
         """Σⱼ yⱼ/√Nᵢ over what row i has rated (n, K)."""
-        return np.asarray(self._indicators @ y)
+        return np.concatenate(list(in_turn(lambda some: some @ y, self._indicators)))
 
     def shift(self, y: FloatArray) -> FloatArray:
         """Σⱼ fᵢⱼyⱼ of each row (n, K)."""

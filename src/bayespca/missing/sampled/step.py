@@ -24,7 +24,7 @@ from bayespca.missing.ratings.cells import RatingsSide
 from .data import FeaturedRatings
 from .drift import DriftDraw, DriftSums, drawn_drift
 from .features import Features
-from .implicit import drawn_implicit
+from .implicit import Shifted, drawn_implicit
 from .kernels import Chances, DrawnRows, DrawTask, drawn
 from .prior import LinearMean, NormalPrior, SampledPrior, drawn_linear, drawn_nu, drawn_prior
 from .rated import Rated
@@ -170,8 +170,9 @@ def _drawn_prior(
     prior = drawn_prior(theta - by_features - by_rated, problem.prior, rng, linear, implicit)
     linear = drawn_linear(theta - by_rated, features, prior, linear, rng)
     by_features = features @ linear.weights
-    implicit = drawn_implicit(theta - prior.mean - by_features, rated, prior, implicit, rng)
-    shift = by_features + rated.shift(implicit.weights)
+    rest = theta - prior.mean - by_features
+    implicit, by_rated = drawn_implicit(rest, rated, prior, Shifted(implicit, by_rated), rng)
+    shift = by_features + by_rated
     spread = (rated.own.counts[:, None] * shift).T @ shift / max(rated.own.other.size, 1)
     return DrawnPrior(prior, linear, implicit, prior.pull(shift), spread)
 
