@@ -250,6 +250,19 @@ def test_arrays_on_a_gpu_are_served(there):
     assert not cuda.is_served(np.zeros((2, 2)))
 
 
+@pytest.mark.parametrize("n", [3, 31, 60, 70])
+@pytest.mark.parametrize("kind", [float, complex])
+def test_many_small_matrices(there, n, kind):
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(50, n, 2 * n)).astype(kind)
+    if kind is complex:
+        A += 1j * rng.normal(size=A.shape)
+    A = A @ np.conj(A.transpose(0, 2, 1))
+    values, vectors = map(to_numpy, cuda.eigh(there(A)))
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(A), rtol=1e-10, atol=1e-9)
+    np.testing.assert_allclose(A @ vectors, vectors * values[:, None, :], atol=1e-9)
+
+
 @pytest.fixture(params=["cupy", "torch", "torch on threads"])
 def away(request, monkeypatch):
     """Brings arrays to a GPU, or to where torch's CPU does as if it were one."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayespca.imaging import denoise
+from bayespca.arrays import cuda
+from bayespca.imaging import denoise, denoising
 from bayespca.imaging.checking import patch_size
 from oracles.patches import denoised
 
@@ -126,6 +127,26 @@ def test_single_precision_stays():
 def test_whole_numbers_are_numbers():
     data = np.round(100 * noisy(signal())).astype(np.int16)
     assert denoise(data, patch=4).values.dtype == np.float64
+
+
+@pytest.mark.parametrize("routine", ["of the device", "of the host"])
+@pytest.mark.parametrize("kind", [float, complex])
+def test_eigenvectors_of_a_device_and_of_its_host(monkeypatch, routine, kind):
+    """torch on the CPU does as if it were a GPU, with CuPy and without."""
+    torch = pytest.importorskip("torch")
+    data = noisy(signal()).astype(kind)
+    if kind is complex:
+        data += 1j * noisy(signal(seed=2))
+    host = denoise(data, patch=4)
+    monkeypatch.setattr(denoising, "on_accelerator", torch.is_tensor)
+    asked = []
+    if routine == "of the device":
+        monkeypatch.setattr(cuda, "is_served", torch.is_tensor)
+        monkeypatch.setattr(cuda, "eigh", lambda a: asked.append(a) or torch.linalg.eigh(a))
+    found = denoise(torch.as_tensor(data), patch=4)
+    assert bool(asked) == (routine == "of the device")
+    np.testing.assert_allclose(found.values.numpy(), host.values, atol=1e-9)
+    np.testing.assert_allclose(found.noise_std.numpy(), host.noise_std, atol=1e-9)
 
 
 def test_a_torch_tensor_gives_torch_tensors():

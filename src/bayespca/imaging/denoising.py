@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayespca.arrays import cuda
 from bayespca.arrays.namespaces import (
     array_namespace,
     device,
@@ -210,7 +211,7 @@ class _Job:
         eigenvalues, vectors = _decomposed(apart)
         found = self._shrunk(eigenvalues, to_numpy(count), corners)
         top = int(found.rank.max(initial=0))
-        kept = to_namespace(vectors[:, :, :top], apart)
+        kept = _largest(vectors, top, apart)
         shrinkage = to_namespace(found.shrinkage[:, :top], inside)
         signal = _filtered(apart, kept, shrinkage)
         signal += mean[:, None, :]
@@ -248,21 +249,31 @@ def _closed_form(x: FloatArray, L: FloatArray, M: FloatArray) -> tuple[FloatArra
     return d, (d * evb_residual(z, L, M)).sum(axis=1)
 
 
-def _decomposed(apart: Array) -> tuple[FloatArray, FloatArray]:
+def _decomposed(apart: Array) -> tuple[FloatArray, Array]:
     """Squares of the singular values of matrices (P, n, V), descending, and the vectors of the
-    shorter side.
+    shorter side, ascending.
 
-    On the host wherever the matrices are: devices have no fast routine for thousands of small
-    eigenproblems, and cores have.
+    On the host where a device has no routine for thousands of small eigenproblems, which torch
+    alone has not; cores have.
     """
     turned = _adjoint(apart)
-    gram = to_numpy(turned @ apart if apart.shape[2] <= apart.shape[1] else apart @ turned)
-    if on_accelerator(apart):
+    gram = turned @ apart if apart.shape[2] <= apart.shape[1] else apart @ turned
+    if cuda.is_served(gram):
+        values, vectors = cuda.eigh(gram)
+    elif on_accelerator(gram):
+        gram = to_numpy(gram)
         parts = by_shares(lambda some: np.linalg.eigh(gram[some]), len(gram))
         values, vectors = (np.concatenate(each) for each in zip(*parts, strict=True))
     else:
-        values, vectors = np.linalg.eigh(gram)
-    return values[:, ::-1], vectors[:, :, ::-1]
+        values, vectors = np.linalg.eigh(to_numpy(gram))
+    return to_numpy(values)[:, ::-1], vectors
+
+
+def _largest(vectors: Array, count: int, like: Array) -> Array:
+    """The last so many of vectors that are ascending, descending, where `like` is."""
+    xp = array_namespace(vectors)
+    found = xp.flip(vectors[:, :, vectors.shape[2] - count :], axis=2)
+    return to_namespace(found, like) if isinstance(found, np.ndarray) else found
 
 
 def _filtered(apart: Array, vectors: Array, shrinkage: Array) -> Array:
