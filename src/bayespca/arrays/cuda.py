@@ -157,12 +157,14 @@ def eigh(a: Array) -> tuple[Array, Array]:
     import cupy
 
     if is_cupy_array(a):
-        return tuple(cupy.linalg.eigh(a))  # type: ignore[return-value]
+        values, vectors = cupy.linalg.eigh(a)
+        return values, vectors
     import torch
 
     with _place(a):
         values, vectors = cupy.linalg.eigh(cupy.from_dlpack(a))
-        return torch.from_dlpack(values), torch.from_dlpack(vectors)
+        there = a.device
+        return torch.as_tensor(values, device=there), torch.as_tensor(vectors, device=there)
 
 
 def _in_one_piece(a: Array) -> Array:
