@@ -1,3 +1,3 @@
 """The version of the package, for those inside it who write it down."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
