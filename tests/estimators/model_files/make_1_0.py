@@ -1,5 +1,5 @@
-"""Model files of bayespca 1.0, at least one of each estimator, and next to each what its model holds
-and answers.
+"""Model files of bayespca 1.0, at least one of each estimator, and next to each what its model
+holds and answers.
 
 Run once, with the first candidate for that release; later versions load these files.
 """
