@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # What is installed elsewhere on the machine must not be seen from .venv.
 unexport PYTHONPATH
 
-.PHONY: demo test test-oldest torch check bench bench-dask bench-ratings clean
+.PHONY: demo test test-oldest torch coverage dist dist-extras check bench bench-dask bench-ratings clean
 .NOTPARALLEL:
 
 # Writes its files to the folder bayespca-demo.
@@ -29,6 +29,24 @@ test-oldest:
 	SCIPY_ARRAY_API=1 OMP_NUM_THREADS=1 MPLBACKEND=Agg $(OLDEST)/bin/python -m pytest -W ignore::DeprecationWarning \
 		tests/io tests/spectrum tests/engines tests/cli/test_places.py tests/cli/test_first_contact.py \
 		tests/estimators/test_pca.py tests/estimators/test_functions.py tests/estimators/test_files.py
+
+# All tests, with the branches that they take; what they leave out is in build/coverage.
+coverage: $(VENV)/.installed-coverage
+	$(MAKE) test PYTEST_ARGS="$(PYTEST_ARGS) --cov --cov-report=term:skip-covered --cov-report=html"
+
+# Wheel and sdist, twice, because the same files have to give the same bytes; then the wheel in an
+# environment of its own. The sdist gives the same wheel.
+dist: $(VENV)/.installed-release
+	rm -rf dist build/again
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/python -m build --outdir build/again
+	cd dist && for one in *; do cmp $$one ../build/again/$$one; done
+	$(BIN)/twine check --strict dist/*
+	$(PYTHON) tests/release/installed.py dist --extra none
+
+# The wheel with each extra alone: about half an hour of downloads.
+dist-extras: dist
+	$(PYTHON) tests/release/installed.py dist
 
 # Not among the test requirements, because its Linux wheels bring gigabytes of CUDA along: without
 # it the tests of torch arrays are skipped.
