@@ -40,7 +40,8 @@ USES = {
     "plot": "import matplotlib; matplotlib.use('Agg')\n"
     "from bayespca.displays import SpectrumDisplay; SpectrumDisplay.from_estimator(model)",
     "report": "bayespca.report(model, X).save('r.html')",
-    "dask": "import dask.array as da; assert BayesianPCA().fit(da.from_array(X)).n_components_ == 2",
+    "dask": "import dask.array as da\n"
+    "assert BayesianPCA().fit(da.from_array(X)).n_components_ == 2",
     "bayes": "from bayespca import GibbsPCA\n"
     "GibbsPCA(2, n_draws=4, n_warmup=4, random_state=0).fit(X)\nimport arviz",
     "excel": "import openpyxl",
