@@ -1,0 +1,74 @@
+"""
+How much of this brain scan is noise?
+=====================================
+
+Diffusion MRI takes the same brain dozens of times, each time with a weak and noisy signal. Can
+the noise be removed without blurring the anatomy?
+
+Neighbouring voxels share a few signal shapes over the volumes, the noise does not.
+`imaging.denoise` cuts the series into small patches, finds the rank and the noise of each, and
+shrinks its singular values. We simulate a head with three tissues and 40 volumes, so that the
+truth is known.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from bayespca.imaging import denoise
+
+rng = np.random.default_rng(0)
+x, y, z = np.meshgrid(
+    np.linspace(-1, 1, 32), np.linspace(-1, 1, 32), [0, 0.1, 0.2, 0.3, 0.4], indexing="ij"
+)
+radius = np.sqrt((x / 0.85) ** 2 + (y / 0.95) ** 2 + z**2)
+folds = 0.08 * np.sin(9 * np.arctan2(y, x)) + radius
+tissue = np.zeros(x.shape, int)
+tissue[radius < 0.95] = 1
+tissue[folds < 0.8] = 2
+tissue[(np.abs(x) < 0.25) & (np.abs(y) < 0.35) & (folds < 0.8)] = 3
+
+# %%
+# Each tissue has a signal of its own over the 40 volumes. In one tissue it depends on the
+# direction of fibres, which changes from place to place.
+
+gradients = rng.normal(size=(40, 3))
+gradients /= np.linalg.norm(gradients, axis=1, keepdims=True)
+decay = np.array([0, 0.4, 1.0, 2.0])
+brightness = np.array([0, 140, 100, 180])
+turn = 4 * x + 3 * y
+fibre = np.stack([np.cos(turn), np.sin(turn), 0 * x], axis=-1)
+along = (fibre @ gradients.T) ** 2
+signal = brightness[tissue][..., None] * np.exp(
+    -decay[tissue][..., None] * (0.6 + 0.6 * along * (tissue == 2)[..., None])
+)
+data = signal + 12 * rng.normal(size=signal.shape)
+head = tissue > 0
+
+found = denoise(data, mask=head)
+before = np.sqrt(np.mean((data - signal)[head] ** 2))
+after = np.sqrt(np.mean((found.values - signal)[head] ** 2))
+print(f"error: {before:.1f} before, {after:.1f} after")
+print(f"noise: true SD 12, found {np.median(found.noise_std[head]):.2f}")
+
+# %%
+# If only noise was removed, the residual shows no anatomy.
+
+fig, axes = plt.subplots(1, 5, figsize=(11, 2.5), layout="constrained")
+v, k = 3, 2
+residual = np.where(head, data[..., v] - found.values[..., v], 0)
+for ax, image, title, limits in [
+    (axes[0], data[:, :, k, v], "measured", (0, 130)),
+    (axes[1], found.values[:, :, k, v], "denoised", (0, 130)),
+    (axes[2], signal[:, :, k, v], "the truth", (0, 130)),
+    (axes[3], residual[:, :, k], "what was removed", (-36, 36)),
+]:
+    ax.imshow(image.T, cmap="gray", vmin=limits[0], vmax=limits[1], origin="lower")
+    ax.set_title(title)
+ranks = axes[4].imshow(
+    np.where(head, found.rank, np.nan)[:, :, k].T, cmap="viridis", origin="lower"
+)
+axes[4].set_title("mean rank")
+fig.colorbar(ranks, ax=axes[4], shrink=0.7)
+for ax in axes:
+    ax.set(xticks=[], yticks=[])
+plt.show()
