@@ -5,8 +5,8 @@ Which imputer fills the holes best?
 A fifth of a table is missing. Does it matter how the holes are filled, and can an imputer say how
 far off it may be?
 
-`cross_validate_entries` hides cells whose values are known, lets every imputer fill them, and
-compares. It takes our imputer and those of scikit-learn alike.
+:func:`~bayespca.cross_validate_entries` hides cells whose values are known, lets every imputer
+fill them, and compares. It takes our imputer and those of scikit-learn alike.
 """
 
 import matplotlib.pyplot as plt
@@ -15,7 +15,7 @@ from sklearn.datasets import load_wine
 from sklearn.impute import KNNImputer, SimpleImputer
 from sklearn.preprocessing import scale
 
-from bayespca import BayesianPCA, BayesianPCAImputer, cross_validate_entries
+from bayespca import BayesianPCA, BayesianPCAImputer, cross_validate_entries, impute
 
 X = scale(load_wine().data)
 rng = np.random.default_rng(0)
@@ -37,14 +37,14 @@ found = cross_validate_entries(
 print(found)
 
 # %%
-# The Bayesian models also give a standard deviation for every cell. We hide 60 further cells and
-# look at them one by one.
+# The Bayesian models also give a standard deviation for every cell; the function ``impute`` fits
+# and fills in one call. We hide 60 further cells and look at them one by one.
 
 known = np.argwhere(~np.isnan(X))
 hidden = known[rng.permutation(len(known))[:60]]
 shown = X.copy()
 shown[tuple(hidden.T)] = np.nan
-filled, std = BayesianPCA(noise="per-feature").fit(shown).impute(shown, return_std=True)
+filled, std = impute(shown, return_std=True, noise="per-feature")
 truth, guess, error = X[tuple(hidden.T)], filled[tuple(hidden.T)], std[tuple(hidden.T)]
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4), layout="constrained")

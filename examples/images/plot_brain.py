@@ -6,9 +6,9 @@ Diffusion MRI takes the same brain dozens of times, each time with a weak and no
 the noise be removed without blurring the anatomy?
 
 Neighbouring voxels share a few signal shapes over the volumes, the noise does not.
-`imaging.denoise` cuts the series into small patches, finds the rank and the noise of each, and
-shrinks its singular values. We simulate a head with three tissues and 40 volumes, so that the
-truth is known.
+:func:`bayespca.imaging.denoise` cuts the series into small patches, finds the rank and the noise
+of each, and shrinks its singular values. We simulate a head with three tissues and 40 volumes, so
+that the truth is known.
 """
 
 import matplotlib.pyplot as plt

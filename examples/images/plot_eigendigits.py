@@ -5,8 +5,8 @@ What are the eigenfaces of handwriting?
 Turk and Pentland showed faces as sums of a few "eigenfaces". What do those of handwritten digits
 look like, how many are there, and how sure is each pixel?
 
-Each image of 8 × 8 pixels is a row of 64 numbers. The components of `BayesianPCA` are images
-again.
+Each image of 8 × 8 pixels is a row of 64 numbers. The components of
+:class:`~bayespca.BayesianPCA` are images again.
 """
 
 import matplotlib.pyplot as plt

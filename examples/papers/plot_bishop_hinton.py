@@ -6,8 +6,9 @@ Bishop's "Variational principal components" (ICANN 1999) asked whether the numbe
 can come out of the fit itself. Its answer is a picture, a Hinton diagram of the loadings.
 
 The data are those of the paper: 100 points in ten dimensions, with standard deviations 5, 4, 3, 2
-and six times 1. Maximum likelihood, given nine components, uses all nine. `VariationalPCA` starts
-with nine as well; a prior on each column lets it switch off what the data do not ask for.
+and six times 1. Maximum likelihood, given nine components, uses all nine.
+:class:`~bayespca.VariationalPCA` starts with nine as well; a prior on each column lets it switch
+off what the data do not ask for.
 """
 
 import matplotlib.pyplot as plt

@@ -5,10 +5,10 @@ What does a change of units do to PCA?
 Every lecture on PCA lists its limits: it depends on the units of measurement, outliers pull at
 it, and it cannot deal with missing values. Are these limits of PCA, or of its noise model?
 
-The data are the classic of the lecture (after Rogers and Girolami, *A First Course in Machine
-Learning*): three groups of 20 points along a line in two dimensions, and five further dimensions
-of noise. Then one of the noise dimensions is given in grams instead of kilograms, and a tenth of
-the cells is removed.
+The data follow a classic of lectures (after Rogers and Girolami, *A First Course in Machine
+Learning*): three groups of 20 points along a line, and further dimensions of pure noise. Then one
+of the noise dimensions is given in grams instead of kilograms, and a tenth of the cells is
+removed.
 """
 
 import matplotlib.pyplot as plt
@@ -20,22 +20,21 @@ from bayespca import BayesianPCA
 
 rng = np.random.default_rng(0)
 labels = np.repeat(np.arange(3), 20)
-centres = np.array([[-5, -5], [0, 0], [5, 5]])[labels]
-Y = np.column_stack([centres + rng.normal(size=(60, 2)), rng.normal(size=(60, 5))])
-grams = Y * [1, 1, 1, 1, 1, 1, 1000]
+centres = np.array([-3, 0, 3])[labels]
+Y = np.column_stack([centres[:, None] + rng.normal(size=(60, 4)), rng.normal(size=(60, 4))])
+grams = Y * [1, 1, 1, 1, 1, 1, 1, 1000]
 holes = grams.copy()
 holes[rng.random(holes.shape) < 0.1] = np.nan
 
 # %%
-# Plain PCA with two components, and the model of this package with noise of each column, which
-# finds its number of components.
+# Above, the first two components of plain PCA, with holes filled by column means. Below, the
+# model of this package, which finds its number of components and the noise of each column.
 
-fig, axes = plt.subplots(2, 3, figsize=(9.5, 5.8), layout="constrained")
-for column, (title, X) in enumerate(
-    {"as in the lecture": Y, "one column in grams": grams, "and 10 % missing": holes}.items()
-):
-    model = BayesianPCA(noise="per-feature").fit(X)
-    print(f"{title}: {model.n_components_} components found")
+fig, axes = plt.subplots(2, 3, figsize=(9.5, 6), layout="constrained")
+tables = {"as in the lecture": Y, "one column in grams": grams, "and 10 % missing": holes}
+for column, (title, X) in enumerate(tables.items()):
+    model = BayesianPCA().fit(X)
+    print(f"{title}: {model.n_components_} found, noise {model.noise_!r}")
     scores = model.transform(X)
     plain = PCA(2).fit_transform(SimpleImputer().fit_transform(X))
     for group in range(3):
@@ -51,9 +50,11 @@ for column, (title, X) in enumerate(
 plt.show()
 
 # %%
-# In grams, the first component of PCA is the noise of that one column, and the groups are gone.
-# They stay visible if each column may have noise of its own, in any units and with holes.
+# In grams, the first component of PCA is the noise of that one column, and the groups have
+# slipped to the second. With noise of each column there is one component, it is that of the
+# groups, and neither units nor holes change it.
 #
-# There is a price: where each column has noise of its own, only what columns have in common
-# counts as a component. Four groups at the corners of a square would give two uncorrelated
-# columns, in which this model finds no component; ``noise="isotropic"`` finds two.
+# There is a price: where each column has noise of its own, only what several columns have in
+# common counts as a component. The lecture has the groups in two columns. That is too few: which
+# part of two columns is common and which is noise cannot be told from their one correlation. Here
+# they are in four.

@@ -49,7 +49,9 @@ for ax in (left, middle):
     ax.axvline(1, color="0.5", linestyle=":", linewidth=1)
     ax.set_xlabel("strength of the component, in detection limits")
 left.set(ylabel="exactly one component kept, in %", title="One component in noise")
-middle.legend(*left.get_legend_handles_labels(), frameon=False, loc="center left")
+middle.legend(
+    *left.get_legend_handles_labels(), frameon=False, loc="center left", bbox_to_anchor=(0, 0.37)
+)
 left.text(0.97, 80, "detection\nlimit", color="0.4", fontsize=8, ha="right")
 middle.set(ylabel="mean number of components", title="Who counts noise?", ylim=(-0.1, 3.2))
 plt.show()

@@ -14,7 +14,7 @@ below σ√max(L, M), although the prior has no opinion.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from bayespca import spectrum
+from bayespca import evbmf, spectrum, vbmf
 
 L, M = 20, 50
 observed = np.linspace(0.05, 20, 200)
@@ -59,6 +59,13 @@ plt.show()
 for method in ("map", "pb", "vb"):
     kept = observed[estimated(method, 1e6) > 1e-6]
     print(f"{method:4s} smallest singular value that is kept: {kept.min():.2f}")
-edge = np.sqrt(spectrum.closed_form.evb_threshold(L, M))
-print(f"evb  (prior learned): {edge:.2f}")
 print(f"edge of pure noise: {np.sqrt(L) + np.sqrt(M):.2f}; √max(L, M) = {np.sqrt(M):.2f}")
+
+# %%
+# The same for a whole matrix of noise, in which there is nothing to find:
+
+noise = np.random.default_rng(0).normal(size=(L, M))
+_, S, _, _ = vbmf(noise, cacb=1e3, sigma2=1.0)
+print("VB, prior almost flat, keeps", len(S), "of", L)
+_, S, _, _ = evbmf(noise, sigma2=1.0)
+print("EVB, prior learned, keeps", len(S))

@@ -5,8 +5,8 @@ Can a model be fitted here and used there?
 A model is fitted in the laboratory and used in the field, by another program on another day. What
 has to be kept, and what can be asked of it later?
 
-`save` writes one file, without code in it, so that files of unknown origin can be loaded safely.
-`bayespca.load` gives back the model to the last bit.
+``save`` writes one file, without code in it, so that files of unknown origin can be loaded
+safely. :func:`bayespca.load` gives back the model to the last bit.
 """
 
 import tempfile

@@ -5,7 +5,7 @@ What if the noise is not white?
 Textbook rules for the number of components assume noise that is equal in all cells. Which kinds
 of real noise break them, and does choosing the noise model by its evidence repair the damage?
 
-`bayespca.datasets.noisy` simulates a signal of known rank under eight kinds of noise: equal
+:func:`bayespca.datasets.noisy` simulates a signal of known rank under eight kinds of noise: equal
 noise, noise that differs between columns, rows or both, heavy tails, gross errors in single
 cells, neighbouring columns that go wrong together, and counts.
 """

@@ -8,7 +8,8 @@ is distributed.
 
 Proline is measured in hundreds of milligrams, hue in fractions of one. A model with one noise
 variance for all cells has to explain every column that is louder than the others by a component
-of its own. `BayesianPCA` compares several noise models by their evidence and keeps the best.
+of its own. :class:`~bayespca.BayesianPCA` compares several noise models by their evidence and
+keeps the best.
 """
 
 import warnings

@@ -5,7 +5,7 @@ How sure is the number of components?
 A scree plot suggests a number of components, but not how much to trust it. How probable is each
 number, and does the probability mean what it says?
 
-`BayesianPCA.rank_posterior_` is the posterior probability of 0, 1, 2, … components, with
+``BayesianPCA.rank_posterior_`` is the posterior probability of 0, 1, 2, … components, with
 directions, strengths and noise integrated out. We simulate tables with three components that
 differ only in how strong the third one is.
 """

@@ -6,8 +6,8 @@ Minka, parallel analysis, Gavish and Donoho, bi-cross-validation: there is a rul
 What do they say about one real table, and what comes back if we look at only half of the rows?
 
 The table holds 30 measurements of cell nuclei from tumours (every third row of scikit-learn's
-breast cancer data). `rank_report` runs all rules on it; `rank_stability` fits random halves of
-the rows.
+breast cancer data). :func:`~bayespca.rank_report` runs all rules on it;
+:func:`~bayespca.rank_stability` fits random halves of the rows.
 """
 
 import matplotlib.pyplot as plt

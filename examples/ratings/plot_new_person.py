@@ -5,7 +5,7 @@ What do we recommend to somebody new?
 A visitor rates three films. What can be recommended right away, without fitting anything again,
 and how does the list change with every further rating?
 
-`MatrixFactorization.predict_new` and `recommend_new` take the ratings of somebody who was not
+``MatrixFactorization.predict_new`` and ``recommend_new`` take the ratings of somebody who was not
 there when the model was fitted. The films have names here, and two hidden dimensions of style:
 quiet or loud, and light or dark.
 """

@@ -5,9 +5,10 @@ What would you rate the films you have not seen?
 A few hundred people have rated some of a hundred films. Which ratings would they give to the
 others, and how many dimensions does taste have?
 
-`MatrixFactorization` finds the number of factors, the biases of people and films, and the noise
-from the ratings themselves. Nothing is tuned. Since no ratings come with Python, we simulate
-some: taste has two dimensions (say, action and romance), and popular films are rated more often.
+:class:`~bayespca.MatrixFactorization` finds the number of factors, the biases of people and
+films, and the noise from the ratings themselves. Nothing is tuned. Since no ratings come with
+Python, we simulate some: taste has two dimensions (say, action and romance), and popular films
+are rated more often.
 """
 
 import matplotlib.pyplot as plt
@@ -34,6 +35,7 @@ print(f"{train.sum()} ratings to learn from, {train.sum() / people:.0f} for each
 model = MatrixFactorization(random_state=0).fit_ratings(users[train], items[train], ratings[train])
 print("factors:", model.n_components_, " noise variance:", round(model.noise_variance_, 2))
 
+test &= model.known(users, items)
 guess, std = model.predict(users[test], items[test], return_std=True)
 mean_of_film = np.array(
     [

@@ -5,9 +5,9 @@ What if the table does not fit into memory?
 A table of 200,000 rows is stored in pieces, perhaps on several machines. Does the fit change, and
 what comes back from ``transform``?
 
-`BayesianPCA` takes Dask arrays and DataFrames. It makes one pass over the pieces, wherever they
-are, and brings back only a matrix of the size of the columns. Everything that has as many rows as
-the data stays lazy.
+:class:`~bayespca.BayesianPCA` takes Dask arrays and DataFrames. It makes one pass over the
+pieces, wherever they are, and brings back only a matrix of the size of the columns. Everything
+that has as many rows as the data stays lazy.
 """
 
 import dask

@@ -5,8 +5,8 @@ Is one PCA enough, or are there several?
 Data may lie on several planes instead of one: kinds of objects, each of which varies in its own
 directions. How many kinds are there, and how many dimensions does each of them have?
 
-`PCAMixture` fits clusters with a PCA in each. The number of clusters and the rank of each cluster
-are found together.
+:class:`~bayespca.PCAMixture` fits clusters with a PCA in each. The number of clusters and the
+rank of each cluster are found together.
 """
 
 import matplotlib.pyplot as plt

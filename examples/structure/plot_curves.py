@@ -5,9 +5,9 @@ Are the data straight or curved?
 A linear PCA needs two or three dimensions for what is really one, if that one is bent. Is the
 bend worth a nonlinear model?
 
-`GPLVM`, a Gaussian process latent variable model, lays curves through the data and says how much
-evidence they have over planes. We simulate 15 sensors on a turning shaft: everything depends on
-one angle, from 0 to 300 degrees.
+:class:`~bayespca.GPLVM`, a Gaussian process latent variable model, lays curves through the data
+and says how much evidence they have over planes. We simulate 15 sensors on a turning shaft:
+everything depends on one angle, from 0 to 300 degrees.
 """
 
 import matplotlib.pyplot as plt

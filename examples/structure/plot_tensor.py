@@ -6,8 +6,8 @@ A fluorescence measurement is a block of numbers, not a table: samples × emissi
 excitation wavelengths. How many substances glow in it, and can we recover the block if most of it
 was never measured?
 
-`BayesianTucker` factorizes the block along all three directions and finds a rank for each. We
-simulate three substances in 20 samples and hide 70 % of the cells.
+:class:`~bayespca.BayesianTucker` factorizes the block along all three directions and finds a rank
+for each. We simulate three substances in 20 samples and hide 70 % of the cells.
 """
 
 import matplotlib.pyplot as plt

@@ -5,8 +5,8 @@ What structure is there in yes and no?
 A table of zeros and ones has no noise that one could subtract. What do its main directions look
 like, and can they fill in answers that were not given?
 
-`BinaryPCA` models the probability of a one: its logarithmic odds are of low rank. We use
-handwritten digits with pixels either on or off, and hide a fifth of the pixels.
+:class:`~bayespca.BinaryPCA` models the probability of a one: its logarithmic odds are of low
+rank. We use handwritten digits with pixels either on or off, and hide a fifth of the pixels.
 """
 
 import matplotlib.pyplot as plt

@@ -7,7 +7,7 @@ do when most counts are small?
 
 The noise of a count grows with its mean, and the logarithm of zero does not exist. We simulate
 200 places with counts of 40 species that depend on two gradients, say moisture and height, and
-compare the logarithm with `GeneralizedPCA`, whose likelihood is Poisson's.
+compare the logarithm with :class:`~bayespca.GeneralizedPCA`, whose likelihood is Poisson's.
 """
 
 import matplotlib.pyplot as plt

@@ -5,8 +5,8 @@ Which kinds of respondents answered this survey?
 Sometimes zeros and ones do not vary along directions but fall into kinds: people who answer
 alike. How many kinds are there, and what does each of them say?
 
-`BernoulliMixture` describes each kind by the probability of a yes to every question. We simulate
-400 people of four kinds, who answer twelve questions and skip some of them.
+:class:`~bayespca.BernoulliMixture` describes each kind by the probability of a yes to every
+question. We simulate 400 people of four kinds, who answer twelve questions and skip some of them.
 """
 
 import matplotlib.pyplot as plt

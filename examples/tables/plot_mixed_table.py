@@ -6,8 +6,8 @@ Real tables have a column for sex, one for a grade from low to high, one for the
 and a few measurements, and there are holes in all of them. Must we turn everything into numbers
 first?
 
-`GeneralizedPCA` gives each column its own likelihood and fits one low-rank matrix to all of them.
-We simulate 300 patients with one hidden trait, call it frailty.
+:class:`~bayespca.GeneralizedPCA` gives each column its own likelihood and fits one low-rank
+matrix to all of them. We simulate 300 patients with one hidden trait, call it frailty.
 """
 
 import matplotlib.pyplot as plt

@@ -5,9 +5,10 @@ Which factors do several tables share?
 The same patients had their genes, their proteins and their metabolites measured. Which of the
 things that vary can all three tables see, and which are the private matter of one?
 
-`MultiViewPCA` finds the factors and, for each table, which of them are in it. The data are
-simulated, so that we know the answer: one factor is in all tables, one in the first two, one in
-the last two, and one in the genes alone. The tables have different sizes, units and noise.
+:class:`~bayespca.MultiViewPCA` finds the factors and, for each table, which of them are in it.
+The data are simulated, so that we know the answer: one factor is in all tables, one in the first
+two, one in the last two, and one in the genes alone. The tables have different sizes, units and
+noise.
 """
 
 import matplotlib.pyplot as plt

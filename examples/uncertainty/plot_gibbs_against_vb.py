@@ -7,8 +7,8 @@ Sampling makes no such assumption, but takes seconds to minutes. Where do the tw
 not?
 
 We use the example of Bishop's paper: 100 points in ten dimensions, four of which have standard
-deviations of 5, 4, 3 and 2, the others 1. `GibbsPCA` draws from the exact posterior;
-`BayesianPCA` is the closed form.
+deviations of 5, 4, 3 and 2, the others 1. :class:`~bayespca.GibbsPCA` draws from the exact
+posterior; :class:`~bayespca.BayesianPCA` is the closed form.
 """
 
 import matplotlib.pyplot as plt

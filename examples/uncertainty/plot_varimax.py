@@ -5,8 +5,9 @@ Which measurements belong together?
 Principal components mix everything with everything, which makes them hard to name. Can they be
 turned into factors with few large loadings, and which of those loadings differ from zero?
 
-`rotate` turns the components of a fitted model by varimax. The subspace, the scores as a whole
-and all predictions stay the same, and every rotated loading comes with a standard deviation.
+:func:`~bayespca.rotate` turns the components of a fitted model by varimax. The subspace, the
+scores as a whole and all predictions stay the same, and every rotated loading comes with a
+standard deviation.
 """
 
 import matplotlib.pyplot as plt
