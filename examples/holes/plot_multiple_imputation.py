@@ -90,10 +90,10 @@ axes[0].set_xlim(truth - 0.8, truth + 0.8)
 plt.show()
 
 # %%
-# Few rows have all nine answers, so the first way has wide intervals. Filling with means makes
+# A fifth of the rows is complete, so the first way has wide intervals. Filling with means makes
 # relations look too clean: the estimates are biased, and most intervals miss the truth. Draws and
 # Rubin's rules use all that is there: the intervals are as narrow as those of the second way, and
-# hold the truth.
+# they hold the truth.
 #
 # Answers here are missing at random. The imputation model has to be able to describe the relation
 # of interest: where a table has hardly any low-rank structure, draws weaken the relation towards

@@ -2,7 +2,7 @@
 Can a few bad rows ruin a PCA?
 ==============================
 
-Two of a hundred samples were mislabelled, spilled or measured on the wrong day. Do they pull the
+Six of a hundred samples were mislabelled, spilled or measured on the wrong day. Do they pull the
 components towards themselves, and can the model tell which rows they are?
 
 A squared error makes a row that is ten times as far away count a hundred times. With

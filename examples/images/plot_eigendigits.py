@@ -21,9 +21,9 @@ model = BayesianPCA().fit(X)
 print(f"{len(X)} images of the digit 8: {model.n_components_} components, noise {model.noise_!r}")
 
 # %%
-# The mean, and the first five components. Red and blue are pixels that get darker together and
-# lighter together. Below, the standard deviation of each pixel of the component: dark pixels are
-# known well.
+# The mean, and the first five components. Pixels of the same colour grow darker together; red and
+# blue ones go opposite ways. Below, the standard deviation of each pixel of the component: dark
+# pixels are known well.
 
 fig, axes = plt.subplots(3, 6, figsize=(9.5, 5), layout="constrained")
 axes[0, 0].imshow(X.mean(axis=0).reshape(8, 8), cmap="gray_r")

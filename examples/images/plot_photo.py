@@ -6,9 +6,9 @@ One photograph is not a table. But the small patches of a neighbourhood are: hun
 look alike, because edges and surfaces repeat. How much noise can be removed this way?
 
 In each window of 24 × 24 pixels we cut out all overlapping patches of 7 × 7, take the noise out
-of them, and average what overlaps. :func:`~bayespca.evbmf`, the function behind
-:class:`~bayespca.BayesianPCA`, finds the number of components in each window: few on a plain
-wall, many on a busy roof.
+of them, and average what overlaps. :func:`~bayespca.evbmf`, which is the closed form of
+:class:`~bayespca.BayesianPCA` in one function, finds the number of components of each window: few
+in the sky, many on the roof.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Can a model switch off its own components?
 ==========================================
 
-Bishop's "Variational principal components" (ICANN 1999) asked whether the number of components
-can come out of the fit itself. Its answer is a picture, a Hinton diagram of the loadings.
+Can the number of components come out of the fit itself? Bishop's "Variational principal
+components" (ICANN 1999) answers with a picture: a Hinton diagram of the loadings.
 
 The data are those of the paper: 100 points in ten dimensions, with standard deviations 5, 4, 3, 2
 and six times 1. Maximum likelihood, given nine components, uses all nine.

@@ -58,5 +58,5 @@ plt.show()
 
 # %%
 # EVB and EMAP find nothing below the limit, and the component soon above it: a phase transition.
-# The local solution of EPB has a threshold inside the noise, and keeps two directions of it on
-# average, whatever the strength.
+# The local solution of EPB has a threshold inside the noise, and keeps about two directions of
+# it, whatever the strength.

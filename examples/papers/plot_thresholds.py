@@ -51,10 +51,10 @@ axes[0].legend(frameon=False)
 plt.show()
 
 # %%
-# The threshold of VB under a flat prior is not a matter of taste: it comes from averaging over
-# the directions that the factors could have had. This is called model-induced regularization. It
-# still lies below the largest singular value of pure noise (dotted); learning the prior as well,
-# as empirical VB does, lifts it above that.
+# The threshold of VB under a flat prior is not a matter of taste: it comes from integrating over
+# the factors, of which the data see only the product. This is called model-induced
+# regularization. It still lies below the largest singular value of pure noise (dotted); learning
+# the prior as well, as empirical VB does, lifts it above that.
 
 for method in ("map", "pb", "vb"):
     kept = observed[estimated(method, 1e6) > 1e-6]

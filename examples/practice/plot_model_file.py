@@ -68,3 +68,7 @@ for k in range(3):
 ax.set(xlabel="score 1", ylabel="score 2", title="New wines in a saved model (bars: SD)")
 ax.legend(frameon=False)
 plt.show()
+
+# %%
+# Wines without the three measurements have longer bars. The page ``wine.html`` opens in any
+# browser and needs no network.

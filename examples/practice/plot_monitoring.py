@@ -2,8 +2,8 @@
 When does a process leave its normal state?
 ===========================================
 
-Twelve sensors watch a machine. Single values stay within their limits, but is the machine still
-doing what it used to do, and which sensor is to blame if not?
+Twelve sensors watch a machine, and each may look normal by itself. Is the machine still doing
+what it used to do, and which sensor is to blame if not?
 
 A model of good operation gives two numbers for each new row. Hotelling's T² grows when known
 relations become extreme, Q when relations break. :mod:`bayespca.monitoring` computes both, with

@@ -25,16 +25,18 @@ with warnings.catch_warnings():
     cells = sc.datasets.pbmc68k_reduced()
 
 # %%
+# One call, and the scores, loadings and variances are where scanpy would have put them.
 
 scverse.pca(cells)
 found = cells.uns["pca"]
 k = int(found["n_components"])
 print(f"{cells.n_obs} cells, {cells.n_vars} genes: {k} components")
-print(
-    f"they explain {100 * found['variance_ratio'].sum():.0f} % of the variance; the rest is noise"
-)
+share = 100 * found["variance_ratio"].sum()
+print(f"they explain {share:.0f} % of the variance; the rest counts as noise")
 
 # %%
+# The kinds of cells lie apart on the first components. The variances of the components fall
+# towards that of the noise, and the model stops where they no longer stand out.
 
 fig, (left, right) = plt.subplots(
     1, 2, figsize=(10.5, 4.4), layout="constrained", width_ratios=[3, 2]

@@ -46,13 +46,13 @@ fig, ax = plt.subplots(figsize=(8.5, 4), layout="constrained")
 jitter = np.array([-0.08, 0.08])
 for i in range(len(KINDS)):
     ax.scatter(
-        i - 0.18 + jitter, equal[i], color="C1", s=36, label="equal noise" if i == 0 else None
+        i - 0.18 + jitter, equal[i], color="C1", s=60, label="equal noise" if i == 0 else None
     )
     ax.scatter(
         i + 0.18 + jitter,
         chosen[i],
         color="C0",
-        s=36,
+        s=60,
         label="chosen by evidence" if i == 0 else None,
     )
 ax.axhline(3, color="0.4", linewidth=1, zorder=0)

@@ -7,9 +7,8 @@ really vary in? The answer depends on what counts as noise, so the first questio
 is distributed.
 
 Proline is measured in hundreds of milligrams, hue in fractions of one. A model with one noise
-variance for all cells has to explain every column that is louder than the others by a component
-of its own. :class:`~bayespca.BayesianPCA` compares several noise models by their evidence and
-keeps the best.
+variance for all cells spends a component on every column that is louder than the others.
+:class:`~bayespca.BayesianPCA` compares several noise models by their evidence and keeps the best.
 """
 
 import warnings
@@ -23,10 +22,9 @@ wine = load_wine(as_frame=True)
 X = wine.data
 
 # %%
-# We fit every noise model that the package has for complete tables, in the table's own units and
-# with all columns scaled to unit variance. Equal noise comes with a warning that its number of
-# components is a rough one, because nearly all directions are taken. It is right, and we silence
-# it here only because it is the point of the picture.
+# We fit four noise models, in the table's own units and with all columns scaled to unit variance.
+# Under equal noise nearly all directions are taken, and the package warns that their number is a
+# rough one. The warning is right; it is silenced here because the picture says the same.
 
 MODELS = ["isotropic", "per-feature", "per-sample", "both"]
 with warnings.catch_warnings():
@@ -39,7 +37,7 @@ chosen = BayesianPCA().fit(X)
 print("chosen noise model:", chosen.noise_)
 print("components:", chosen.n_components_)
 for noise, nats in chosen.noise_evidence_.items():
-    print(f"  {noise:12s} {nats:8.1f} nats over equal noise")
+    print(f"  {noise:15s} {nats:8.1f} nats over equal noise")
 
 # %%
 # With equal ("isotropic") noise the number of components changes with the units, although the
@@ -63,5 +61,5 @@ right.set(
 plt.show()
 
 # %%
-# The default, ``BayesianPCA()``, is the right-hand model: you do not have to scale the columns,
-# and you do not have to choose a number.
+# The default, ``BayesianPCA()``, compares these models and chooses “both” here: you do not have
+# to scale the columns, and you do not have to choose a number.

@@ -61,3 +61,8 @@ ax.set(ylabel="expected rating (± SD)", title="What three ratings say about a n
 ax.legend(frameon=False, ncols=5, loc="lower left", fontsize=8)
 ax.set_ylim(0.3, 5.4)
 plt.show()
+
+# %%
+# One rating says little, and the bars are wide. The drama that was disliked makes the others
+# narrower, although none of them has been rated: tastes have two dimensions, and two ratings
+# begin to fix them.

@@ -67,6 +67,6 @@ plt.show()
 
 # %%
 # On the diagonal, an interval holds what it promises. Here both do, and their errors are nearly
-# the same: on a small table without further features, the closed form's approximation costs
-# little. One chain is enough for a picture. The default is several, so that R-hat can show
+# the same: on a small table without further features, the approximation of variational Bayes
+# costs little. One chain is enough for a picture. The default is several, so that R-hat can show
 # whether they agree.

@@ -6,8 +6,8 @@ The data are a tensor on a graphics card. Must they be copied to the host for a 
 does single precision cost?
 
 Whatever follows the array API standard is computed where it lives: NumPy, torch, CuPy. On a
-machine with a GPU, ``torch.tensor(X, device="cuda")`` is all that changes. This page was built
-without one, so the tensors are on the CPU; without torch, NumPy stands in.
+machine with a GPU, ``torch.tensor(X, device="cuda")`` is all that changes. Where there is no GPU,
+as in the build of this page, the tensors are on the CPU; without torch, NumPy stands in.
 """
 
 import matplotlib.pyplot as plt

@@ -40,8 +40,8 @@ scores = model.transform(X)
 print("components:", model.n_components_, " scores:", type(scores).__name__, scores.shape)
 
 # %%
-# The scores are computed piece by piece, here for a histogram. The pieces are never in memory
-# together.
+# The scores are computed piece by piece, here for a histogram. The rows are never in memory all
+# at once; their scores are.
 
 first, second = scores[:, 0].compute(), scores[:, 1].compute()
 fig, ax = plt.subplots(figsize=(6.5, 4.6), layout="constrained")

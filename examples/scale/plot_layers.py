@@ -2,8 +2,8 @@
 How much of a neural network is noise?
 ======================================
 
-The weights of a trained layer are a large matrix. How many of its directions did the training
-give a meaning, and what happens to the answers if we keep only those?
+The weights of a trained layer are a large matrix. How many of its directions mean anything, and
+what happens to the answers if we keep only those?
 
 :func:`bayespca.layers.compress` replaces each layer by two thin ones whose rank is found by EVB.
 This example needs torch, and prints a sentence instead of the picture where torch is not

@@ -54,3 +54,7 @@ right.set(
     xscale="log",
 )
 plt.show()
+
+# %%
+# Weak components need more rows. One near the limit may come and go while rows are few; what is
+# there after a few hundred rows stays.

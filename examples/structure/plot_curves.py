@@ -2,8 +2,8 @@
 Are the data straight or curved?
 ================================
 
-A linear PCA needs two or three dimensions for what is really one, if that one is bent. Is the
-bend worth a nonlinear model?
+A linear PCA needs several dimensions for what is really one, if that one is bent. Is the bend
+worth a nonlinear model?
 
 :class:`~bayespca.GPLVM`, a Gaussian process latent variable model, lays curves through the data
 and says how much evidence they have over planes. We simulate 15 sensors on a turning shaft:
@@ -51,3 +51,6 @@ right.set(
     title=f"GPLVM: {curved.n_components_} dimension{'s' * (curved.n_components_ > 1)}",
 )
 plt.show()
+
+# %%
+# One coordinate is enough, and it is the angle, up to its direction and scale.

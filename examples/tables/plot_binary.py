@@ -56,3 +56,6 @@ for column, digit in enumerate((0, 3, 4, 7)):
 panels[0, 0].set_ylabel("seen")
 panels[1, 0].set_ylabel("probability")
 plt.show()
+
+# %%
+# Hidden pixels become probabilities: sure inside the strokes, grey at their edges.

@@ -58,5 +58,6 @@ for row, (name, scores) in zip(
 plt.show()
 
 # %%
-# The logarithm finds four components where there are two: the bend of log(1 + x) near zero is not
-# linear in the gradients, and needs directions of its own. The model of counts has no such bend.
+# The logarithm finds four components where there are two: where counts are small, log(1 + count)
+# is not linear in the gradients, and the bend takes components of its own. The model of counts
+# needs no logarithm.

@@ -37,7 +37,7 @@ print(selection)
 model = BernoulliMixture(selection.best, random_state=0, n_init=5).fit(X)
 
 # %%
-# The means of the fitted model, largest kind first. Four of them are what went into the
+# The means of the fitted model, largest kind first. They are the four that went into the
 # simulation.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8), layout="constrained")

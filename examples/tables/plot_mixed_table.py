@@ -2,9 +2,8 @@
 Can one PCA read a table with numbers, words and grades?
 ========================================================
 
-Real tables have a column for sex, one for a grade from low to high, one for the number of visits
-and a few measurements, and there are holes in all of them. Must we turn everything into numbers
-first?
+Real tables have a yes/no column, a grade from low to high, a number of visits and a few
+measurements, and there are holes in all of them. Must we turn everything into numbers first?
 
 :class:`~bayespca.GeneralizedPCA` gives each column its own likelihood and fits one low-rank
 matrix to all of them. We simulate 300 patients with one hidden trait, call it frailty.

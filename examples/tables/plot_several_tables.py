@@ -7,8 +7,7 @@ things that vary can all three tables see, and which are the private matter of o
 
 :class:`~bayespca.MultiViewPCA` finds the factors and, for each table, which of them are in it.
 The data are simulated, so that we know the answer: one factor is in all tables, one in the first
-two, one in the last two, and one in the genes alone. The tables have different sizes, units and
-noise.
+two, one in the last two, and one in the genes alone. The tables differ in size and units.
 """
 
 import matplotlib.pyplot as plt
@@ -47,8 +46,8 @@ ax.set_title("What each factor explains of each table")
 plt.show()
 
 # %%
-# Since factors are shared, two tables say something about the third. These are the metabolites of
-# the last fifty patients, as the model predicts them, against those that we removed.
+# Since factors are shared, two tables say something about the third. We predict the metabolites
+# of the last fifty patients and compare with the values before noise was added.
 
 truth = (scores @ loadings)[100:] * units["metabolites"]
 predicted, std = model.predict_view(
