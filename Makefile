@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # What is installed elsewhere on the machine must not be seen from .venv.
 unexport PYTHONPATH
 
-.PHONY: demo test test-oldest torch coverage dist dist-extras check bench bench-dask bench-ratings clean
+.PHONY: demo test test-oldest torch coverage dist dist-extras check docs bench bench-dask bench-ratings clean
 .NOTPARALLEL:
 
 # Writes its files to the folder bayespca-demo.
@@ -58,6 +58,10 @@ check: $(VENV)/.installed-check
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Writes build/site/index.html; runs every example of the gallery. Warnings are errors.
+docs: $(VENV)/.installed-docs
+	OMP_NUM_THREADS=1 MPLBACKEND=Agg $(BIN)/python -m sphinx -W --keep-going -q -j auto docs build/site
+
 bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/run.py
 
@@ -74,7 +78,7 @@ bench-ratings: $(VENV)/.installed-ratings
 	RECBOLE_WHEEL=$$(ls build/recbole-*.whl) $(BIN)/python benchmarks/run.py ratings
 
 clean:
-	rm -rf $(VENV) $(OLDEST) build dist bayespca-demo bayespca-reproduction .artefacts .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist docs/gallery docs/generated docs/sg_execution_times.rst bayespca-demo bayespca-reproduction .artefacts .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks experiments -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(VENV)/.created:

@@ -14,9 +14,12 @@ from types import ModuleType
 import pytest
 
 import bayespca
-from bayespca import spectrum
+from bayespca import datasets, spectrum
 
-DESIGN = Path(__file__).parents[2] / "docs" / "design.md"
+DOCS = Path(__file__).parents[2] / "docs"
+DESIGN = DOCS / "design.md"
+MODULES = [getattr(bayespca, name) for name in bayespca.__all__]
+MODULES = [datasets, *(value for value in MODULES if isinstance(value, ModuleType))]
 
 
 def documented_names(text: str) -> list[str]:
@@ -53,6 +56,25 @@ def test_public_name_is_there_and_documented(module, name):
     # A constant (a table, a number) only has the docstring of its type.
     if isinstance(value, ModuleType) or callable(value):
         assert has_docstring(value)
+
+
+def listed_in_the_reference() -> set[str]:
+    """Names with an entry of their own on the pages of docs/reference, with their modules."""
+    found = set()
+    for page in (DOCS / "reference").glob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        module = re.search(r"^\.\. currentmodule:: (\S+)$", text, flags=re.MULTILINE)
+        for name in re.findall(r"^(?: {3}|\.\. data:: | {10})([\w.]+)$", text, flags=re.MULTILINE):
+            found.add(f"{module[1]}.{name}" if module else name)
+        found.update(re.findall(r"^\.\. automodule:: (\S+)$", text, flags=re.MULTILINE))
+    return found
+
+
+def test_every_public_name_is_in_the_reference():
+    public = {f"{module.__name__}.{name}" for module in MODULES for name in module.__all__}
+    public |= {f"bayespca.{name}" for name in bayespca.__all__}
+    public -= {module.__name__ for module in MODULES}
+    assert listed_in_the_reference() == public
 
 
 def test_a_generated_docstring_does_not_count():

@@ -27,6 +27,11 @@ class NoisyLowRank:
 
     `noise_variance` is the variance of the noise of each cell; `rank` that of the signal, which is
     not centred.
+
+    >>> from bayespca.datasets import noisy
+    >>> made = noisy("columns", 100, 20, 3, random_state=0)
+    >>> made.rank, made.signal.shape, made.noise_variance.shape
+    (3, (100, 20), (100, 20))
     """
 
     X: FloatArray
@@ -51,6 +56,13 @@ def noisy(
     errors in 1 % of the cells; ``"ar"``, autoregressive along the features; or ``"poisson"``,
     counts whose rates have the rank, where `strength` has no meaning. `strength` is the standard
     deviation of the loadings; 0 gives pure noise, of rank 0.
+
+    >>> from bayespca import BayesianPCA
+    >>> from bayespca.datasets import noisy
+    >>> X = noisy("columns", 200, 40, 3, random_state=0).X
+    >>> model = BayesianPCA().fit(X)
+    >>> model.noise_, model.n_components_
+    ('per-feature', 3)
     """
     rng = np.random.default_rng(random_state)
     scores = rng.standard_normal((n_samples, rank))

@@ -15,6 +15,13 @@ class LowRank:
 
     `components` are orthonormal rows, `scores` have orthogonal columns in decreasing order of size:
     the singular value decomposition of the matrix without noise.
+
+    >>> import numpy as np
+    >>> from bayespca.datasets import low_rank
+    >>> made = low_rank(100, 12, 3, random_state=0)
+    >>> noise = made.X - made.mean - made.scores @ made.components
+    >>> made.noise_variance, round(float(np.var(noise)), 1)
+    (1.0, 1.0)
     """
 
     X: FloatArray
@@ -48,6 +55,11 @@ def low_rank(
 
     Entries of both factors are N(0, 1), their product times `strength`; column means N(0, mean²).
     The scores are centred, so that the truth has the mean it says it has.
+
+    >>> from bayespca.datasets import low_rank
+    >>> made = low_rank(100, 12, 3, noise_variance=0.25, random_state=0)
+    >>> made.X.shape, made.scores.shape, made.components.shape
+    ((100, 12), (100, 3), (3, 12))
     """
     rng = np.random.default_rng(random_state)
     A, B = rng.normal(size=(n_samples, rank)), rng.normal(size=(rank, n_features))
@@ -61,7 +73,13 @@ def low_rank(
 
 @dataclass(frozen=True)
 class LowRankTensor:
-    """A noisy tensor T = core ×₁ factors[0] ×₂ factors[1] … + noise, and what it was made of."""
+    """A noisy tensor T = core ×₁ factors[0] ×₂ factors[1] … + noise, and what it was made of.
+
+    >>> from bayespca.datasets import low_rank_tensor
+    >>> made = low_rank_tensor((8, 9, 10), (2, 3, 2), random_state=0)
+    >>> made.T.shape, made.core.shape, made.noise_variance
+    ((8, 9, 10), (2, 3, 2), 1.0)
+    """
 
     T: FloatArray
     core: FloatArray
@@ -85,6 +103,12 @@ def low_rank_tensor(
     Section 5.3.
 
     The mean square of the tensor without noise is 1, that of the noise 1/snr: 1 is 0 dB.
+
+    >>> from bayespca import BayesianTucker
+    >>> from bayespca.datasets import low_rank_tensor
+    >>> T = low_rank_tensor((12, 13, 14), (2, 3, 2), snr=4.0, random_state=0).T
+    >>> BayesianTucker(random_state=0).fit(T).ranks_
+    (2, 3, 2)
     """
     rng = np.random.default_rng(random_state)
     core = rng.normal(size=ranks)

@@ -35,6 +35,15 @@ class BiplotDisplay(canvas.Display):
     components say of that feature in that row (Gabriel 1971); both axes have one scale, so that
     angles mean what they seem to.
 
+    >>> from bayespca import BayesianPCA
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> model = BayesianPCA().fit(X)
+    >>> from bayespca.displays import BiplotDisplay
+    >>> display = BiplotDisplay.from_estimator(model, X, n_features=5)
+    >>> display.ax_.get_xlabel()
+    'component 1 (52 %)'
+
     Parameters
     ----------
     scores

@@ -27,6 +27,15 @@ class ClustersDisplay(canvas.Display):
     Above each cluster a strip with its probabilities of 1, pale for 0 and full for 1. Holes are
     white.
 
+    >>> import numpy as np
+    >>> from bayespca import BernoulliMixture
+    >>> from bayespca.displays import ClustersDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.random((60, 8)) < np.repeat([[0.1], [0.9]], 30, axis=0)
+    >>> model = BernoulliMixture(2, random_state=0).fit(X)
+    >>> ClustersDisplay.from_estimator(model, X).labels.shape
+    (60,)
+
     Parameters
     ----------
     cells

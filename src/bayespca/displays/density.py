@@ -30,6 +30,15 @@ class SpectrumDensityDisplay(SpectralDisplay):
     min(L, M) eigenvalues that the shape allows, those of components above the edge are marks; the
     histogram of the others and the curve both have area 1. All singular values must be known.
 
+    >>> from bayespca import BayesianPCA
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> model = BayesianPCA().fit(X)
+    >>> from bayespca.displays import SpectrumDensityDisplay
+    >>> display = SpectrumDensityDisplay.from_estimator(model)
+    >>> display.ax_.get_xlabel()
+    'eigenvalue'
+
     Parameters
     ----------
     eigenvalues

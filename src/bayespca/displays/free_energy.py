@@ -19,6 +19,14 @@ from .canvas import Axes
 class FreeEnergyDisplay(canvas.Display):
     """Free energy after each step, and the rank as a step line on a second axis.
 
+    >>> from bayespca import VariationalPCA
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> from bayespca.displays import FreeEnergyDisplay
+    >>> model = VariationalPCA(random_state=0).fit(X)
+    >>> FreeEnergyDisplay.from_estimator(model).ax_.get_ylabel()
+    'free energy (nats)'
+
     Parameters
     ----------
     trace

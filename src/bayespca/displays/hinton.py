@@ -27,6 +27,15 @@ class HintonDisplay(canvas.Display):
     As in Bishop 1999, Figures 3 and 4. A component that is switched off is an empty column.
     Features count from 0, components from 1.
 
+    >>> from bayespca import BayesianPCA
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> model = BayesianPCA().fit(X)
+    >>> from bayespca.displays import HintonDisplay
+    >>> display = HintonDisplay.from_estimator(model)
+    >>> display.weights.shape
+    (12, 3)
+
     Parameters
     ----------
     weights

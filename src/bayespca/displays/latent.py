@@ -33,6 +33,15 @@ class LatentDisplay(canvas.Display):
     dimensions at their mean: white where rows lie and predictions are sure, grey where only the
     prior is left. With one dimension the points are drawn over the index of the row.
 
+    >>> import numpy as np
+    >>> from bayespca import GPLVM
+    >>> from bayespca.displays import LatentDisplay
+    >>> t = np.linspace(-2, 2, 40)[:, None]
+    >>> X = np.hstack([np.sin(t * k) for k in (1, 2, 3)]) + 0.05 * np.cos(50 * t)
+    >>> model = GPLVM(random_state=0).fit(X)
+    >>> LatentDisplay.from_estimator(model).points.shape
+    (40, 1)
+
     Parameters
     ----------
     points
@@ -168,6 +177,15 @@ class LatentDisplay(canvas.Display):
 @dataclass(frozen=True, eq=False, repr=False)
 class RelevanceDisplay(canvas.Display):
     """How much each latent dimension matters: a bar for each, with its number above it.
+
+    >>> import numpy as np
+    >>> from bayespca import GPLVM
+    >>> from bayespca.displays import RelevanceDisplay
+    >>> t = np.linspace(-2, 2, 40)[:, None]
+    >>> X = np.hstack([np.sin(t * k) for k in (1, 2, 3)]) + 0.05 * np.cos(50 * t)
+    >>> model = GPLVM(random_state=0).fit(X)
+    >>> RelevanceDisplay.from_estimator(model).ax_.get_xlabel()
+    'dimension'
 
     Parameters
     ----------

@@ -30,6 +30,13 @@ class MissingnessDisplay(canvas.Display):
 
     Rows and columns count from 0.
 
+    >>> import numpy as np
+    >>> from bayespca.displays import MissingnessDisplay
+    >>> X = np.ones((10, 3))
+    >>> X[:4, 1] = np.nan
+    >>> MissingnessDisplay.from_data(X).column_shares
+    array([0. , 0.4, 0. ])
+
     Parameters
     ----------
     shares

@@ -22,6 +22,14 @@ MOST_NAMES = 8
 class MonitoringDisplay(canvas.Display):
     """T² and Q of rows in their order, over their limits; rows above these are named.
 
+    >>> from bayespca import BayesianPCA, monitoring
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> from bayespca.displays import MonitoringDisplay
+    >>> found = monitoring.statistics(BayesianPCA().fit(X[:80]), X[80:])
+    >>> MonitoringDisplay.from_statistics(found).q.shape
+    (20,)
+
     Parameters
     ----------
     t2, q

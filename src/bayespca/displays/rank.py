@@ -26,6 +26,15 @@ MOST_NUMBERED = 12
 class RankPosteriorDisplay(canvas.Display):
     """Bars of the probabilities of ranks, with the rank that was chosen in colour.
 
+    >>> from bayespca import BayesianPCA
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> model = BayesianPCA().fit(X)
+    >>> from bayespca.displays import RankPosteriorDisplay
+    >>> display = RankPosteriorDisplay.from_estimator(model)
+    >>> display.ax_.get_xlabel()
+    'rank'
+
     Parameters
     ----------
     rank_posterior

@@ -29,6 +29,15 @@ class ScoresDisplay(canvas.Display):
 
     With one component the scores are drawn over the index of the row, with bars.
 
+    >>> from bayespca import BayesianPCA
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> model = BayesianPCA().fit(X)
+    >>> from bayespca.displays import ScoresDisplay
+    >>> display = ScoresDisplay.from_estimator(model, X, components=(1, 3))
+    >>> display.ax_.get_xlabel()
+    'component 1 (52 %)'
+
     Parameters
     ----------
     scores, std

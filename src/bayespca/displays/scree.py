@@ -25,6 +25,15 @@ WIDE = 10.0
 class ScreeDisplay(SpectralDisplay):
     """Singular values, those that were kept with their shrunk values, threshold and noise.
 
+    >>> from bayespca import BayesianPCA
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> model = BayesianPCA().fit(X)
+    >>> from bayespca.displays import ScreeDisplay
+    >>> display = ScreeDisplay.from_estimator(model)
+    >>> display.ax_.get_xlabel()
+    'component'
+
     Parameters
     ----------
     singular_values

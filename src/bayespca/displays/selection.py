@@ -17,6 +17,14 @@ class ComponentSelectionDisplay(canvas.Display):
 
     The best number is marked, and the smallest one within a standard error of it.
 
+    >>> from bayespca import PCAMixture, select_components
+    >>> from bayespca.datasets import low_rank
+    >>> from bayespca.displays import ComponentSelectionDisplay
+    >>> X = low_rank(100, 5, 2, random_state=0).X
+    >>> found = select_components(PCAMixture(random_state=0), X, [1, 2])
+    >>> ComponentSelectionDisplay.from_selection(found).ax_.get_xlabel()
+    'number of components'
+
     Parameters
     ----------
     selection

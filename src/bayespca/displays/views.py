@@ -23,6 +23,14 @@ class ViewsDisplay(canvas.Display):
 
     Cells without a number are factors that are not in the view.
 
+    >>> from bayespca import MultiViewPCA
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> from bayespca.displays import ViewsDisplay
+    >>> model = MultiViewPCA(random_state=0).fit({"left": X[:, :6], "right": X[:, 6:]})
+    >>> ViewsDisplay.from_estimator(model).names
+    ['left', 'right']
+
     Parameters
     ----------
     explained

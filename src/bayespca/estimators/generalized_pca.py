@@ -41,15 +41,15 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
     data do not support go. The posterior of each row and column has a covariance of its own, and
     averages of all likelihoods over normal z are closed forms.
 
-    =====================  =======================================================================
-    ``"normal"``           x ~ N(z, s²), s² learned for each column
-    ``"bernoulli"``        two levels, p(second) = σ(z)
-    ``"categorical"``      levels without order: is it the most frequent one, if not, is it the
-                           next one, and so on, a z for each question
-    ``"ordinal"``          levels in order, p(x ≤ k) = σ(cₖ − z), cut points c learned
-    ``"poisson"``          counts of mean eᶻ
+    =======================  =====================================================================
+    ``"normal"``             x ~ N(z, s²), s² learned for each column
+    ``"bernoulli"``          two levels, p(second) = σ(z)
+    ``"categorical"``        levels without order: is it the most frequent one, if not, is it the
+                             next one, and so on, a z for each question
+    ``"ordinal"``            levels in order, p(x ≤ k) = σ(cₖ − z), cut points c learned
+    ``"poisson"``            counts of mean eᶻ
     ``"negative-binomial"``  counts of mean eᶻ and variance eᶻ + e²ᶻ/r, r learned for each column
-    =====================  =======================================================================
+    =======================  =====================================================================
 
     DataFrames of pandas and polars and arrays are read, numbers as well as texts. None and NaN are
     holes, at `fit` and afterwards: only the cells that are there count. Sparse matrices of SciPy

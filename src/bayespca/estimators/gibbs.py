@@ -39,7 +39,7 @@ LEAST_ESS_PER_CHAIN = 100
 class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
     """Bayesian PCA by Markov chain Monte Carlo: no approximation but the finite number of draws.
 
-    The model is that of Bishop's "Variational principal components" (Bishop 1999):
+    The model is that of Bishop's "Variational principal components" (Bishop 1999)::
 
         t = Wx + μ + ε,  x ~ N(0, I),  ε ~ N(0, τ⁻¹I),
         wᵢ ~ N(0, αᵢ⁻¹I),  αᵢ ~ Γ(a_α, b_α),  μ ~ N(0, β⁻¹I),  τ ~ Γ(a_τ, b_τ).
@@ -243,7 +243,7 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
     def aligned_components(self) -> Array:
         """Principal axes of each draw, order and signs matched to `components_`.
 
-        An array of shape (n_chains, n_draws, n_components_, n_features).
+        An array of shape ``(n_chains, n_draws, n_components_, n_features)``.
         """
         check_is_fitted(self)
         return reading.aligned_axes(self.draws_, self._double("components_"))
@@ -251,7 +251,7 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
     def aligned_loadings(self) -> Array:
         """W of each draw, rotated onto the components scaled by their standard deviations.
 
-        An array of shape (n_chains, n_draws, n_features, n_components_).
+        An array of shape ``(n_chains, n_draws, n_features, n_components_)``.
         """
         check_is_fitted(self)
         return reading.aligned_loadings(

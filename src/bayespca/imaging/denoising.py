@@ -50,6 +50,16 @@ Progress = Callable[[int, int], None]
 class Denoised:
     """A volume without its noise.
 
+    >>> import numpy as np
+    >>> from bayespca import imaging
+    >>> rng = np.random.default_rng(0)
+    >>> shape = np.outer(np.ones(6**3), [4.0, 2.0, 1.0, 3.0] * 5).reshape(6, 6, 6, 20)
+    >>> clean = imaging.denoise(shape + rng.normal(size=shape.shape))
+    >>> clean.values.shape, clean.rank.shape
+    ((6, 6, 6, 20), (6, 6, 6))
+    >>> round(float(clean.noise_std.mean()), 1)
+    1.0
+
     Attributes
     ----------
     values

@@ -41,6 +41,16 @@ def compress(
     groups, with hooks, with weights that others share, in a subclass of torch's layers, or in
     torch's transformers, which read them directly.
 
+    >>> import torch
+    >>> from bayespca import layers
+    >>> _ = torch.manual_seed(0)
+    >>> net = torch.nn.Sequential(torch.nn.Linear(60, 40), torch.nn.ReLU(), torch.nn.Linear(40, 10))
+    >>> layers.compress(net, {"0": 3})[0]
+    Sequential(
+      (0): Linear(in_features=60, out_features=3, bias=False)
+      (1): Linear(in_features=3, out_features=40, bias=True)
+    )
+
     Parameters
     ----------
     model

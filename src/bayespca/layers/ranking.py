@@ -27,6 +27,11 @@ class LayerRank:
 
     `rank` is None where none was looked for. `why_left` says why the layer stays as it is, and is
     empty where factors stand in for it.
+
+    >>> from bayespca.layers import LayerRank
+    >>> layer = LayerRank("fc", (40, 60), rank=3, before=2440, after=340, noise_variance=0.01)
+    >>> round(layer.before / layer.after, 1)
+    7.2
     """
 
     name: str
@@ -40,7 +45,14 @@ class LayerRank:
 
 @dataclass(frozen=True)
 class LayerRanks:
-    """The layers of a network in its order; prints as a table."""
+    """The layers of a network in its order; prints as a table.
+
+    >>> from bayespca.layers import LayerRank, LayerRanks
+    >>> layer = LayerRank("fc", (40, 60), rank=3, before=2440, after=340, noise_variance=0.01)
+    >>> found = LayerRanks((layer,))
+    >>> found["fc"].rank, found.before, found.after
+    (3, 2440, 340)
+    """
 
     layers: tuple[LayerRank, ...]
 
@@ -101,6 +113,15 @@ def ranks(
 
     The weights W (outputs × inputs) are taken for a low-rank matrix and noise, and the rank is that
     of `BayesianPCA` without centring; without noise models, that of `evbmf`.
+
+    >>> import torch
+    >>> from bayespca import layers
+    >>> _ = torch.manual_seed(0)
+    >>> net = torch.nn.Sequential(torch.nn.Linear(60, 40), torch.nn.ReLU(), torch.nn.Linear(40, 10))
+    >>> signal = torch.randn(40, 3) @ torch.randn(3, 60)
+    >>> net[0].weight.data = signal + 0.1 * torch.randn(40, 60)
+    >>> layers.ranks(net, skip=["2"])["0"].rank
+    3
 
     Parameters
     ----------

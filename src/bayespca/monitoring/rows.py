@@ -29,6 +29,11 @@ class Alarm:
 
     `row` counts from 0, `statistic` is "T²" or "Q", and `columns` are those that contribute most to
     it, the largest first.
+
+    >>> from bayespca.monitoring import Alarm
+    >>> alarm = Alarm(7, "Q", value=160.0, limit=25.0, columns=("feature 4",))
+    >>> f"row {alarm.row}: {alarm.statistic} is {alarm.value:.0f}, above {alarm.limit:.0f}"
+    'row 7: Q is 160, above 25'
     """
 
     row: int
@@ -41,6 +46,13 @@ class Alarm:
 @dataclass(frozen=True, eq=False)
 class Monitoring:
     """T² and Q of n rows, with what clean rows stay below.
+
+    >>> from bayespca import BayesianPCA, monitoring
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> found = monitoring.statistics(BayesianPCA().fit(X[:80]), X[80:])
+    >>> found.t2.shape, found.q_contributions.shape
+    ((20,), (20, 12))
 
     Attributes
     ----------

@@ -37,7 +37,18 @@ PAGES = {
 
 
 def write(path: str | PathLike[str], model: AnyEstimator, X: Input = None, **options: Any) -> None:
-    """Write the report of a fitted model to an HTML file; options are those of `render`."""
+    """Write the report of a fitted model to an HTML file; options are those of `render`.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from bayespca import BayesianPCA, report
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     report.write(Path(folder) / "r.html", BayesianPCA().fit(X), X)
+    ...     [path.name for path in Path(folder).iterdir()]
+    ['r.html']
+    """
     page = render(model, X, **options).encode("utf-8")
     with replacing(path) as file:
         file.write(page)
@@ -55,6 +66,13 @@ def render(
     **samples: Unpack[Samples],
 ) -> str:
     """The report of a fitted model as one HTML page that needs nothing else.
+
+    >>> from bayespca import BayesianPCA, report
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> page = report.render(BayesianPCA().fit(X), X, title="Three components")
+    >>> page.splitlines()[0]
+    '<!DOCTYPE html>'
 
     Parameters
     ----------

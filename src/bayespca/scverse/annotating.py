@@ -48,6 +48,15 @@ def pca(
     ``rank_posterior`` (the probability of each number), ``noise_variance`` and the ``likelihood``.
     Neighbours, UMAP and clusters follow unchanged.
 
+    >>> import anndata
+    >>> from bayespca import scverse
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> adata = anndata.AnnData(X)
+    >>> scverse.pca(adata)
+    >>> adata.obsm["X_pca"].shape, adata.uns["pca"]["n_components"]
+    ((100, 3), 3)
+
     Parameters
     ----------
     adata
@@ -113,6 +122,15 @@ def denoise(
 
     Genes that take no part stay as they are. Of counts it holds the rates. The layer is dense:
     cells × genes numbers. Parameters are those of `pca`.
+
+    >>> import anndata
+    >>> from bayespca import scverse
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> adata = anndata.AnnData(X)
+    >>> scverse.denoise(adata)
+    >>> sorted(adata.layers)
+    ['denoised']
     """
     matrix = chosen(adata, layer, mask_var)
     if matrix.genes.size != adata.n_vars:

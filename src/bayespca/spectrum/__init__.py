@@ -4,7 +4,7 @@ from . import closed_form
 from .families import FAMILIES, MAP, PB_A, PB_B, VB, Family, partially_bayesian
 from .methods import METHODS
 from .noise_law import marchenko_pastur_median
-from .rank_posterior import RankPosterior, posterior_of_rank
+from .rank_posterior import posterior_of_rank
 from .rank_rules import (
     Evidence,
     gavish_donoho,
@@ -13,7 +13,7 @@ from .rank_rules import (
     parallel_analysis,
     screenot,
 )
-from .records import Advice, Moments, Solution, Spectrum, Status
+from .records import Advice, Moments, RankPosterior, Solution, Spectrum, Status
 from .solving import solve
 
 __all__ = [

@@ -1,6 +1,6 @@
 """The two pairs of formulas behind every closed form, and the EVB threshold.
 
-Everything here is free of units. For a component with singular value γ under noise σ²:
+Everything here is free of units. For a component with singular value γ under noise σ²::
 
     x = γ²/σ²        the observed strength
     e = σ²/c²        the noise over the prior variance, c = cₐ·c_b; 0 for a flat prior

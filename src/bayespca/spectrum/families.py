@@ -12,6 +12,10 @@ class Family:
     A (M×H, one row per sample) and B (L×H, one row per feature) are each either integrated out
     or point-estimated. A point-estimated factor has zero posterior covariance; everything else
     about a family follows from that, through its integrated sizes.
+
+    >>> from bayespca.spectrum import MAP, PB_A, VB
+    >>> [family.sizes(12, 100) for family in (VB, PB_A, MAP)]
+    [(12, 100), (0, 100), (0, 0)]
     """
 
     name: str
@@ -36,5 +40,9 @@ def partially_bayesian(L: float, M: float) -> Family:
 
     It is the one that integrates the longer factor, for a given and for a learned prior alike
     (aistats2014 Theorem 1); at L = M the two give the same answer.
+
+    >>> from bayespca.spectrum import partially_bayesian
+    >>> partially_bayesian(12, 100).name
+    'PB-A'
     """
     return PB_A if M >= L else PB_B

@@ -10,8 +10,8 @@ import numpy as np
 
 from .closed_form import learned_edge, learned_strength
 from .noise import tail_sums
-from .rank_posterior import MEAN, SCALE, RankPosterior
-from .records import FloatArray, Spectrum
+from .rank_posterior import MEAN, SCALE
+from .records import FloatArray, RankPosterior, Spectrum
 
 # Probability below which a component is not counted.
 LEAST = 1e-3

@@ -47,6 +47,10 @@ def marchenko_pastur_median(beta: float) -> float:
     """The median of the Marčenko–Pastur law of eigenvalues, ratio β ≤ 1, noise 1.
 
     With x = lower + width·sin²θ its density √((upper − x)(x − lower))/(2πβx) is smooth in θ.
+
+    >>> from bayespca.spectrum import marchenko_pastur_median
+    >>> round(marchenko_pastur_median(1.0), 3)
+    0.653
     """
     lower, width = (1 - np.sqrt(beta)) ** 2, 4 * np.sqrt(beta)
 

@@ -24,7 +24,7 @@ from scipy.special import gammaln
 from . import spheres
 from .noise import rounding_floor, tail_sums
 from .rank_rules import marchenko_pastur
-from .records import FloatArray, Spectrum
+from .records import FloatArray, RankPosterior, Spectrum
 from .spheres import Squares
 
 Ranks = NDArray[np.int64]
@@ -55,30 +55,6 @@ STRONG = 1e8
 MANY_CELLS = 4000
 
 
-@dataclass(frozen=True)
-class RankPosterior:
-    """Probabilities of the numbers of components above the detection limit.
-
-    Attributes
-    ----------
-    probabilities
-        Index = number of components. Those far from the most probable one are 0.
-    log_evidence
-        Log of the evidence of each, in nats, relative to the most probable one's; −∞ far from it.
-    limit
-        √(L/M): the variance of a component over that of the noise must exceed it to be counted.
-    """
-
-    probabilities: FloatArray
-    log_evidence: FloatArray
-    limit: float
-
-    @property
-    def rank(self) -> int:
-        """The most probable number."""
-        return int(np.argmax(self.probabilities))
-
-
 def posterior_of_rank(
     spectrum: Spectrum,
     *,
@@ -87,6 +63,15 @@ def posterior_of_rank(
     per_component: float = 0.0,
 ) -> RankPosterior:
     """Probability of each number of components above the detection limit.
+
+    >>> import numpy as np
+    >>> from bayespca import spectrum
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> gamma = np.linalg.svd(X - X.mean(0), compute_uv=False)
+    >>> seen = spectrum.Spectrum(gamma, shape=(12, 99))
+    >>> spectrum.posterior_of_rank(seen).probabilities[:5].round(2)
+    array([0.  , 0.  , 0.  , 0.64, 0.31])
 
     Parameters
     ----------

@@ -17,7 +17,17 @@ from .tolerances import LOG_2PI
 
 @dataclass(frozen=True)
 class Evidence:
-    """Log evidence of each rank k = 0, 1, …, in nats."""
+    """Log evidence of each rank k = 0, 1, …, in nats.
+
+    >>> import numpy as np
+    >>> from bayespca import spectrum
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> gamma = np.linalg.svd(X - X.mean(0), compute_uv=False)
+    >>> seen = spectrum.Spectrum(gamma, shape=(12, 99))
+    >>> int(spectrum.minka(seen).log_evidence.argmax())
+    3
+    """
 
     log_evidence: FloatArray
 
@@ -29,7 +39,7 @@ class Evidence:
 def minka(spectrum: Spectrum) -> Evidence:
     """Minka's Laplace approximation to the evidence of probabilistic PCA with k components.
 
-    "Automatic choice of dimensionality for PCA" (2000), Eq. 76–79, with d = L and N = M:
+    "Automatic choice of dimensionality for PCA" (2000), Eq. 76–79, with d = L and N = M::
 
         p(D|k) ≈ p(U) (∏_{j≤k} λⱼ)^{−N/2} v^{−N(d−k)/2} (2π)^{(m+k)/2} |A|^{−1/2} N^{−k/2}
 
@@ -39,6 +49,15 @@ def minka(spectrum: Spectrum) -> Evidence:
     p(U)(2π)^{m/2}|A|^{−1/2} approximates an average over bases of a factor that is at most 1. Where
     eigenvalues are nearly equal, Laplace's approximation exceeds that, without limit where they are
     equal; it is held to 1, and the angle between two directions to its range of π.
+
+    >>> import numpy as np
+    >>> from bayespca import spectrum
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> gamma = np.linalg.svd(X - X.mean(0), compute_uv=False)
+    >>> seen = spectrum.Spectrum(gamma, shape=(12, 99))
+    >>> int(spectrum.minka(seen).log_evidence.argmax())
+    3
     """
     unit = spectrum.without_rounding().at_unit_scale()
     d, N = unit.shape
@@ -117,6 +136,15 @@ def marchenko_pastur(spectrum: Spectrum, noise_variance: float | None = None) ->
     Without a noise variance the edge is taken of what remains: with k components removed the noise
     is their residual over its (L − k)(M − k) degrees of freedom, and k is the first at which the
     next singular value is below the edge of an (L − k)×(M − k) matrix of that noise.
+
+    >>> import numpy as np
+    >>> from bayespca import spectrum
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> gamma = np.linalg.svd(X - X.mean(0), compute_uv=False)
+    >>> seen = spectrum.Spectrum(gamma, shape=(12, 99))
+    >>> spectrum.marchenko_pastur(seen)
+    3
     """
     spectrum = spectrum.without_rounding()
     L, M = spectrum.shape
@@ -136,6 +164,15 @@ def gavish_donoho(spectrum: Spectrum, noise_variance: float | None = None) -> in
 
     λ*(β)·√max(L, M)·σ for known noise; for unknown noise the median singular value over the square
     root of the Marčenko–Pastur median stands for √max(L, M)·σ. Needs every singular value then.
+
+    >>> import numpy as np
+    >>> from bayespca import spectrum
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> gamma = np.linalg.svd(X - X.mean(0), compute_uv=False)
+    >>> seen = spectrum.Spectrum(gamma, shape=(12, 99))
+    >>> spectrum.gavish_donoho(seen)
+    3
     """
     spectrum = spectrum.without_rounding()
     L, M = spectrum.shape
@@ -162,6 +199,15 @@ def screenot(spectrum: Spectrum, largest: int = 20) -> int:
     values, among which the signal must be, replaced by what the shape of the others suggests. With
     φ(y) = mean of y/(y² − z²) over these z, and D = φ·(βφ + (1 − β)/y), the error of truncation is
     least at the y where y·D′(y)/D(y) = −4. Needs every singular value, and more than 2·largest.
+
+    >>> import numpy as np
+    >>> from bayespca import spectrum
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> gamma = np.linalg.svd(X - X.mean(0), compute_uv=False)
+    >>> seen = spectrum.Spectrum(gamma, shape=(12, 99))
+    >>> spectrum.screenot(seen, largest=5)
+    3
     """
     spectrum = spectrum.without_rounding()
     gamma = spectrum.singular_values
@@ -203,6 +249,15 @@ def parallel_analysis(
 
     The k-th singular value is compared with the quantile of the k-th of Gaussian matrices of the
     same shape, up to the first that fails.
+
+    >>> import numpy as np
+    >>> from bayespca import spectrum
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> gamma = np.linalg.svd(X - X.mean(0), compute_uv=False)
+    >>> seen = spectrum.Spectrum(gamma, shape=(12, 99))
+    >>> spectrum.parallel_analysis(seen)
+    2
     """
     L, M = spectrum.shape
     unit = spectrum.at_unit_scale()

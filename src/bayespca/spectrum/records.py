@@ -24,6 +24,16 @@ def samples(n: int, center: bool) -> int:
 class Spectrum:
     """What the closed forms need to know of a matrix V of size L×M (features × samples).
 
+    >>> import numpy as np
+    >>> from bayespca import spectrum
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> gamma = np.linalg.svd(X - X.mean(0), compute_uv=False)
+    >>> whole = spectrum.Spectrum(gamma, shape=(12, 99))
+    >>> first = spectrum.Spectrum(gamma[:5], shape=(12, 99), sum_of_squares=(gamma**2).sum())
+    >>> spectrum.solve(whole).rank, spectrum.solve(first).rank
+    (3, 3)
+
     Parameters
     ----------
     singular_values
@@ -240,6 +250,16 @@ class Moments:
     prior switched off has everything 0. Only mean_a·mean_b and the like are identified: the model
     is unchanged when A grows by any factor and B shrinks by it. As solved, the two factors are
     balanced (equal means, equal conditional variances), which is finite even for a flat prior.
+
+    >>> import numpy as np
+    >>> from bayespca import spectrum
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> gamma = np.linalg.svd(X - X.mean(0), compute_uv=False)
+    >>> seen = spectrum.Spectrum(gamma, shape=(12, 99))
+    >>> moments = spectrum.solve(seen).moments
+    >>> moments.mean_a[:4].round(1)
+    array([6.8, 5.2, 3.9, 0. ])
     """
 
     mean_a: FloatArray
@@ -295,7 +315,12 @@ ALL_ZERO = "all-zero"
 
 @dataclass(frozen=True)
 class Advice:
-    """One thing the user should know about an answer: a code to test for, a sentence to read."""
+    """One thing the user should know about an answer: a code to test for, a sentence to read.
+
+    >>> from bayespca.spectrum import Advice
+    >>> Advice("zero-one", "All values are 0 or 1: BinaryPCA has the right likelihood.").code
+    'zero-one'
+    """
 
     code: str
     text: str
@@ -303,7 +328,13 @@ class Advice:
 
 @dataclass(frozen=True)
 class Status:
-    """How far an answer can be trusted. `exact` is False when more data could change it."""
+    """How far an answer can be trusted. `exact` is False when more data could change it.
+
+    >>> from bayespca.spectrum import Status
+    >>> status = Status().but("zero-one", "All values are 0 or 1.")
+    >>> print(status, "zero-one" in status)
+    All values are 0 or 1. True
+    """
 
     exact: bool = True
     advice: tuple[Advice, ...] = ()
@@ -326,6 +357,16 @@ class Status:
 @dataclass(frozen=True)
 class Solution:
     """What a method makes of a spectrum.
+
+    >>> import numpy as np
+    >>> from bayespca import spectrum
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> gamma = np.linalg.svd(X - X.mean(0), compute_uv=False)
+    >>> seen = spectrum.Spectrum(gamma, shape=(12, 99))
+    >>> answer = spectrum.solve(seen)
+    >>> answer.rank, round(answer.noise_variance, 2)
+    (3, 0.97)
 
     Attributes
     ----------
@@ -371,3 +412,37 @@ def holding(singular_values: Vector, share: float) -> int:
         return 0
     held = np.cumsum((singular_values / singular_values[0]) ** 2)
     return int(np.searchsorted(held, share * held[-1])) + 1
+
+
+@dataclass(frozen=True)
+class RankPosterior:
+    """Probabilities of the numbers of components above the detection limit.
+
+    >>> import numpy as np
+    >>> from bayespca import spectrum
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> gamma = np.linalg.svd(X - X.mean(0), compute_uv=False)
+    >>> seen = spectrum.Spectrum(gamma, shape=(12, 99))
+    >>> found = spectrum.posterior_of_rank(seen)
+    >>> found.rank, found.probabilities[:5].round(2)
+    (3, array([0.  , 0.  , 0.  , 0.64, 0.31]))
+
+    Attributes
+    ----------
+    probabilities
+        Index = number of components. Those far from the most probable one are 0.
+    log_evidence
+        Log of the evidence of each, in nats, relative to the most probable one's; −∞ far from it.
+    limit
+        √(L/M): the variance of a component over that of the noise must exceed it to be counted.
+    """
+
+    probabilities: FloatArray
+    log_evidence: FloatArray
+    limit: float
+
+    @property
+    def rank(self) -> int:
+        """The most probable number."""
+        return int(np.argmax(self.probabilities))

@@ -37,6 +37,16 @@ def solve(
 ) -> Solution:
     """Solve Bayesian PCA of a complete matrix from its singular values, in closed form.
 
+    >>> import numpy as np
+    >>> from bayespca import spectrum
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> gamma = np.linalg.svd(X - X.mean(0), compute_uv=False)
+    >>> seen = spectrum.Spectrum(gamma, shape=(12, 99))
+    >>> answer = spectrum.solve(seen)
+    >>> answer.rank, answer.shrunk_singular_values.round(1), gamma[:3].round(1)
+    (3, array([46.3, 27. , 15.3]), array([48.5, 30.6, 20.7]))
+
     Parameters
     ----------
     spectrum

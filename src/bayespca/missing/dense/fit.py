@@ -29,8 +29,8 @@ from bayespca.spectrum.families import MAP, PB_A, PB_B, VB
 from bayespca.spectrum.forms import ClosedForm, differing
 from bayespca.spectrum.left_out import left_out
 from bayespca.spectrum.priors import GivenPrior, Prior
-from bayespca.spectrum.rank_posterior import RankPosterior, posterior_of_rank
-from bayespca.spectrum.records import Status, samples
+from bayespca.spectrum.rank_posterior import posterior_of_rank
+from bayespca.spectrum.records import RankPosterior, Status, samples
 from bayespca.spectrum.solving import borrowed_noise, near_bound
 from bayespca.spectrum.tolerances import (
     GONE,
