@@ -29,6 +29,8 @@ templates_path = ["_templates"]
 exclude_patterns = ["gallery/**/*.ipynb", "gallery/**/*.py", "reproduction.html"]
 # `name` in a docstring is a link where there is such a name, and code elsewhere.
 default_role = "py:obj"
+# Quotes in options are those of Python.
+smartquotes = False
 
 # --- Markdown ----------------------------------------------------------------------------------
 
@@ -54,6 +56,8 @@ mathjax_path = "tex-svg.js"
 
 autosummary_generate = True
 autodoc_typehints = "none"
+# The list beside a class has fit(), not BayesianPCA.fit().
+toc_object_entries_show_parents = "hide"
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False

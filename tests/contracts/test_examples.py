@@ -59,5 +59,6 @@ def test_the_example_of_a_docstring(name):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_examples_of_a_page(page):
+def test_the_examples_of_a_page(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     assert run("\n".join(PAGES[page]), page)
