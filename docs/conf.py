@@ -47,10 +47,10 @@ def mathjax_file() -> Path:
     package = find_spec("sphinx-mathjax-offline")
     if package is None or package.origin is None:
         raise ModuleNotFoundError("sphinx-mathjax-offline is not installed: pip install '.[docs]'")
-    return Path(package.origin).parent / "static" / "mathjax" / "tex-svg.js"
+    return Path(package.origin).parent / "static" / "mathjax" / "tex-svg-full.js"
 
 
-mathjax_path = "tex-svg.js"
+mathjax_path = "tex-svg-full.js"
 
 # --- The reference -----------------------------------------------------------------------------
 
