@@ -108,6 +108,7 @@ html_sidebars = {page: [] for page in ("index", "start", "choosing", "theory")}
 # --- What pages need on their way in -----------------------------------------------------------
 
 ANCHOR = re.compile(r'^<a id="([\w-]+)"></a>$', flags=re.MULTILINE)
+MACHINERY = re.compile(r"set_\w+_request|get_metadata_routing|set_output|\w+_posterior")
 FOLDER = re.compile(r"\[([\w/]+)\]\(\.\./(?:\w+)\)")
 
 
@@ -118,9 +119,8 @@ def markdown_of_the_site(app, docname, source):
 
 
 def members_of_others(app, what, name, obj, skip, options):
-    """Leave out attributes, which the docstring of a class lists, and scikit-learn's machinery."""
-    of_machinery = re.fullmatch(r"set_\w+_request|get_metadata_routing|set_output", name)
-    return True if of_machinery or not callable(obj) else None
+    """Leave out attributes, which the docstring of a class lists, and machinery."""
+    return True if MACHINERY.fullmatch(name) or not callable(obj) else None
 
 
 def kinds_of_attributes(app, what, name, obj, options, lines):
