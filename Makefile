@@ -58,9 +58,11 @@ check: $(VENV)/.installed-check
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Writes build/site/index.html; runs every example of the gallery. Warnings are errors.
+# Writes build/site/index.html, runs every example of the gallery, and follows every link. Warnings
+# are errors.
 docs: $(VENV)/.installed-docs
 	OMP_NUM_THREADS=1 MPLBACKEND=Agg $(BIN)/python -m sphinx -W --keep-going -q -j auto docs build/site
+	$(BIN)/python tests/pages/walk.py build/site
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/run.py
@@ -78,7 +80,7 @@ bench-ratings: $(VENV)/.installed-ratings
 	RECBOLE_WHEEL=$$(ls build/recbole-*.whl) $(BIN)/python benchmarks/run.py ratings
 
 clean:
-	rm -rf $(VENV) $(OLDEST) build dist docs/gallery docs/generated docs/sg_execution_times.rst bayespca-demo bayespca-reproduction .artefacts .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist docs/gallery docs/generated bayespca-demo bayespca-reproduction .artefacts .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks experiments -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(VENV)/.created:

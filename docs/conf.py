@@ -79,6 +79,8 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "abort_on_example_error": False,
     "matplotlib_animations": False,
+    # Its table would be drawn by programs from the network.
+    "write_computation_times": False,
 }
 
 # --- The pages ---------------------------------------------------------------------------------
@@ -87,10 +89,15 @@ html_theme = "pydata_sphinx_theme"
 html_title = "bayespca"
 html_static_path = ["_static", str(mathjax_file())]
 html_css_files = ["site.css"]
+html_favicon = "_static/icon.svg"
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
-    "logo": {"text": "bayespca"},
+    "logo": {
+        "text": "bayespca",
+        "image_light": "_static/icon.svg",
+        "image_dark": "_static/icon.svg",
+    },
     "header_links_before_dropdown": 8,
     "navbar_end": ["theme-switcher"],
     "show_toc_level": 2,

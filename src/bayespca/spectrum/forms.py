@@ -10,8 +10,8 @@ import numpy as np
 
 from .methods import EVB, Method
 from .noise import zero_db
-from .rank_posterior import RankPosterior, posterior_of_rank
-from .records import Solution, Spectrum, Status
+from .rank_posterior import posterior_of_rank
+from .records import RankPosterior, Solution, Spectrum, Status
 from .solving import solve
 
 # More singular values than there are: all of them.
