@@ -116,12 +116,18 @@ html_sidebars = {page: [] for page in ("index", "start", "choosing", "theory")}
 
 ANCHOR = re.compile(r'^<a id="([\w-]+)"></a>$', flags=re.MULTILINE)
 MACHINERY = re.compile(r"set_\w+_request|get_metadata_routing|set_output|\w+_posterior")
+# A repository view shows the examples, the site the gallery made of them.
+EXAMPLES = "](../examples)"
 FOLDER = re.compile(r"\[([\w/]+)\]\(\.\./(?:\w+)\)")
 
 
 def markdown_of_the_site(app, docname, source):
-    """Anchors in HTML become targets, and folders of the repository their bare names."""
+    """Anchors in HTML become targets, and folders of the repository their bare names.
+
+    The folder of examples is the gallery.
+    """
     if (HERE / f"{docname}.md").exists():
+        source[0] = source[0].replace(EXAMPLES, "](/gallery/index.rst)")
         source[0] = FOLDER.sub(r"`\1`", ANCHOR.sub(r"(\1)=", source[0]))
 
 
