@@ -62,8 +62,9 @@ class PosteriorReader(Transforming, Iterating[F]):
 
     components_ = Fitted(
         PER_ENTRY,
-        "Orthonormal directions; the entry of largest magnitude in each is positive.",
-        lambda fit: fit.posterior.components,
+        "Orthonormal directions; the entry of largest magnitude in each is positive. Where "
+        "neighbouring features have noise in common, they are orthonormal for data without it.",
+        lambda fit: fit.posterior.directions,
     )
     components_std_ = Fitted(
         PER_ENTRY,

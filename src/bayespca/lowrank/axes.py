@@ -79,16 +79,23 @@ class Axes:
         return f / (1 + (n_components + 2) * (1 - f) / (f * p))
 
 
-def standard_deviations(axes: Axes) -> FloatArray:
+def standard_deviations(
+    axes: Axes, directions: FloatArray | None = None, correlation: float = 0.0
+) -> FloatArray:
     """Root mean square distance of the entries of the population's axes from those found: (k, p).
 
     An axis is cos·wₕ + Σₗ sin θₕₗ·wₗ and a direction outside; what cos is less than 1 counts too.
+    Where a filter L for noise of this correlation was used, `directions` are L⁻¹wₕ, and so are
+    those that are compared; the entries of L⁻¹L⁻ᵀ's diagonal are 1/(1 − φ²).
     """
-    squares = axes.components**2
+    squares = (axes.components if directions is None else directions) ** 2
     within = turns(axes.strengths, axes.strengths, axes)
     np.fill_diagonal(within, 0.0)
-    outside = leaning_out(axes) * np.maximum(1 - squares.sum(axis=0), 0.0)
-    cosines = np.sqrt(np.maximum(1 - within.sum(axis=1) - outside.sum(axis=1), 0.0))
+    leaning = leaning_out(axes)
+    room = np.maximum(1 - (axes.components**2).sum(axis=0), 0.0)
+    out_of_all = (leaning * room).sum(axis=1)
+    cosines = np.sqrt(np.maximum(1 - within.sum(axis=1) - out_of_all, 0.0))
+    outside = leaning * np.maximum(1 / (1 - correlation**2) - squares.sum(axis=0), 0.0)
     return np.sqrt((1 - cosines)[:, None] ** 2 * squares + within @ squares + outside)
 
 

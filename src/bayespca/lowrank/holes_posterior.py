@@ -91,6 +91,11 @@ class HolesPosterior:
         """σ², of scaled data."""
         return self.columns.noise_variance * self.unit**2
 
+    @property
+    def directions(self) -> Array:
+        """How features move with each score: no filter is used where there are holes."""
+        return self.components
+
     def check(self) -> None:
         """Raise ValueError unless the parts belong together."""
         k, p = self.components.shape

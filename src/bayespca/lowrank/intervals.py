@@ -16,6 +16,7 @@ from .axes import (
     standard_deviations,
     variances_along,
 )
+from .filtering import unfiltered
 from .holes_posterior import (
     HolesPosterior,
     along_components,
@@ -36,11 +37,13 @@ MOST_LEFT_OUT, LEAST_DEGREES = 0.9, 3.0
 
 
 def component_std(fit: PCAFit | VariationalFit) -> Array:
-    """Standard deviation of the entries of the components about the axes of the population."""
+    """Standard deviation of the entries of the directions about the axes of the population."""
     posterior = fit.posterior
     found = axes_of(fit)
     live = np.any(found.components != 0, axis=0) | (found.counts < found.n)
-    return to_namespace(standard_deviations(found) * live, posterior.components)
+    phi = posterior.correlation if isinstance(posterior, Posterior) else 0.0
+    std = standard_deviations(found, unfiltered(found.components, phi), phi)
+    return to_namespace(std * live, posterior.components)
 
 
 def axes_of(fit: PCAFit | VariationalFit) -> Axes:

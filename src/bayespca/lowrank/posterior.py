@@ -68,6 +68,13 @@ class Posterior:
     learned_from: Counts = field(default_factory=lambda: np.empty(0, np.int64))
 
     @property
+    def directions(self) -> Array:
+        """How features move with each score, the filter taken back: mean + scale·T·directions is
+        the low-rank part of rows with the scores T.
+        """
+        return unfiltered(self.components, self.correlation)
+
+    @property
     def predictive_noise(self) -> float:
         """σ² and what the uncertainty of the directions adds to it in a new row."""
         xp = array_namespace(self.components)
@@ -188,7 +195,7 @@ def latent_std(posterior: Posterior) -> Array:
 
 def reconstruct(posterior: Posterior, T: Array) -> Array:
     """Rows that have the scores T: mean + scale·TW."""
-    low_rank = unfiltered(array_namespace(T).matmul(T, posterior.components), posterior.correlation)
+    low_rank = array_namespace(T).matmul(T, posterior.directions)
     return low_rank * posterior.scale + posterior.mean
 
 

@@ -9,7 +9,7 @@ from bayespca import inference
 from bayespca.arrays.types import Input
 from bayespca.linear import fit as closed
 from bayespca.linear.posterior import counted
-from bayespca.lowrank.noise_models import ISOTROPIC, NOISES
+from bayespca.lowrank.noise_models import ISOTROPIC, NOISES, NoiseModel
 from bayespca.lowrank.records import PCAFit
 from bayespca.sources.data import Where, where_of
 from bayespca.spectrum.forms import ClosedForm
@@ -34,8 +34,7 @@ def _fitted(given: Complete) -> PCAFit:
     form, asked = given.form, given.asked
     if asked.noise != AUTO or asked.errors is not None or not compares(form):
         return _as_asked(given)
-    # What a cap on the rank leaves over is not noise: the noise is chosen without.
-    data = replace(given, form=replace(form, n_components=None, counts=False))
+    data = _uncapped(given)
     fit = advice.naming_outliers(data.chosen())
     given.knows(data)
     if form.n_components is None or fit.n_components <= form.n_components:
@@ -43,10 +42,33 @@ def _fitted(given: Complete) -> PCAFit:
     return with_evidence(replace(data, form=form).fit(NOISES[fit.noise.name]), fit.noise)
 
 
+def _uncapped(data: Complete) -> Complete:
+    """Without a cap on the rank: what it leaves over is not noise, which is found without."""
+    return replace(data, form=replace(data.form, n_components=None, counts=False))
+
+
+def _with_noise(given: Complete, noise: NoiseModel) -> PCAFit:
+    """With this noise, and with a cap on the rank if there is one.
+
+    Noise that has to follow what a cap leaves over may not come away from it, though fewer
+    components than the cap allows would be enough.
+    """
+    form = given.form
+    if form.n_components is None or noise == ISOTROPIC or noise.cells or not compares(form):
+        return given.fit(noise)
+    data = _uncapped(given)
+    fit = data.fit(noise)
+    given.knows(data)
+    if fit.n_components <= form.n_components:
+        return counted(fit, form, fit.noise_variance)
+    ends = given.fit(noise), given.fit(noise, fit)
+    return min(ends, key=lambda end: end.free_energy)
+
+
 def _as_asked(data: Complete) -> PCAFit:
     """With the noise that was asked for, and a word where residuals show another."""
     noise = first_noise(data.asked)
-    fit = advice.naming_outliers(data.fit(noise))
+    fit = advice.naming_outliers(_with_noise(data, noise))
     capped = data.form.n_components is not None
     known = data.asked.errors is not None
     if known or not compares(data.form) or capped or noise.cells:

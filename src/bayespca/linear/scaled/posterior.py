@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from bayespca.arrays.namespaces import array_namespace, to_namespace
-from bayespca.arrays.signs import fixed_signs
+from bayespca.arrays.signs import signs_of
+from bayespca.lowrank.filtering import unfiltered
 from bayespca.lowrank.noise_models import NoiseModel
 from bayespca.lowrank.posterior import from_solution
 from bayespca.lowrank.records import NoiseFound, PCAPosterior
@@ -23,11 +24,11 @@ def posterior_of(state: ScaledState, data: NoisyTable) -> PCAPosterior:
     like, found, whitening = data.like, state.found, state.whitening
     rows = whitening.rows
     scale = data.spread_out(np.sqrt(whitening.columns.variance) * data.units, 1.0)
-    components = data.spread_out(found.components, 0.0)
+    components = to_namespace(data.spread_out(found.components, 0.0), like)
     mean = data.mean_of_all(found.location)
     posterior = from_solution(
         found.solution,
-        components=fixed_signs(to_namespace(components, like)),
+        components=components * signs_of(unfiltered(components, whitening.phi))[:, None],
         gamma=found.spectrum.singular_values * found.spectrum.scale,
         mean=to_namespace(mean, like, array_namespace(like).float64),
         scale=to_namespace(scale, like),
