@@ -64,6 +64,20 @@ numpydoc_xref_param_type = False
 
 # --- The gallery -------------------------------------------------------------------------------
 
+# Folders of examples in the order of the gallery; others come after them.
+SECTIONS = (
+    "first",
+    "rank",
+    "holes",
+    "tables",
+    "structure",
+    "uncertainty",
+    "ratings",
+    "images",
+    "practice",
+    "scale",
+    "papers",
+)
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
@@ -71,6 +85,7 @@ sphinx_gallery_conf = {
     "doc_module": ("bayespca",),
     "reference_url": {"bayespca": None},
     "filename_pattern": r"/plot_",
+    "subsection_order": [*(f"../examples/{folder}" for folder in SECTIONS), "*"],
     "within_subsection_order": "FileNameSortKey",
     "min_reported_time": 1,
     "show_memory": False,
@@ -144,7 +159,21 @@ def kinds_of_attributes(app, what, name, obj, options, lines):
             lines[i] = head + colon + re.sub(r"(\w)_(?!\w)", r"\1\\_", kind)
 
 
+def public_names(app, env, node, contnode):
+    """Link names to the reference wherever they are written: examples and displays name estimators
+    without their module.
+    """
+    if (node.get("refdomain"), node.get("reftype")) != ("py", "obj"):
+        return None
+    domain, asked = env.get_domain("py"), node["reftarget"]
+    places = (env, node["refdoc"], app.builder, "obj")
+    tried = (f"{module}.{asked}" for module in ("bayespca", "bayespca.displays"))
+    found = (domain.resolve_xref(*places, name, node, contnode) for name in tried)
+    return next(filter(None, found), None)
+
+
 def setup(app):
+    app.connect("missing-reference", public_names)
     # Before numpydoc, whose priority is 500, reads the sections.
     app.connect("autodoc-process-docstring", kinds_of_attributes, priority=400)
     app.connect("source-read", markdown_of_the_site)
