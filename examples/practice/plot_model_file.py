@@ -70,5 +70,5 @@ ax.legend(frameon=False)
 plt.show()
 
 # %%
-# Wines without the three measurements have longer bars. The page ``wine.html`` opens in any
-# browser and needs no network.
+# Wines without the three measurements have longer horizontal bars. The page ``wine.html`` opens
+# in any browser and needs no network.

@@ -92,6 +92,6 @@ def compared():
 
 
 if torch is None:
-    print("torch is not installed: pip install 'bayespca[torch]' shows what follows")
+    print("torch is not installed: this example needs pip install 'bayespca[torch]'")
 else:
     compared()
