@@ -44,6 +44,7 @@ FreeEnergyDisplay.from_estimator(swept, ax=axes[1, 1])
 plt.show()
 
 # %%
-# Top left, the pictures sorted by cluster, pixels from left to right. Top right, the two most relevant latent
-# dimensions, darker where the model knows less. Bottom left, how relevant each dimension is: those
-# that are not needed go to zero. Bottom right, the free energy, which no sweep raises.
+# Top left, the pictures sorted by cluster, pixels from left to right. Top right, the two most
+# relevant latent dimensions, darker where the model knows less. Bottom left, how relevant each
+# dimension is: those that are not needed go to zero. Bottom right, the free energy, which no sweep
+# raises.

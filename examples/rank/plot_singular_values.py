@@ -64,7 +64,7 @@ ax.legend(frameon=False)
 plt.show()
 
 # %%
-# Strong signals are found by all. Where the signal fades, the rules part. Parallel analysis, the edge
-# of the noise and the probability of each number hold on longest, because they ask what is *there*.
-# EVB, and more so Gavish and Donoho's threshold and ScreeNOT, let go earlier, because they ask what
-# makes the reconstruction *better*.
+# Strong signals are found by all. Where the signal fades, the rules part. Parallel analysis, the
+# edge of the noise and the probability of each number hold on longest, because they ask what is
+# *there*. EVB, and more so Gavish and Donoho's threshold and ScreeNOT, let go earlier, because they
+# ask what makes the reconstruction *better*.
