@@ -56,13 +56,20 @@ def _with_noise(given: Complete, noise: NoiseModel) -> PCAFit:
     form = given.form
     if form.n_components is None or noise == ISOTROPIC or noise.cells or not compares(form):
         return given.fit(noise)
-    data = _uncapped(given)
+    data = _for_part(_uncapped(given), "uncapped")
     fit = data.fit(noise)
     given.knows(data)
     if fit.n_components <= form.n_components:
         return counted(fit, form, fit.noise_variance)
-    ends = given.fit(noise), given.fit(noise, fit)
+    ends = given.fit(noise), _for_part(given, "capped").fit(noise, fit)
     return min(ends, key=lambda end: end.free_energy)
+
+
+def _for_part(given: Complete, name: str) -> Complete:
+    """The same, for one of several fits that each have a checkpoint."""
+    data = replace(given, looping=given.looping.for_part(name))
+    data.knows(given)
+    return data
 
 
 def _as_asked(data: Complete) -> PCAFit:
