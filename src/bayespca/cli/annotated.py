@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from bayespca import scverse
 from bayespca.io.packages import need
 from bayespca.io.records import How, first_line
 from bayespca.io.writing import replacing_path
+from bayespca.scverse.annotating import pca
 
 from . import screen
 from .column_options import ColumnKinds
@@ -40,7 +40,7 @@ def fit_annotated(
     start = time.perf_counter()
     adata = _read(data)
     with progress(f"fitting {data.name}"):
-        scverse.pca(
+        pca(
             adata,
             layer=how.array,
             noise=fitting.noise.value,

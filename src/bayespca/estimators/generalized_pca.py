@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import KW_ONLY
 from typing import Any, Literal, Self
 
@@ -189,17 +190,27 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
         z = read.natural_at_scores(self.posterior_, T)
         columns = self.fit_.columns
         cells = as_cells(np.full((len(T), len(columns)), np.nan), columns, self._parameters)
-        return self._expected(cells, read.Natural(z, np.zeros_like(z))).astype(T.dtype)
+        views = self._views(cells, read.Natural(z, np.zeros_like(z)))
+        return _beside(reading.expected(view) for view in views).astype(T.dtype)
 
     # --- cells ---------------------------------------------------------------------------------
 
-    def predict_cells(self, X: Input) -> Numbers:
+    def predict_cells(self, X: Input, return_std: bool | Literal["mean"] = False) -> ArrayOrPair:
         """What is expected in every cell, from the cells of its row that are there.
 
-        Columns are those of `inverse_transform`; scores, loadings and means are averaged over.
+        Columns are those of `inverse_transform`; scores, loadings and means are averaged over. With
+        ``return_std=True`` also standard deviations of what would be measured, where levels are
+        zeros and ones; with ``return_std="mean"`` those of means, rates and probabilities.
         """
+        _validation.choose("return_std", return_std, (False, True, "mean"))
         raw, _, cells = self._read(X)
-        return self._expected(cells, read.natural(self.posterior_, cells)).astype(raw.dtype)
+        views = list(self._views(cells, read.natural(self.posterior_, cells)))
+        means = _beside(reading.expected(view) for view in views).astype(raw.dtype)
+        if not return_std:
+            return means
+        noise = return_std != "mean"
+        std = _beside(reading.deviations(view, noise=noise) for view in views)
+        return means, std.astype(raw.dtype)
 
     def impute(self, X: Input, *, interval: float | None = None) -> Any:
         """The table with its holes filled, in its own types; other cells stay.
@@ -273,9 +284,8 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
     def _cells(self, codes: FloatArray) -> TableCells:
         return as_cells(codes, self.fit_.columns, self._parameters, sized=self.fit_.sized)
 
-    def _expected(self, cells: TableCells, z: read.Natural) -> FloatArray:
-        views = reading.views(self.fit_.columns, cells, *z)
-        return np.concatenate([reading.expected(view) for view in views], axis=1)
+    def _views(self, cells: TableCells, z: read.Natural) -> Iterator[reading.ColumnView]:
+        return reading.views(self.fit_.columns, cells, *z)
 
     def _reads_holes(self) -> bool:
         return True
@@ -288,6 +298,10 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
         kind = self.likelihood
         tags.input_tags.sparse = not isinstance(kind, str) or kind in ("auto", *_columns.OF_SPARSE)
         return tags
+
+
+def _beside(parts: Iterable[FloatArray]) -> FloatArray:
+    return np.concatenate(list(parts), axis=1)
 
 
 def _described_holes(

@@ -1,5 +1,9 @@
-"""Annotated data of single cells: PCA where scanpy expects it, and layers without noise."""
+"""Annotated data of single cells: PCA where scanpy expects it, layers without noise or holes, and
+factors of several modalities.
+"""
 
-from .annotating import denoise, pca
+from .annotating import pca
+from .filling import denoise, impute
+from .several import multiview
 
-__all__ = ["denoise", "pca"]
+__all__ = ["denoise", "impute", "multiview", "pca"]

@@ -1,8 +1,7 @@
-"""`pca` and `denoise` of annotated data: they fit, and write where scanpy looks."""
+"""`pca` of annotated data: it fits, and writes where scanpy looks."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,9 +12,7 @@ from bayespca.estimators.pca import BayesianPCA
 from bayespca.spectrum.tolerances import TINY
 
 from .matrices import VARIABLE, CellsByGenes, chosen
-
-COUNTS = ("poisson", "negative-binomial")
-LIKELIHOODS = ("auto", "normal", *COUNTS)
+from .modelling import HowToFit, likelihood_of, model_for, warn
 
 
 class _Found(NamedTuple):
@@ -88,10 +85,10 @@ def pca(
         The copy, if there is one.
     """
     matrix = chosen(adata, layer, mask_var)
-    model = _model(matrix, likelihood, noise, n_components, random_state)
+    model = model_for(matrix, HowToFit(likelihood, noise, n_components, random_state))
     found = _found(model, matrix)
     if not found.scores.shape[1]:
-        _warn(f"No component of {matrix.name} is above its noise: X_pca has no columns.")
+        warn(f"No component of {matrix.name} is above its noise: X_pca has no columns.")
     masked = mask_var if isinstance(mask_var, str) and mask_var in adata.var else None
     params = {
         "zero_center": True,
@@ -99,83 +96,11 @@ def pca(
         "mask_var": masked,
         "layer": layer,
         "noise": noise,
-        "likelihood": _likelihood_of(model),
+        "likelihood": likelihood_of(model),
     }
     target = adata.copy() if copy else adata
     _write(target, matrix, found, {k: v for k, v in params.items() if v is not None}, key_added)
     return target if copy else None
-
-
-def denoise(
-    adata: Any,
-    *,
-    layer: str | None = None,
-    mask_var: Any = VARIABLE,
-    noise: str = "auto",
-    likelihood: str = "auto",
-    n_components: int | str = "auto",
-    layer_added: str = "denoised",
-    copy: bool = False,
-    random_state: int = 0,
-) -> Any:
-    """The matrix without its noise, as a layer; NaN are filled.
-
-    Genes that take no part stay as they are. Of counts it holds the rates. The layer is dense:
-    cells × genes numbers. Parameters are those of `pca`.
-
-    >>> import anndata
-    >>> from bayespca import scverse
-    >>> from bayespca.datasets import low_rank
-    >>> X = low_rank(100, 12, 3, random_state=0).X
-    >>> adata = anndata.AnnData(X)
-    >>> scverse.denoise(adata)
-    >>> sorted(adata.layers)
-    ['denoised']
-    """
-    matrix = chosen(adata, layer, mask_var)
-    if matrix.genes.size != adata.n_vars:
-        raise ValueError(
-            "adata.raw has other genes than adata, and a layer must have the same: give "
-            "adata.raw.to_adata()."
-        )
-    model = _model(matrix, likelihood, noise, n_components, random_state)
-    values = matrix.in_memory()
-    model.fit(values)
-    clean = _clean(model, values)
-    everything = matrix.values[:]
-    everything = everything.toarray() if hasattr(everything, "toarray") else np.array(everything)
-    everything = everything.astype(clean.dtype, copy=False)
-    everything[:, matrix.genes] = clean
-    target = adata.copy() if copy else adata
-    target.layers[layer_added] = everything
-    return target if copy else None
-
-
-def _model(
-    matrix: CellsByGenes, likelihood: str, noise: str, n_components: int | str, random_state: int
-) -> BayesianPCA | GeneralizedPCA:
-    """The estimator for a matrix; says so where counts are taken for numbers."""
-    if likelihood not in LIKELIHOODS:
-        known = ", ".join(map(repr, LIKELIHOODS))
-        raise ValueError(f"likelihood must be one of {known}; got {likelihood!r}.")
-    counts = matrix.holds_counts()
-    if likelihood == "normal" and counts:
-        _warn(
-            f"{matrix.name} holds raw counts, whose noise grows with their means: give "
-            'likelihood="poisson", or scanpy.pp.normalize_total and scanpy.pp.log1p first.'
-        )
-    if likelihood == "auto":
-        likelihood = "poisson" if counts else "normal"
-    if likelihood == "normal":
-        how: Any = {"n_components": n_components, "noise": noise}
-        return BayesianPCA(**how, random_state=random_state)
-    if noise != "auto":
-        raise ValueError(f"noise={noise!r} is for numbers: counts have the noise of their rates.")
-    return GeneralizedPCA(n_components, likelihood=likelihood, row_sizes=True)
-
-
-def _likelihood_of(model: BayesianPCA | GeneralizedPCA) -> str:
-    return "normal" if isinstance(model, BayesianPCA) else str(model.likelihood)
 
 
 def _found(model: BayesianPCA | GeneralizedPCA, matrix: CellsByGenes) -> _Found:
@@ -207,13 +132,6 @@ def _computed(values: Any) -> FloatArray:
     return np.asarray(values.compute() if hasattr(values, "compute") else values)
 
 
-def _clean(model: BayesianPCA | GeneralizedPCA, values: Any) -> FloatArray:
-    if isinstance(model, GeneralizedPCA):
-        return np.asarray(model.predict_cells(values))
-    dense = values.toarray() if hasattr(values, "toarray") else values
-    return np.asarray(model.denoise(dense))
-
-
 def _write(
     adata: Any, matrix: CellsByGenes, found: _Found, params: dict[str, Any], key: str | None
 ) -> None:
@@ -226,10 +144,6 @@ def _write(
         if found.loadings_std is not None:
             adata.varm[f"{loadings}_std"] = matrix.full(found.loadings_std).astype(np.float32)
     else:
-        _warn(f"{matrix.name} has other genes than adata, so that loadings have no place in varm.")
+        warn(f"{matrix.name} has other genes than adata, so that loadings have no place in varm.")
     rank = {"n_components": int(found.scores.shape[1])}
     adata.uns[about] = {"params": params} | found.about | rank
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, UserWarning, stacklevel=3)

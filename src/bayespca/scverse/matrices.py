@@ -48,7 +48,7 @@ class CellsByGenes:
 
     def input(self) -> Any:
         """What estimators fit: the matrix, or an iterator over blocks of its rows."""
-        return self.blocks() if self.is_stored else self._of_genes(self.values)
+        return self.blocks() if self.is_stored else _readable(self._of_genes(self.values))
 
     def blocks(self) -> Iterator[Any]:
         """Rows in dense blocks, read from the file one after the other."""
@@ -70,14 +70,21 @@ class CellsByGenes:
         if not self.is_stored:
             return self.input()
         parts = list(self._parts())
-        return sp.vstack(parts).tocsr() if is_sparse(parts[0]) else np.concatenate(parts)
+        return _readable(sp.vstack(parts).tocsr()) if is_sparse(parts[0]) else np.concatenate(parts)
+
+    def whole(self) -> Any:
+        """A copy in memory of the matrix with all genes: sparse, or an array."""
+        whole = self.values[:]
+        whole = whole.compute() if self.is_distant else whole
+        return whole.copy() if is_sparse(whole) else np.array(whole)
 
     def holds_counts(self) -> bool:
-        """Whether the first cells are whole numbers of at least 0, some of them above 1."""
+        """Whether the first cells are whole numbers of at least 0 or NaN, some of them above 1."""
         head = self._of_genes(self.values[:LOOKED_AT])
         if self.is_distant:
             head = head.compute()
         x = np.asarray(head.data if is_sparse(head) else head, dtype=np.float64)
+        x = x[~np.isnan(x)]
         return bool(x.size and x.min() >= 0 and x.max() > 1 and (x == np.rint(x)).all())
 
     def full(self, loadings: FloatArray) -> FloatArray:
@@ -87,32 +94,42 @@ class CellsByGenes:
         return found
 
 
-def chosen(adata: Any, layer: str | None, mask_var: Any) -> CellsByGenes:
-    """X, a layer or ``"raw"`` of annotated data, with the genes of a mask."""
+def _readable(values: Any) -> Any:
+    """The matrix; dense where it is sparse and has NaN, because estimators take those for holes in
+    arrays alone.
+    """
+    return values.toarray() if is_sparse(values) and np.isnan(values.data).any() else values
+
+
+def chosen(adata: Any, layer: str | None, mask_var: Any, called: str = "adata") -> CellsByGenes:
+    """X, a layer or ``"raw"`` of annotated data, with the genes of a mask.
+
+    Messages call the data by a name.
+    """
     if not is_of(adata, "anndata"):
         raise TypeError(
-            f"adata is a {type(adata).__name__}, but AnnData are needed: BayesianPCA().fit(X) "
-            "takes arrays, and MultiViewPCA().fit(mdata) a MuData."
+            f"{called} is a {type(adata).__name__}, but AnnData are needed: BayesianPCA().fit(X) "
+            "takes arrays, and bayespca.scverse.multiview(mdata) a MuData."
         )
     if layer == RAW and RAW not in adata.layers:
         if adata.raw is None:
-            raise ValueError('layer="raw", but adata.raw is None.')
-        values, var, name = adata.raw.X, adata.raw.var, "adata.raw.X"
+            raise ValueError(f'layer="raw", but {called}.raw is None.')
+        values, var, name = adata.raw.X, adata.raw.var, f"{called}.raw.X"
     elif layer is not None:
         if layer not in adata.layers:
             known = ", ".join(map(repr, adata.layers)) or "none"
-            raise ValueError(f"adata has no layer {layer!r}; it has {known}.")
-        values, var, name = adata.layers[layer], adata.var, f"adata.layers[{layer!r}]"
+            raise ValueError(f"{called} has no layer {layer!r}; it has {known}.")
+        values, var, name = adata.layers[layer], adata.var, f"{called}.layers[{layer!r}]"
     else:
-        values, var, name = adata.X, adata.var, "adata.X"
+        values, var, name = adata.X, adata.var, f"{called}.X"
     if values is None or not min(values.shape):
         raise ValueError(f"{name} holds no data.")
     if hasattr(values, "tocsr"):
         values = values.tocsr()
-    return CellsByGenes(values, _mask(mask_var, var), name)
+    return CellsByGenes(values, _mask(mask_var, var, called), name)
 
 
-def _mask(mask_var: Any, var: Any) -> BoolArray:
+def _mask(mask_var: Any, var: Any, called: str) -> BoolArray:
     """Genes that take part: a column of `var` by name, one number for each, or all of them."""
     if mask_var is None:
         return np.ones(len(var), dtype=np.bool_)
@@ -121,8 +138,8 @@ def _mask(mask_var: Any, var: Any) -> BoolArray:
             return np.ones(len(var), dtype=np.bool_)
         if mask_var not in var:
             raise ValueError(
-                f"adata.var has no column {mask_var!r}: give mask_var=None for all genes, or run "
-                "scanpy.pp.highly_variable_genes first."
+                f"{called}.var has no column {mask_var!r}: give mask_var=None for all genes, or "
+                "run scanpy.pp.highly_variable_genes first."
             )
         mask_var = var[mask_var]
     found = np.asarray(mask_var, dtype=np.bool_)
