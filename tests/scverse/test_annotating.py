@@ -110,6 +110,15 @@ def test_raw_counts_have_a_model_of_counts():
     assert adata.uns["pca"]["variance_ratio"].sum() == pytest.approx(1.0)
 
 
+def test_more_components_than_are_found_can_be_kept():
+    adata = annotated()
+    scverse.pca(adata, min_components=5)
+    assert adata.obsm["X_pca"].shape == (120, 5)
+    assert np.argmax(adata.uns["pca"]["rank_posterior"]) == 3
+    with pytest.raises(ValueError, match="min_components=5 is for numbers"):
+        scverse.pca(counts(), min_components=5)
+
+
 def test_raw_counts_taken_for_numbers_are_named():
     with pytest.warns(UserWarning, match="adata.X holds raw counts"):
         scverse.pca(counts(), likelihood="normal")

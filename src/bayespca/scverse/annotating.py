@@ -33,6 +33,7 @@ def pca(
     noise: str = "auto",
     likelihood: str = "auto",
     n_components: int | str = "auto",
+    min_components: int = 0,
     key_added: str | None = None,
     copy: bool = False,
     random_state: int = 0,
@@ -72,6 +73,9 @@ def pca(
         counts.
     n_components
         The largest number of components allowed.
+    min_components
+        As in `BayesianPCA`: the fewest to keep, for numbers alone. ``rank_posterior`` may name more
+        than are kept by themselves, and clusters of few cells may need them.
     key_added
         The name under which results go into obsm, varm and uns, as in scanpy.
     copy
@@ -85,7 +89,9 @@ def pca(
         The copy, if there is one.
     """
     matrix = chosen(adata, layer, mask_var)
-    model = model_for(matrix, HowToFit(likelihood, noise, n_components, random_state))
+    model = model_for(
+        matrix, HowToFit(likelihood, noise, n_components, random_state, min_components)
+    )
     found = _found(model, matrix)
     if not found.scores.shape[1]:
         warn(f"No component of {matrix.name} is above its noise: X_pca has no columns.")

@@ -23,11 +23,12 @@ class HowToFit(NamedTuple):
     noise: str
     n_components: int | str
     random_state: int
+    min_components: int = 0
 
 
 def model_for(matrix: CellsByGenes, fitting: HowToFit) -> Model:
     """The estimator for a matrix; warns where counts are taken for numbers."""
-    likelihood, noise, n_components, random_state = fitting
+    likelihood, noise, n_components, random_state, least = fitting
     if likelihood not in LIKELIHOODS:
         known = ", ".join(map(repr, LIKELIHOODS))
         raise ValueError(f"likelihood must be one of {known}; got {likelihood!r}.")
@@ -37,10 +38,12 @@ def model_for(matrix: CellsByGenes, fitting: HowToFit) -> Model:
     if likelihood == "auto":
         likelihood = "poisson" if counts else "normal"
     if likelihood == "normal":
-        how: Any = {"n_components": n_components, "noise": noise}
+        how: Any = {"n_components": n_components, "noise": noise, "min_components": least}
         return BayesianPCA(**how, random_state=random_state)
     if noise != "auto":
         raise ValueError(f"noise={noise!r} is for numbers: counts have the noise of their rates.")
+    if least:
+        raise ValueError(f"min_components={least!r} is for numbers: counts keep what is found.")
     return GeneralizedPCA(n_components, likelihood=likelihood, row_sizes=True)
 
 
