@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from bayespca import evbmf, layers, tensor_ranks
+from bayespca import BayesianPCA, evbmf, layers, tensor_ranks
+from bayespca.layers.ranking import EARLY
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -337,3 +338,33 @@ def test_a_lazy_layer_that_has_seen_a_batch_is_a_layer():
         net(torch.randn(2, 20))
     with_rank(net[0], 2)
     assert layers.ranks(net)["0"].rank == 2
+
+
+def test_what_fits_warn_of_is_below_the_table():
+    """A rank that is nearly the largest possible one leaves nothing to measure the noise by."""
+    W = with_rank(nn.Linear(30, 20), 2).weight.detach()
+    rng = np.random.default_rng(3)
+    core = rng.normal(size=(8, 8, 1, 1)) * np.ones((3, 3))
+    tight = nn.Conv2d(8, 8, 3)
+    with torch.no_grad():
+        tight.weight.copy_(torch.tensor(core + 1e-3 * rng.normal(size=core.shape)))
+    fine = nn.Linear(30, 20)
+    fine.weight = nn.Parameter(W)
+    net = nn.Sequential(fine, tight)
+    found = layers.ranks(net)
+    assert found["0"].notes == ()
+    assert [note.split(":")[0] for note in found["1"].notes] == ["outputs", "inputs"]
+    assert "nearly the largest" in found["1"].notes[0]
+    assert str(found).splitlines()[-2:] == [f"1: {note}" for note in found["1"].notes]
+    with pytest.warns(UserWarning, match=r"The ranks of '1' are rough ones"):
+        layers.compress(net)
+
+
+def test_fits_that_end_early_are_noted(monkeypatch):
+    class Early(BayesianPCA):
+        converged_ = False
+
+    monkeypatch.setattr("bayespca.layers.ranking.BayesianPCA", Early)
+    net = nn.Sequential(with_rank(nn.Linear(30, 20), 2))
+    (layer,) = layers.ranks(net)
+    assert layer.notes == (EARLY,)

@@ -37,6 +37,8 @@ def compress(
     approximation of that rank, for Tucker the truncated higher-order SVD; types, devices, biases,
     `requires_grad` and the mode of training are kept.
 
+    Layers whose ranks are rough ones, by the notes of `ranks`, are named in a warning.
+
     All other layers stay: those without anything above the noise (rank 0, with a warning), of
     groups, with hooks, with weights that others share, in a subclass of torch's layers, or in
     torch's transformers, which read them directly.
@@ -74,6 +76,7 @@ def compress(
     else:
         table = given_ranks(layers_of(model, skip), given)
     _warn_of_zeros(table)
+    _warn_of_notes(table)
     made = copy.deepcopy(model)
     for layer in layers_of(made):
         found = table[layer.name]
@@ -87,6 +90,16 @@ def _warn_of_zeros(table: LayerRanks) -> None:
     if names:
         warnings.warn(
             f"Nothing in the weights of {', '.join(names)} is above their noise: they stay.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _warn_of_notes(table: LayerRanks) -> None:
+    names = [repr(layer.name) for layer in table if layer.notes and not layer.why_left]
+    if names:
+        warnings.warn(
+            f"The ranks of {', '.join(names)} are rough ones: print(layers.ranks(model)) says why.",
             UserWarning,
             stacklevel=3,
         )

@@ -12,13 +12,21 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from bayespca.arrays.types import FloatArray
-from bayespca.estimators.pca import BayesianPCA, Noise, RankWarning
+from bayespca.estimators.pca import WARNED, BayesianPCA, Noise, RankWarning
 
 from .weights import Layer, layers_of
 
 # One number for a matrix; for a convolution that of its outputs and that of its inputs.
 Rank = int | tuple[int, int]
 TUCKER, MATRIX = "tucker", "matrix"
+# What fits warn of, in words that are about weights.
+NOTES = {
+    "near-rank-bound": "the rank is nearly the largest that stands out from noise in weights of "
+    "this size, and a rough one: little is left to measure the noise by.",
+    "near-rounding": "what the components leave of the weights is near their rounding, so that the "
+    "rank is a rough one.",
+}
+EARLY = "the iteration that finds the noise ended early, so that the rank is a rough one."
 
 
 @dataclass(frozen=True)
@@ -26,7 +34,8 @@ class LayerRank:
     """The rank of a layer, with its parameters (bias included) before and after compression.
 
     `rank` is None where none was looked for. `why_left` says why the layer stays as it is, and is
-    empty where factors stand in for it.
+    empty where factors stand in for it. `notes` are what fits warned of: that a rank is near the
+    largest possible one, say, or that an iteration ended early.
 
     >>> from bayespca.layers import LayerRank
     >>> layer = LayerRank("fc", (40, 60), rank=3, before=2440, after=340, noise_variance=0.01)
@@ -41,11 +50,12 @@ class LayerRank:
     after: int
     noise_variance: float
     why_left: str = ""
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class LayerRanks:
-    """The layers of a network in its order; prints as a table.
+    """The layers of a network in its order; prints as a table, with notes below it.
 
     >>> from bayespca.layers import LayerRank, LayerRanks
     >>> layer = LayerRank("fc", (40, 60), rank=3, before=2440, after=340, noise_variance=0.01)
@@ -85,7 +95,8 @@ class LayerRanks:
         rows += [_row(layer) for layer in self.layers]
         rows += [("all", "", "", str(self.before), str(self.after), "", "")]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join(_line(row, widths) for row in rows)
+        notes = [f"{_called(layer)}: {note}" for layer in self.layers for note in layer.notes]
+        return "\n".join([*(_line(row, widths) for row in rows), *notes])
 
 
 def _row(layer: LayerRank) -> tuple[str, ...]:
@@ -93,7 +104,11 @@ def _row(layer: LayerRank) -> tuple[str, ...]:
     noise = "" if np.isnan(layer.noise_variance) else f"{layer.noise_variance:.3g}"
     left = f"left: {layer.why_left}" if layer.why_left else ""
     shapes = ("×".join(map(str, sizes)) for sizes in (layer.shape, rank))
-    return (layer.name or "(itself)", *shapes, str(layer.before), str(layer.after), noise, left)
+    return (_called(layer), *shapes, str(layer.before), str(layer.after), noise, left)
+
+
+def _called(layer: LayerRank) -> str:
+    return layer.name or "(itself)"
 
 
 def _line(row: tuple[str, ...], widths: list[int]) -> str:
@@ -141,8 +156,8 @@ def ranks(
     Returns
     -------
     LayerRanks
-        A `LayerRank` for each layer; prints as a table. `noise_variance` is the mean over all
-        weights, and for two unfoldings their mean.
+        A `LayerRank` for each layer; prints as a table, with what fits warned of below it.
+        `noise_variance` is the mean over all weights, and for two unfoldings their mean.
     """
     check_convolutions(convolutions)
     return LayerRanks(tuple(_found(layer, noise, convolutions) for layer in layers_of(model, skip)))
@@ -187,11 +202,14 @@ def _found(layer: Layer, noise: Noise, convolutions: str) -> LayerRank:
         return _counted(layer, None, nan)
     W = layer.weight()
     if W.ndim == 2 or W.shape[2] == 1 or convolutions == MATRIX:
-        fitted = _fitted(W.reshape(W.shape[0], -1), noise)
-        return _counted(layer, fitted.n_components_, fitted.noise_variance_)
-    outputs, inputs = (_fitted(unfolded(W, mode), noise) for mode in (0, 1))
+        fitted, notes = _fitted(W.reshape(W.shape[0], -1), noise)
+        return _counted(layer, fitted.n_components_, fitted.noise_variance_, notes)
+    (outputs, of_outputs), (inputs, of_inputs) = (
+        _fitted(unfolded(W, mode), noise) for mode in (0, 1)
+    )
     mean = (outputs.noise_variance_ + inputs.noise_variance_) / 2
-    return _counted(layer, (outputs.n_components_, inputs.n_components_), mean)
+    notes = (*(f"outputs: {note}" for note in of_outputs), *(f"inputs: {n}" for n in of_inputs))
+    return _counted(layer, (outputs.n_components_, inputs.n_components_), mean, notes)
 
 
 def unfolded(W: FloatArray, mode: int) -> FloatArray:
@@ -199,15 +217,21 @@ def unfolded(W: FloatArray, mode: int) -> FloatArray:
     return np.moveaxis(W, mode, 0).reshape(W.shape[mode], -1)
 
 
-def _fitted(W: FloatArray, noise: Noise) -> BayesianPCA:
+def _fitted(W: FloatArray, noise: Noise) -> tuple[BayesianPCA, tuple[str, ...]]:
+    """A fit, and what it warns of."""
     with warnings.catch_warnings():
-        # A rank near the largest saves nothing: the table says so in its own words.
+        # They are notes here, in words that are about weights.
         warnings.simplefilter("ignore", RankWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return BayesianPCA(noise=noise, center=False).fit(W)
+        fitted = BayesianPCA(noise=noise, center=False).fit(W)
+    advice = [one for one in fitted.status_.advice if one.code in WARNED]
+    notes = [NOTES.get(one.code, one.text) for one in advice]
+    return fitted, (*notes, *([] if fitted.converged_ else [EARLY]))
 
 
-def _counted(layer: Layer, rank: Rank | None, noise_variance: float) -> LayerRank:
+def _counted(
+    layer: Layer, rank: Rank | None, noise_variance: float, notes: tuple[str, ...] = ()
+) -> LayerRank:
     before = layer.n_parameters
     after, why = before, layer.why_left
     if not why and rank is None:
@@ -217,7 +241,8 @@ def _counted(layer: Layer, rank: Rank | None, noise_variance: float) -> LayerRan
     elif not why and rank is not None:
         with_factors = before - prod(layer.shape) + sum(map(prod, factor_shapes(layer.shape, rank)))
         after, why = (with_factors, "") if with_factors < before else (before, "saves nothing")
-    return LayerRank(layer.name, layer.shape, rank, before, after, float(noise_variance), why)
+    figures = (rank, before, after, float(noise_variance))
+    return LayerRank(layer.name, layer.shape, *figures, why, notes)
 
 
 def factor_shapes(shape: tuple[int, ...], rank: Rank) -> list[tuple[int, ...]]:
