@@ -6,7 +6,11 @@ import csv
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
+
+import bayespca
+from bayespca import monitoring
 
 from .installed import output_inside, printed_inside
 
@@ -66,3 +70,38 @@ def test_other_columns_and_other_models_are_one_sentence(files, tmp_path):
     assert "fitted on other columns" in output_inside("check", model, other, rc=1)
     said = output_inside("check", model, tmp_path / "faulty.csv", "--alpha", "0", rc=1)
     assert "alpha" in said
+
+
+def test_limits_from_clean_rows(files, tmp_path):
+    model, _, faulty = files
+    usual, moved = tmp_path / "usual.csv", tmp_path / "moved.csv"
+    output_inside("check", model, faulty, "-o", usual, rc=3)
+    good = tmp_path / "good.csv"
+    output_inside("check", model, faulty, "--clean", good, "-o", moved, rc=3)
+    tables = [csv.DictReader(path.read_text().splitlines()) for path in (usual, moved)]
+    limits = [float(next(table)["Q limit"]) for table in tables]
+    factor = monitoring.calibrate(bayespca.load(model), pd.read_csv(good)).q_factor(0.05)
+    assert limits[1] == pytest.approx(limits[0] * factor)
+    assert limits[1] != limits[0]
+    failed = output_inside("check", model, faulty, "--clean", good, "--alpha", "0.001", rc=1)
+    assert "need 999 clean rows or more, and there are 120" in failed
+
+
+def test_workbooks_in_and_out(files, tmp_path):
+    """Fit, check and fill from sheets to sheets."""
+    openpyxl = pytest.importorskip("openpyxl")
+    for name in ("good", "faulty"):
+        pd.read_csv(tmp_path / f"{name}.csv").to_excel(tmp_path / f"{name}.xlsx", index=False)
+    model, scores, table = (tmp_path / name for name in ("x.bpca", "s.xlsx", "t.xlsx"))
+    output_inside("fit", tmp_path / "good.xlsx", "--model", model, "--scores", scores)
+    said = output_inside("check", model, tmp_path / "faulty.xlsx", "-o", table, rc=3)
+    assert "sensor5" in said
+    assert pd.read_excel(scores).shape == (120, 4)
+    assert pd.read_excel(table)["alarm"].tolist() == [0, 0, 1, 0, 0, 0]
+    holes = pd.read_excel(tmp_path / "good.xlsx")
+    holes.iloc[3, 2] = np.nan
+    holes.to_excel(tmp_path / "holes.xlsx", index=False)
+    output_inside("impute", tmp_path / "holes.xlsx", "-o", tmp_path / "full.xlsx")
+    full = openpyxl.load_workbook(tmp_path / "full.xlsx").active
+    assert full.max_row == 121
+    assert isinstance(full["C5"].value, float)

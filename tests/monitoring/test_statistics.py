@@ -8,7 +8,8 @@ from scipy.stats import chi2
 
 from bayespca import BayesianPCA, GibbsPCA, monitoring
 from bayespca.datasets import low_rank
-from bayespca.monitoring.law import row_law
+from bayespca.lowrank.tails import NORMAL
+from bayespca.monitoring.law import RowLaw, row_law
 
 
 def process(rng, p, rank, *, strength=1.0, uneven=False):
@@ -152,3 +153,25 @@ def test_neighbours_with_common_noise_need_whole_rows():
     X[0, 0] = np.nan
     with pytest.raises(ValueError, match="rows with holes cannot be checked"):
         monitoring.statistics(model, X)
+
+
+def test_q_has_the_tails_of_noise_and_of_signal_that_leans_out():
+    """Squares of noise in m − k directions, and of noise and leaking signal in the same ones."""
+    rng, p, k, leaking = np.random.default_rng(6), 12, 3, np.array([2.0, 1.5, 1.0])
+    law = RowLaw(
+        components=np.eye(k, p),
+        spread=np.ones(k),
+        noise_variance=1.0,
+        mean_error=1.0,
+        residual_variance=1.0,
+        leaking=leaking,
+        common=0.0,
+        rows=1e9,
+        degrees=np.inf,
+        column_shape=np.inf,
+        tails=NORMAL,
+    )
+    variances = np.r_[1 + leaking, np.ones(p - 2 * k)]
+    q = (rng.normal(size=(200_000, p - k)) ** 2 * variances).sum(axis=1)
+    for alpha in (0.1, 0.05):
+        assert np.mean(q > law.q_limit(alpha, p)) == pytest.approx(alpha, rel=0.06)

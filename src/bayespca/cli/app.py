@@ -172,7 +172,13 @@ def transform(
         work.transform(model, data, reading.how(), out=out, std=std, stream=stream, as_json=json)
 
 
-@app.command(cls=verb("m.bpca new.csv", "m.bpca new.csv --alpha 0.001 -o table.csv"))
+@app.command(
+    cls=verb(
+        "m.bpca new.csv",
+        "m.bpca new.csv --alpha 0.001 -o table.csv",
+        "m.bpca new.csv --clean good.csv",
+    )
+)
 @o.grouped
 def check(
     model: o.Model,
@@ -184,6 +190,14 @@ def check(
             help="Share of clean rows above each limit.", min=0.0, max=1.0, rich_help_panel=OUTPUT
         ),
     ] = 0.05,
+    clean: Annotated[
+        Path | None,
+        typer.Option(
+            help="Clean rows, such as those of the fit, to calibrate the limits with; ten fits.",
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     out: o.Out = None,
     json: o.Json = False,
     reading: o.Reading,
@@ -196,7 +210,7 @@ def check(
     with in_one_sentence(as_json=json):
         from . import checking as work
 
-        work.check(model, data, reading.how(), alpha=alpha, out=out, as_json=json)
+        work.check(model, data, reading.how(), alpha=alpha, clean=clean, out=out, as_json=json)
 
 
 @app.command(

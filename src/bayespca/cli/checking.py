@@ -14,11 +14,13 @@ from rich.text import Text
 
 from bayespca.io.records import How, Table
 from bayespca.io.tables import write_table
-from bayespca.monitoring import Alarm, Monitoring, statistics
+from bayespca.monitoring.calibrating import Calibration
+from bayespca.monitoring.rows import Alarm, Monitoring, calibrate, statistics
 
 from . import screen, using
 from .inputs import open_input
 from .outputs import check_places, check_tables
+from .progress import progress
 
 # The exit code with alarms: 1 is for failures, 2 for a wrong command line.
 ALARMS = 3
@@ -27,15 +29,24 @@ LISTED = 40
 
 
 def check(
-    model_path: Path, data: Path, how: How, *, alpha: float, out: Path | None, as_json: bool
+    model_path: Path,
+    data: Path,
+    how: How,
+    *,
+    alpha: float,
+    clean: Path | None,
+    out: Path | None,
+    as_json: bool,
 ) -> None:
     """Print the alarms of a file's rows, and end with `ALARMS` where there are any."""
     check_tables(out)
-    check_places([("--out", out)], read=[("MODEL", model_path), ("DATA", data)])
+    read = [("MODEL", model_path), ("DATA", data)]
+    check_places([("--out", out)], read=read if clean is None else [*read, ("--clean", clean)])
     model = using.saved(model_path, "check")
     given = open_input(data, how, stream=False)
     assert given.table is not None
-    found = statistics(model, given.table, alpha=alpha)
+    calibration = None if clean is None else _calibrated(model, clean, how)
+    found = statistics(model, given.table, alpha=alpha, calibration=calibration)
     written = {}
     if out is not None:
         write_table(out, iter([as_table(found, given.table)]))
@@ -52,6 +63,13 @@ def check(
             screen.print_footer(written)
     if alarms:
         sys.exit(ALARMS)
+
+
+def _calibrated(model: Any, clean: Path, how: How) -> Calibration:
+    given = open_input(clean, how, stream=False)
+    assert given.table is not None
+    with progress(f"leaving out rows of {clean.name}"):
+        return calibrate(model, given.table)
 
 
 def as_table(found: Monitoring, table: Table) -> Table:

@@ -1,4 +1,4 @@
-"""Sheets of Excel: read as the text table that they would be saved as."""
+"""Sheets of Excel: read as the text table that they would be saved as, and written."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import csv
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
+from math import isfinite, isnan
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from .packages import need
-from .records import File, How, first_line
+from .records import Arrow, File, How, first_line
 from .text_files import open_text_file
+
+# What a sheet can hold.
+MOST_ROWS, MOST_COLUMNS = 1_048_576, 16_384
 
 
 def open_excel(path: Path, how: How) -> File:
@@ -46,7 +50,9 @@ def _rows(path: Path, sheet: str | None) -> list[tuple[Any, ...]]:
     book.close()
     if not rows:
         raise ValueError(f"{path} holds no rows.")
-    return rows
+    # Where a workbook does not say how wide it is, rows end with their last value.
+    width = max(map(len, rows))
+    return [row + (None,) * (width - len(row)) for row in rows]
 
 
 def _fields(row: Iterable[Any]) -> list[str]:
@@ -57,3 +63,48 @@ def _text(cell: Any) -> str:
     if cell is None:
         return ""
     return cell.isoformat() if isinstance(cell, datetime) else str(cell)
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+def write_sheet(path: Path, tables: Iterable[Arrow]) -> None:
+    """A workbook with one sheet: names, and the rows of Arrow tables below each other."""
+    openpyxl = need("openpyxl", f"writing {path.name}")
+    tables = list(tables)
+    _check_size(1 + sum(table.num_rows for table in tables), tables[0].num_columns)
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet("Sheet1")
+    sheet.append([_cell(name, sheet) for name in tables[0].column_names])
+    for table in tables:
+        columns = [column.to_pylist() for column in table.columns]
+        for row in zip(*columns, strict=True):
+            sheet.append([_cell(value, sheet) for value in row])
+    book.save(path)
+
+
+def _check_size(n_rows: int, n_columns: int) -> None:
+    if n_rows > MOST_ROWS or n_columns > MOST_COLUMNS:
+        raise ValueError(
+            f"a sheet of Excel holds {MOST_ROWS:,} rows with that of the names, and "
+            f"{MOST_COLUMNS:,} columns, and there are {n_rows:,} and {n_columns:,}: write .csv or "
+            ".parquet."
+        )
+
+
+def _cell(value: Any, sheet: Any) -> Any:
+    """A number, a date or text; Excel has no infinities, and would compute text that begins with =.
+
+    Dates of a time zone are text, too.
+    """
+    if isinstance(value, float) and not isfinite(value):
+        return None if isnan(value) else str(value)
+    if getattr(value, "tzinfo", None) is not None:
+        return value.isoformat()
+    if not isinstance(value, str):
+        return value
+    cells = need("openpyxl.cell", "writing .xlsx")
+    text = cells.cell.ILLEGAL_CHARACTERS_RE.sub("\ufffd", value)
+    found = cells.WriteOnlyCell(sheet, text)
+    found.data_type = "s"
+    return found

@@ -12,6 +12,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.lib import format as npy_format
 
+from .excel_files import write_sheet
 from .packages import need
 from .records import Arrow, DType, Floats, Table
 from .writing import replacing_path
@@ -109,6 +110,12 @@ def _write_arrow(parts: Parts, pa: Arrow, open_writer: Callable[[Arrow, ExitStac
             writer.write_table(part.cast(first.schema))
 
 
+def _write_excel(path: Path, parts: Parts) -> None:
+    """One sheet with a row of names."""
+    pa = need("pyarrow", f"writing {path}")
+    write_sheet(path, (_arrow(part, pa) for part in parts))
+
+
 # --- arrays ------------------------------------------------------------------------------------
 
 
@@ -170,6 +177,7 @@ WRITERS: dict[str, Callable[[Path, Parts], None]] = {
     ".pq": _write_parquet,
     ".feather": _write_feather,
     ".arrow": _write_feather,
+    ".xlsx": _write_excel,
     ".npy": _write_npy,
     ".npz": _write_npz,
     ".mtx": _write_matrix_market,

@@ -1,5 +1,6 @@
 """Watching new rows with a fitted PCA: Hotelling's T² and Q, limits, and the columns at fault."""
 
-from .rows import Alarm, Monitoring, statistics
+from .calibrating import Calibration
+from .rows import Alarm, Monitoring, calibrate, statistics
 
-__all__ = ["Alarm", "Monitoring", "statistics"]
+__all__ = ["Alarm", "Calibration", "Monitoring", "calibrate", "statistics"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from bayespca.lowrank.filtering import filtered
 from bayespca.lowrank.patterns import arranged
 from bayespca.lowrank.tails import NORMAL
 
+from .calibrating import REFERENCE, Calibration, left_out_in_turns
 from .law import RowLaw, row_law
 
 NAMES = {"t2": "T²", "q": "Q"}
@@ -118,7 +119,13 @@ class Monitoring:
         return Alarm(row, NAMES[short], value, limit, columns)
 
 
-def statistics(model: AnyEstimator, X: Input, *, alpha: float = 0.05) -> Monitoring:
+def statistics(
+    model: AnyEstimator,
+    X: Input,
+    *,
+    alpha: float = 0.05,
+    calibration: Calibration | None = None,
+) -> Monitoring:
     """Hotelling's T² and Q (the squared prediction error) of rows, with limits for clean new ones.
 
     `model` is a fitted `BayesianPCA` or `VariationalPCA`, rows X have its columns, and may have
@@ -126,6 +133,9 @@ def statistics(model: AnyEstimator, X: Input, *, alpha: float = 0.05) -> Monitor
     few rows the components, their variances and the noise were found (`monitoring.law` has the
     formulas). The share `alpha` holds for each statistic, and for rows that the model was not
     fitted to: those of the fit are nearer.
+
+    These limits take rows for normal. Where they are not, `calibration`, which `calibrate` makes of
+    clean rows, moves the limits to where a share `alpha` of such rows is above them.
 
     Both are in units of the noise of each column where columns have their own, and Q is in the
     units of the scaled data. With noise that neighbouring columns have in common, contributions
@@ -141,7 +151,48 @@ def statistics(model: AnyEstimator, X: Input, *, alpha: float = 0.05) -> Monitor
     [(7, 'Q', 'feature 4')]
     """
     _check(model, alpha)
-    posterior, values = model.posterior_, to_numpy(_input.read_new(model, X, "statistics"))
+    values = to_numpy(_input.read_new(model, X, "statistics"))
+    if calibration is None:
+        return _of_rows(model, values, alpha)
+    found = _of_rows(model, values, REFERENCE)
+    t2_limit = found.t2_limit * calibration.t2_factor(alpha)
+    q_limit = found.q_limit * calibration.q_factor(alpha)
+    return replace(found, t2_limit=t2_limit, q_limit=q_limit, alpha=alpha)
+
+
+def calibrate(model: AnyEstimator, X: Input) -> Calibration:
+    """How clean rows compare with the limits that hold for normal ones, for `statistics`.
+
+    X are the rows that the model was fitted to, or others of the same process. They are left out in
+    turns, a tenth at a time, and looked at by a model of the others with the same options and as
+    many components, so that it takes ten fits. Tenths are drawn at random: where a process drifts,
+    later rows differ more from the fit than these do.
+
+    With n rows the share of clean new rows above a limit is α on average, and differs from it by
+    √(α(1 − α)/n) or so: limits of few rows are rough, and α cannot be below 1/(n + 1).
+
+    >>> import numpy as np
+    >>> from bayespca import BayesianPCA, monitoring
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_t(3, size=(700, 2)) @ rng.normal(size=(2, 10)) + rng.normal(size=(700, 10))
+    >>> model = BayesianPCA(noise="isotropic").fit(X[:300])
+    >>> clean = monitoring.calibrate(model, X[:300])
+    >>> monitored = [monitoring.statistics(model, X[300:], calibration=c) for c in (None, clean)]
+    >>> [round(float(found.t2_alarms.mean()), 3) for found in monitored]
+    [0.068, 0.043]
+    """
+    _check(model, REFERENCE)
+    values = to_numpy(_input.read_new(model, X, "calibrate"))
+    return left_out_in_turns(model, values, _ratios)
+
+
+def _ratios(model: AnyEstimator, X: FloatArray) -> tuple[Vector, Vector]:
+    found = _of_rows(model, X, REFERENCE)
+    return found.t2 / found.t2_limit, found.q / found.q_limit
+
+
+def _of_rows(model: AnyEstimator, values: FloatArray, alpha: float) -> Monitoring:
+    posterior = model.posterior_
     mean, scale = to_numpy(posterior.mean), to_numpy(posterior.scale)
     Z = np.asarray((values - mean) / scale, dtype=np.float64)
     phi = float(getattr(posterior, "correlation", 0.0))
