@@ -6,10 +6,12 @@ the neighbours that each PCA has; the adjusted Rand index is a mean over seeds, 
 1, which is scanpy's, and at the best of several, which nobody knows beforehand.
 
 usage: python benchmarks/run.py cells
+       python benchmarks/bench_cells.py picture.png
 """
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -97,5 +99,36 @@ def _rand(adata: ad.AnnData, labels: Any, resolution: float, seed: int) -> float
     return float(adjusted_rand_score(labels, adata.obs["leiden"]))
 
 
+def picture(path: str) -> None:
+    """UMAP of the cells in scanpy's wheel, and how sure the number of components is."""
+    from matplotlib import pyplot as plt
+
+    warnings.simplefilter("ignore")
+    adata = sc.datasets.pbmc68k_reduced()
+    scverse.pca(adata)
+    sc.pp.neighbors(adata)
+    sc.tl.umap(adata)
+    figure, (left, middle, right) = plt.subplots(
+        1, 3, figsize=(11, 3.8), width_ratios=(1.5, 1, 1), layout="constrained"
+    )
+    labels = adata.obs["bulk_labels"].cat
+    for code, name in enumerate(labels.categories):
+        some = adata.obsm["X_umap"][labels.codes == code]
+        left.scatter(*some.T, s=6, color=plt.cm.tab10(code), label=name)
+    left.set_title("UMAP of the 12 components that are found", fontsize=10)
+    left.legend(fontsize=6, markerscale=2, loc="center left", bbox_to_anchor=(1, 0.5))
+    left.set_xticks([]), left.set_yticks([])
+    about = adata.uns["pca"]
+    k = about["n_components"]
+    middle.bar(range(1, k + 1), 100 * about["variance_ratio"], color="tab:blue")
+    middle.set_title("variance of each component, %", fontsize=10)
+    first, std = adata.obsm["X_pca"][:60, 0], adata.obsm["X_pca_std"][:60, 0]
+    order = np.argsort(first)
+    right.errorbar(range(60), first[order], 2 * std[order], fmt=".", markersize=4, linewidth=0.8)
+    right.set_title("component 1 of 60 cells,\n±2 standard deviations", fontsize=10)
+    right.set_xlabel("cells, sorted")
+    figure.savefig(path, dpi=110)
+
+
 if __name__ == "__main__":
-    main()
+    picture(sys.argv[1]) if sys.argv[1:] else main()

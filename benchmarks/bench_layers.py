@@ -3,12 +3,13 @@
 Ranks by a noise model, by plain EVBMF and by the energy rule, all with the same number of
 parameters, before and after three epochs of training; of all layers, and of all but the last.
 
-usage: python benchmarks/bench_layers.py
+usage: python benchmarks/bench_layers.py [picture.png]
 """
 
 from __future__ import annotations
 
 import copy
+import sys
 import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -172,6 +173,7 @@ def main() -> None:
 
     # Layers of rank 0 stay, which the table of parameters shows.
     warnings.filterwarnings("ignore", "Nothing in the weights")
+    warnings.filterwarnings("ignore", "The ranks of")
     for (name, (network, epochs)), whole in product(NETWORKS.items(), (True, False)):
         runs = []
         for seed in range(SEEDS):
@@ -188,5 +190,34 @@ def main() -> None:
             print(f"    {way:24s}{size:10.1f}{agree:10.1f}%{again:10.1f}%", flush=True)
 
 
+def picture(path: str) -> None:
+    """Singular values of a network's weights, where its ranks lie, and what factors save."""
+    import torch
+    from matplotlib import pyplot as plt
+
+    torch.manual_seed(0)
+    X, y, new = digits(0)
+    net = train(perceptron(), X, y, NETWORKS["64–256–256–10"][1])
+    table = layers.ranks(net, skip=["4"])
+    small = layers.compress(net, skip=["4"])
+    figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.4), layout="constrained")
+    for ax, name in zip(axes, ("0", "2"), strict=False):
+        values, k = np.linalg.svd(weights(net)[name], compute_uv=False), table[name].rank
+        places = np.arange(1, len(values) + 1)
+        ax.plot(places[:k], values[:k], ".", color="tab:blue", label=f"kept: {k}")
+        ax.plot(places[k:], values[k:], ".", color="silver", label="noise")
+        shape = "×".join(map(str, table[name].shape))
+        ax.set_title(f"singular values of layer {name!r}, {shape}", fontsize=10)
+        ax.legend(fontsize=8)
+    names, places = [f"layer {one.name!r}" for one in table], np.arange(len(table))
+    axes[2].bar(places - 0.2, [one.before for one in table], 0.4, color="silver", label="before")
+    axes[2].bar(places + 0.2, [one.after for one in table], 0.4, color="tab:blue", label="after")
+    axes[2].set_xticks(places, names)
+    axes[2].legend(fontsize=8)
+    same = f"{100 * agreement(net, small, new):.0f} % of new answers are the same"
+    axes[2].set_title(f"parameters\n{same}", fontsize=10)
+    figure.savefig(path, dpi=110)
+
+
 if __name__ == "__main__":
-    main()
+    picture(sys.argv[1]) if sys.argv[1:] else main()

@@ -6,11 +6,13 @@ components. All have the number of components that our model finds. Real tables 
 there the limits are also calibrated with the rows of the fit.
 
 usage: python benchmarks/run.py monitoring
+       python benchmarks/bench_monitoring.py picture.png
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
@@ -162,5 +164,35 @@ def _pca(X: np.ndarray, new: np.ndarray, k: int) -> tuple[float, float]:
     return float((found["p_raw"] < ALPHA).mean()), float(spe)
 
 
+# --- a picture ---------------------------------------------------------------------------------
+
+
+def picture(path: str) -> None:
+    """A process of ten sensors, one of which drifts, and one batch that is far from the others."""
+    from matplotlib import pyplot as plt
+
+    from bayespca.displays import MonitoringDisplay
+
+    rng = np.random.default_rng(3)
+    loadings = rng.normal(size=(3, 10))
+    X = rng.normal(size=(280, 3)) @ loadings + 0.5 * rng.normal(size=(280, 10))
+    good, new = X[:200], X[200:]
+    new[25] = 3.0 * np.array([1.0, -1.0, 1.0]) @ loadings + 0.5 * rng.normal(size=10)
+    new[50:, 6] += np.linspace(0, 6, 30)
+    model = BayesianPCA().fit(good)
+    found = monitoring.statistics(model, new, alpha=0.01)
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(9.5, 3.6), width_ratios=(3, 1.2), layout="constrained"
+    )
+    MonitoringDisplay.from_statistics(found, ax=left)
+    left.set_title("80 new rows; sensor 6 drifts from row 50 on", fontsize=10, pad=22)
+    last = found.q_contributions[-5:].mean(axis=0)
+    right.barh(range(10), last, color=["tab:red" if j == 6 else "silver" for j in range(10)])
+    right.set_yticks(range(10), [f"sensor {j}" for j in range(10)], fontsize=8)
+    right.invert_yaxis()
+    right.set_title("what columns add to Q,\nlast five rows", fontsize=10)
+    figure.savefig(path, dpi=110)
+
+
 if __name__ == "__main__":
-    main()
+    picture(sys.argv[1]) if sys.argv[1:] else main()
