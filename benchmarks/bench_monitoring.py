@@ -173,7 +173,7 @@ def picture(path: str) -> None:
 
     from bayespca.displays import MonitoringDisplay
 
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(5)
     loadings = rng.normal(size=(3, 10))
     X = rng.normal(size=(280, 3)) @ loadings + 0.5 * rng.normal(size=(280, 10))
     good, new = X[:200], X[200:]

@@ -175,3 +175,19 @@ def test_q_has_the_tails_of_noise_and_of_signal_that_leans_out():
     q = (rng.normal(size=(200_000, p - k)) ** 2 * variances).sum(axis=1)
     for alpha in (0.1, 0.05):
         assert np.mean(q > law.q_limit(alpha, p)) == pytest.approx(alpha, rel=0.06)
+
+
+@pytest.mark.parametrize("holes", [0.0, 0.1])
+def test_the_noise_of_residuals_is_not_the_larger_one_of_the_posterior(holes):
+    """Which counts k(n + p) numbers as spent on k components, k² too many."""
+    found = []
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(60, 6)) @ rng.normal(size=(6, 20)) + rng.normal(size=(60, 20))
+        X[rng.random(X.shape) < holes] = np.nan
+        model = BayesianPCA(noise="isotropic").fit(X)
+        law = row_law(model.fit_, model._degrees())
+        found.append((law.residual_variance, law.noise_variance))
+    residual, noise = np.mean(found, axis=0)
+    assert residual == pytest.approx(1.0, abs=0.035)
+    assert noise > 1.04

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayespca import MultiViewPCA, scverse
+from bayespca import BayesianPCA, MultiViewPCA, scverse
 
 ad = pytest.importorskip("anndata")
 md = pytest.importorskip("mudata")
@@ -177,6 +177,8 @@ def test_what_is_no_multimodal_data():
         scverse.multiview(modality(genes, "g"))
     with pytest.raises(TypeError, match=r"bayespca.scverse.multiview\(mdata\)"):
         scverse.pca(multimodal())
+    with pytest.raises(TypeError, match=r"X is a MuData: call bayespca.scverse.multiview\(mdata\)"):
+        BayesianPCA().fit(multimodal())
     with pytest.raises(ValueError, match="mdata has no modalities"):
         scverse.multiview(md.MuData({}))
     first, second = modality(genes, "g", np.arange(50)), modality(genes, "g", np.arange(50, 150))

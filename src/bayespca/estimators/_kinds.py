@@ -26,6 +26,11 @@ def refuse_others(X: Input) -> None:
             "X is an AnnData: call bayespca.scverse.pca(adata), or give its matrix, adata.X or one "
             "of adata.layers."
         )
+    if is_of(X, "mudata"):
+        raise TypeError(
+            "X is a MuData: call bayespca.scverse.multiview(mdata), or bayespca.scverse.pca of one "
+            "of its modalities."
+        )
     if is_list_of_arrays(X):
         raise TypeError(
             f"X is a {type(X).__name__} of {len(X)} tables: put them below each other with "
