@@ -70,7 +70,7 @@ def _text(cell: Any) -> str:
 
 def write_sheet(path: Path, tables: Iterable[Arrow]) -> None:
     """A workbook with one sheet: names, and the rows of Arrow tables below each other."""
-    openpyxl = need("openpyxl", f"writing {path.name}")
+    openpyxl = need("openpyxl", "writing .xlsx")
     tables = list(tables)
     _check_size(1 + sum(table.num_rows for table in tables), tables[0].num_columns)
     book = openpyxl.Workbook(write_only=True)
