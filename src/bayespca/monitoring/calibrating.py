@@ -40,6 +40,12 @@ class Calibration:
     t2, q
         Ratios to the limits that hold if rows are normal, at 5 %; sorted. `t2` is empty where the
         model has no components.
+
+    >>> import numpy as np
+    >>> from bayespca.monitoring import Calibration
+    >>> clean = Calibration(t2=np.linspace(0, 2, 99), q=np.linspace(0, 1, 99))
+    >>> round(clean.t2_factor(0.05), 2), round(clean.q_factor(0.05), 2)
+    (1.92, 0.96)
     """
 
     t2: Vector

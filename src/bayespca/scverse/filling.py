@@ -31,6 +31,14 @@ def denoise(
     Genes that take no part stay as they are. Of counts it holds the rates, so that zeros which only
     chance has left empty are above 0. The layer is dense: cells × genes numbers. Parameters are
     those of `pca`. `impute` keeps what was measured, and fills NaN alone.
+
+    >>> import anndata
+    >>> from bayespca import scverse
+    >>> from bayespca.datasets import low_rank
+    >>> adata = anndata.AnnData(low_rank(100, 12, 3, random_state=0).X)
+    >>> scverse.denoise(adata)
+    >>> sorted(adata.layers)
+    ['denoised']
     """
     matrix = _with_genes_of(adata, layer, mask_var)
     model = model_for(matrix, HowToFit(likelihood, noise, n_components, random_state))
@@ -64,6 +72,17 @@ def impute(
     with rates. Zeros are measurements and stay, too: `denoise` writes what is expected in their
     place, and zeros that stand for "not measured" have to be NaN. Fills in genes that take part;
     a warning says where NaN are left in others.
+
+    >>> import anndata
+    >>> import numpy as np
+    >>> from bayespca import scverse
+    >>> from bayespca.datasets import low_rank
+    >>> X = low_rank(100, 12, 3, random_state=0).X
+    >>> X[0, 5] = np.nan
+    >>> adata = anndata.AnnData(X)
+    >>> scverse.impute(adata, std_added="std")
+    >>> int(np.isnan(adata.layers["imputed"]).sum()), int((adata.layers["std"] > 0).sum())
+    (0, 1)
 
     Parameters
     ----------

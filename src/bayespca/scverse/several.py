@@ -40,6 +40,16 @@ def multiview(
     modality, and ``params``. A cell that a modality lacks has its scores from the others.
     ``scanpy.pp.neighbors(mdata, use_rep="X_multiview")`` follows.
 
+    >>> import anndata
+    >>> import mudata
+    >>> from bayespca import scverse
+    >>> from bayespca.datasets import low_rank
+    >>> both = anndata.AnnData(low_rank(100, 30, 3, random_state=0).X)
+    >>> mdata = mudata.MuData({"rna": both[:, :20].copy(), "protein": both[:, 20:].copy()})
+    >>> scverse.multiview(mdata)
+    >>> mdata.obsm["X_multiview"].shape
+    (100, 3)
+
     Parameters
     ----------
     mdata
