@@ -3,8 +3,8 @@ What do holes do to a regression?
 =================================
 
 If we fill the holes of a table once and go on as if nothing had been missing, a regression is too
-sure of itself. Dropping the incomplete rows throws most of the table away. How does one get
-honest standard errors from all of the data?
+sure of itself. Dropping the incomplete rows throws most of the table away. How do we get honest
+standard errors from all of the data?
 
 Multiple imputation fills the holes several times, with draws instead of means. Each completed
 table is analysed as usual, and Rubin's rules pool the results: the uncertainty within the tables
@@ -21,8 +21,8 @@ rng = np.random.default_rng(0)
 # %%
 # We simulate surveys in which the truth is known: eight questions and an outcome that depend on
 # two traits. The regression coefficient of the outcome on the first question, given the second,
-# follows from the covariance. The first question was skipped by 60 % of the people, each other
-# one by 10 %.
+# follows from the covariance. 60 % of the people skipped the first question, and 10 % skipped each
+# of the others.
 
 loadings = np.array(
     [[1, 0.9, 0.8, 0.7, 0.2, 0.1, 0, 0, 0.8], [0, 0.3, 0, 0.2, 0.9, 0.8, 0.8, 0.7, 0.4]]
@@ -92,7 +92,7 @@ plt.show()
 # %%
 # A fifth of the rows is complete, so the first way has wide intervals. Filling with means makes
 # relations look too clean: the estimates are biased, and most intervals miss the truth. Draws and
-# Rubin's rules use all that is there: the intervals are as narrow as those of the second way, and
+# Rubin's rules use all of the data: the intervals are as narrow as those of the second way, and
 # they hold the truth.
 #
 # Answers here are missing at random. The imputation model has to be able to describe the relation

@@ -3,11 +3,11 @@ Can a few bad rows ruin a PCA?
 ==============================
 
 Six of a hundred samples were mislabelled, spilled or measured on the wrong day. Do they pull the
-components towards themselves, and can the model tell which rows they are?
+components towards themselves, and can the model find them?
 
 A squared error makes a row that is ten times as far away count a hundred times. With
-``noise="per-sample"`` each row has a noise variance of its own (Student's t), and a row that does
-not fit loses its weight.
+``noise="per-sample"`` each row has its own noise variance (Student's t), and a row that does not
+fit loses its weight.
 """
 
 import matplotlib.pyplot as plt

@@ -5,10 +5,10 @@ How much of this brain scan is noise?
 Diffusion MRI takes the same brain dozens of times, each time with a weak and noisy signal. Can
 the noise be removed without blurring the anatomy?
 
-Neighbouring voxels share a few signal shapes over the volumes, the noise does not.
+Neighbouring voxels share a few signal shapes over the volumes, but not their noise.
 :func:`bayespca.imaging.denoise` cuts the series into small patches, finds the rank and the noise
 of each, and shrinks its singular values. We simulate a head with three tissues and 40 volumes, so
-that the truth is known.
+we know the truth.
 """
 
 import matplotlib.pyplot as plt

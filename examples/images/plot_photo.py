@@ -24,9 +24,9 @@ rng = np.random.default_rng(0)
 noisy = photo + 0.1 * rng.normal(size=photo.shape)
 
 # %%
-# Neighbouring patches overlap and share their noise, so that the rows of the table are not
-# independent and a model that learned the noise would be misled. We know it instead, say from the
-# camera: a standard deviation of 0.1.
+# Neighbouring patches overlap and share their noise. So the rows of the table are not
+# independent, and a model that learned the noise would be misled. We take it as known instead,
+# say from the camera: a standard deviation of 0.1.
 
 total, weight, rank = np.zeros(photo.shape), np.zeros(photo.shape), np.zeros(photo.shape)
 for i in range(0, photo.shape[0] - WINDOW + 1, STEP):

@@ -8,7 +8,7 @@ components" (ICANN 1999) answers with a picture: a Hinton diagram of the loading
 The data are those of the paper: 100 points in ten dimensions, with standard deviations 5, 4, 3, 2
 and six times 1. Maximum likelihood, given nine components, uses all nine.
 :class:`~bayespca.VariationalPCA` starts with nine as well; a prior on each column lets it switch
-off what the data do not ask for.
+off what the data do not need.
 """
 
 import matplotlib.pyplot as plt

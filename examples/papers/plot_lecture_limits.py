@@ -6,9 +6,8 @@ Every lecture on PCA lists its limits: it depends on the units of measurement, o
 it, and it cannot deal with missing values. Are these limits of PCA, or of its noise model?
 
 The data follow a classic of lectures (after Rogers and Girolami, *A First Course in Machine
-Learning*): three groups of 20 points along a line, and further dimensions of pure noise. Then one
-of the noise dimensions is given in grams instead of kilograms, and a tenth of the cells is
-removed.
+Learning*): three groups of 20 points along a line, and further dimensions of pure noise. Then we
+give one of the noise dimensions in grams instead of kilograms, and remove a tenth of the cells.
 """
 
 import matplotlib.pyplot as plt
@@ -55,6 +54,6 @@ plt.show()
 # groups, and neither units nor holes change it.
 #
 # There is a price: where each column has noise of its own, only what several columns have in
-# common counts as a component. The lecture has the groups in two columns. That is too few: which
-# part of two columns is common and which is noise cannot be told from their one correlation. Here
-# they are in four.
+# common counts as a component. The lecture has the groups in two columns. That is too few: the
+# single correlation of two columns does not show which part of them is common and which is noise.
+# Here they are in four.

@@ -6,7 +6,7 @@ Nakajima and Sugiyama (AISTATS 2014) compare three empirical Bayes methods, whic
 prior: EVB, EPB and EMAP. Which of them finds weak components, and which of them mistakes noise
 for one?
 
-Random matrix theory says what can be had at best: singular values of pure noise end at the
+Random matrix theory says what is possible at best: singular values of pure noise end at the
 Marchenko–Pastur edge, and a component below a certain strength leaves no trace. We put one
 component of growing strength into noise and count how often each method keeps exactly one.
 """

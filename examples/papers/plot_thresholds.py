@@ -52,7 +52,7 @@ plt.show()
 
 # %%
 # The threshold of VB under a flat prior is not a matter of taste: it comes from integrating over
-# the factors, of which the data see only the product. This is called model-induced
+# the factors, because the data see only their product. This is called model-induced
 # regularization. It still lies below the largest singular value of pure noise (dotted); learning
 # the prior as well, as empirical VB does, lifts it above that.
 

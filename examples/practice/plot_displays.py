@@ -6,7 +6,7 @@ A fit is more than a number of components. Which pictures belong in a paper, and
 them without writing plotting code?
 
 :mod:`bayespca.displays` has a class for each picture, in the manner of scikit-learn:
-``from_estimator`` draws it on axes of your own, so that several make one figure.
+``from_estimator`` draws it on your own axes, so several displays make one figure.
 """
 
 import matplotlib.pyplot as plt

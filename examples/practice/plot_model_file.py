@@ -3,10 +3,10 @@ Can a model be fitted here and used there?
 ==========================================
 
 A model is fitted in the laboratory and used in the field, by another program on another day. What
-has to be kept, and what can be asked of it later?
+has to be kept, and what can it answer later?
 
-``save`` writes one file, without code in it, so that files of unknown origin can be loaded
-safely. :func:`bayespca.load` gives back the model to the last bit.
+``save`` writes one file without code in it, so you can safely load files of unknown origin.
+:func:`bayespca.load` gives back the model to the last bit.
 """
 
 import tempfile
@@ -34,8 +34,9 @@ for path in sorted(folder.iterdir()):
     print(f"{path.name}: {path.stat().st_size / 1024:.0f} kB")
 
 # %%
-# In the field: the file is enough. Feature names are in it, and are checked. A fifth of the new
-# wines came without phenols, flavanoids and proline; their scores are less certain, and say so.
+# In the field: the file is enough. It holds the feature names, which are checked. A fifth of the
+# new wines came without phenols, flavanoids and proline; their scores are less certain, and say
+# so.
 
 loaded = bayespca.load(folder / "wine.bpca")
 rng = np.random.default_rng(0)

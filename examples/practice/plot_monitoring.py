@@ -7,7 +7,7 @@ what it used to do, and which sensor is to blame if not?
 
 A model of good operation gives two numbers for each new row. Hotelling's T² grows when known
 relations become extreme, Q when relations break. :mod:`bayespca.monitoring` computes both, with
-limits that know how few rows the model has learned from.
+limits that account for how few rows the model has learned from.
 """
 
 import matplotlib.pyplot as plt

@@ -5,9 +5,9 @@ How many components do single cells need?
 Pipelines for single-cell RNA keep 50 principal components by habit. How many of them are more
 than noise?
 
-:func:`bayespca.scverse.pca` takes the place of ``scanpy.pp.pca``: it writes to the same places of
-the annotated data, so that neighbours, clusters and UMAP go on as before. The data are the 700
-blood cells in scanpy's wheel.
+:func:`bayespca.scverse.pca` replaces ``scanpy.pp.pca``: it writes to the same places in the
+annotated data, so neighbours, clusters and UMAP work as before. The data are the 700 blood cells
+in scanpy's wheel.
 """
 
 import warnings

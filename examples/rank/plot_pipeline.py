@@ -25,7 +25,7 @@ X, y = load_digits(return_X_y=True)
 X, y = X[:600], y[:600]
 
 # %%
-# Six given numbers with scikit-learn's PCA, and one pipeline that is given none.
+# Six fixed numbers with scikit-learn's PCA, and one pipeline that finds its own.
 
 numbers = [2, 5, 10, 20, 30, 40]
 accuracy = []

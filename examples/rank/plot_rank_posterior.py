@@ -86,10 +86,10 @@ middle.set(
 plt.show()
 
 # %%
-# A component near the limit cannot be told from noise, and the probability says so: it is spread
-# over two and three. EVB, which chooses the rank that is kept, is more cautious than the
-# posterior, and keeps a component only when it clearly stands out. Something just above the limit
-# can never be ruled out, so even clean data end at about 0.7 for the right number.
+# A component near the limit cannot be distinguished from noise, and the probability says so: it
+# is spread over two and three. EVB, which chooses the rank that is kept, is more cautious than
+# the posterior, and keeps a component only when it clearly stands out. Something just above the
+# limit can never be ruled out, so even clean data end at about 0.7 for the right number.
 #
 # In this simulation the announced probabilities err on the side of caution: points above the
 # diagonal are right more often than announced.

@@ -6,8 +6,8 @@ A visitor rates three films. What can be recommended right away, without fitting
 and how does the list change with every further rating?
 
 ``MatrixFactorization.predict_new`` and ``recommend_new`` take the ratings of somebody who was not
-there when the model was fitted. The films have names here, and two hidden dimensions of style:
-quiet or loud, and light or dark.
+in the fit. The films have names here, and two hidden dimensions of style: quiet or loud, and
+light or dark.
 """
 
 import matplotlib.pyplot as plt
@@ -43,7 +43,7 @@ for film, rating, sd in zip(best, expected, std, strict=True):
     print(f"{film:12s} {rating:.1f} ± {sd:.1f}")
 
 # %%
-# How does what we expect of each kind of film change as ratings come in?
+# How do the predictions for each kind of film change as ratings come in?
 
 fig, ax = plt.subplots(figsize=(8, 4.2), layout="constrained")
 path, spread = [], []

@@ -6,8 +6,7 @@ A recommender that says "4.2 stars" should also say "give or take one". Are its 
 and does sampling give better ones than variational Bayes?
 
 ``MatrixFactorization("gibbs")`` averages predictions over draws from the posterior, starting from
-the quick EVB fit. We compare the two on simulated ratings, of which each person has given only a
-few.
+the quick EVB fit. We compare the two on simulated ratings. Each person has given only a few.
 """
 
 import matplotlib.pyplot as plt
@@ -68,5 +67,5 @@ plt.show()
 # %%
 # On the diagonal, an interval holds what it promises. Here both do, and their errors are nearly
 # the same: on a small table without further features, the approximation of variational Bayes
-# costs little. One chain is enough for a picture. The default is several, so that R-hat can show
-# whether they agree.
+# costs little. One chain is enough for a picture. The default is several, and R-hat shows whether
+# they agree.

@@ -5,9 +5,9 @@ Does it matter where the array lives?
 The data are a tensor on a graphics card. Must they be copied to the host for a PCA, and how much
 does single precision cost?
 
-Whatever follows the array API standard is computed where it lives: NumPy, torch, CuPy. On a
-machine with a GPU, ``torch.tensor(X, device="cuda")`` is all that changes. Where there is no GPU,
-as in the build of this page, the tensors are on the CPU; without torch, NumPy stands in.
+Arrays that follow the array API standard stay where they are: NumPy, torch, CuPy. On a machine
+with a GPU, ``torch.tensor(X, device="cuda")`` is all that changes. Where there is no GPU, as in
+the build of this page, the tensors are on the CPU; without torch, NumPy stands in.
 """
 
 import matplotlib.pyplot as plt
@@ -33,7 +33,7 @@ else:
     }
 
 # %%
-# What comes back is of the same kind as what went in.
+# Results have the same type as the input.
 
 reference = BayesianPCA(noise="isotropic").fit(X)
 models = {name: BayesianPCA(noise="isotropic").fit(array) for name, array in arrays.items()}

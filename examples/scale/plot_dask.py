@@ -6,8 +6,8 @@ A table of 200,000 rows is stored in pieces, perhaps on several machines. Does t
 what comes back from ``transform``?
 
 :class:`~bayespca.BayesianPCA` takes Dask arrays and DataFrames. It makes one pass over the
-pieces, wherever they are, and brings back only a matrix of the size of the columns. Everything
-that has as many rows as the data stays lazy.
+pieces, wherever they are, and brings back only a matrix as large as the columns. Everything that
+has as many rows as the data stays lazy.
 """
 
 import dask
@@ -51,7 +51,7 @@ ax.set(xlabel="score 1", ylabel="score 2", title="200,000 rows, three groups")
 plt.show()
 
 # %%
-# A piece in memory gives the same directions, up to what 20,000 rows can tell:
+# A piece in memory gives the same directions, as far as 20,000 rows can show:
 
 one = BayesianPCA(noise="isotropic").fit(piece(0))
 cosines = np.linalg.svd(one.components_ @ model.components_.T, compute_uv=False)

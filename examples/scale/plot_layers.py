@@ -6,8 +6,7 @@ The weights of a trained layer are a large matrix. How many of its directions me
 what happens to the answers if we keep only those?
 
 :func:`bayespca.layers.compress` replaces each layer by two thin ones whose rank is found by EVB.
-This example needs torch, and prints a sentence instead of the picture where torch is not
-installed.
+This example needs torch; without it, it prints a sentence instead of the picture.
 """
 
 import matplotlib.pyplot as plt

@@ -5,8 +5,7 @@ How many rows are enough?
 Data arrive in batches. Must we keep them all, and when do we know enough to stop?
 
 ``partial_fit`` updates a model with a block of rows and forgets the block. The result is the same
-as if all rows had been there at once, so that one can watch components appear as the evidence
-grows.
+as if all rows had been there at once, so you can watch components appear as the evidence grows.
 """
 
 import matplotlib.pyplot as plt

@@ -2,7 +2,7 @@
 Is one PCA enough, or are there several?
 ========================================
 
-Data may lie on several planes instead of one: kinds of objects, each of which varies in its own
+Data may lie on several planes instead of one: kinds of objects that each vary in their own
 directions. How many kinds are there, and how many dimensions does each of them have?
 
 :class:`~bayespca.PCAMixture` fits clusters with a PCA in each. The number of clusters and the
@@ -56,8 +56,8 @@ right.set(xlabel="column 1", ylabel="column 3", title="The same from another sid
 plt.show()
 
 # %%
-# K-means, which knows distances alone, cuts long clusters into pieces. A cluster with directions
-# of its own may be as long as it likes:
+# K-means, which knows only distances, cuts long clusters into pieces. A cluster with its own
+# directions may be as long as it likes:
 
 round_clusters = KMeans(3, n_init=10, random_state=0).fit_predict(X)
 print(f"adjusted Rand index of k-means: {adjusted_rand_score(truth, round_clusters):.2f}")

@@ -35,8 +35,9 @@ print(f"hidden pixels guessed right: {np.mean((p > 0.5) == on[hidden]):.1%}")
 print(f"by how often each pixel is on: {np.mean((rate > 0.5) == on[hidden]):.1%}")
 
 # %%
-# The first two scores separate the four digits, which the model has not been given. On the right,
-# four digits: what was seen (grey pixels are hidden) and the probability of each pixel.
+# The first two scores separate the four digits, although the model has never seen the labels. On
+# the right, four digits: what was seen (grey pixels are hidden) and the probability of each
+# pixel.
 
 scores = model.transform(shown)
 fig = plt.figure(figsize=(9.5, 4), layout="constrained")

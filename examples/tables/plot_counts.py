@@ -31,7 +31,7 @@ print("components, counts:", of_counts.n_components_, " logarithms:", of_logs.n_
 
 # %%
 # How well do two scores recover the gradients? Linear regression on them gives the share of
-# variance that they know of.
+# variance that they explain.
 
 
 def recovered(scores, gradient):

@@ -50,7 +50,7 @@ table["pain"] = table["pain"].cat.set_categories(["none", "mild", "strong", "sev
 print(table.head(4).to_string())
 
 # %%
-# What each column was taken for is read from its type and its values.
+# The model recognises the kind of each column by its type and its values.
 
 model = GeneralizedPCA(random_state=0).fit(table)
 print(model.n_components_, "component;", model.likelihoods_)
@@ -95,5 +95,5 @@ right.legend(frameon=False)
 plt.show()
 
 # %%
-# The cane and the pain have to do with frailty, and are filled better than by the most frequent
-# level. Eye colour has not, and nothing can be gained there.
+# Cane and pain depend on frailty, and are filled better than by the most frequent level. Eye
+# colour does not, so nothing can be gained there.

@@ -2,12 +2,12 @@
 Which factors do several tables share?
 ======================================
 
-The same patients had their genes, their proteins and their metabolites measured. Which of the
-things that vary can all three tables see, and which are the private matter of one?
+The same patients had their genes, their proteins and their metabolites measured. Which sources of
+variation do all three tables share, and which belong to one table alone?
 
-:class:`~bayespca.MultiViewPCA` finds the factors and, for each table, which of them are in it.
-The data are simulated, so that we know the answer: one factor is in all tables, one in the first
-two, one in the last two, and one in the genes alone. The tables differ in size and units.
+:class:`~bayespca.MultiViewPCA` finds the factors and, for each table, which of them are in it. We
+simulate the data, so we know the answer: one factor is in all tables, one in the first two, one
+in the last two, and one in the genes alone. The tables differ in size and units.
 """
 
 import matplotlib.pyplot as plt
@@ -46,7 +46,7 @@ ax.set_title("What each factor explains of each table")
 plt.show()
 
 # %%
-# Since factors are shared, two tables say something about the third. We predict the metabolites
+# Because factors are shared, two tables say something about the third. We predict the metabolites
 # of the last fifty patients and compare with the values before noise was added.
 
 truth = (scores @ loadings)[100:] * units["metabolites"]

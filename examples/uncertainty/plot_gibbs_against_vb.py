@@ -4,7 +4,7 @@ Can we trust the closed form's error bars?
 
 Variational Bayes answers in milliseconds because it treats scores and loadings as independent.
 Sampling makes no such assumption, but takes seconds to minutes. Where do the two agree, and where
-not?
+do they differ?
 
 We use the example of Bishop's paper: 100 points in ten dimensions, four of which have standard
 deviations of 5, 4, 3 and 2, the others 1. :class:`~bayespca.GibbsPCA` draws from the exact
