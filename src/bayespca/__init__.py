@@ -71,7 +71,7 @@ _MODULES = ("displays", "imaging", "layers", "monitoring", "report", "scverse", 
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for when it is asked for: the command must answer at once."""
+    """Import each name on first use: the command must start quickly."""
     if name not in __all__:
         raise AttributeError(f"module 'bayespca' has no attribute {name!r}")
     if name in _MODULES:

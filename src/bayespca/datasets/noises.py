@@ -23,10 +23,10 @@ PHI = 0.7
 
 @dataclass(frozen=True)
 class NoisyLowRank:
-    """Data X = signal + noise, and what they were made of.
+    """Data X = signal + noise, with the truth behind them.
 
-    `noise_variance` is the variance of the noise of each cell; `rank` that of the signal, which is
-    not centred.
+    `noise_variance` is the variance of the noise of each cell; `rank` is that of the signal, which
+    is not centred.
 
     >>> from bayespca.datasets import noisy
     >>> made = noisy("columns", 100, 20, 3, random_state=0)

@@ -11,7 +11,7 @@ from bayespca.arrays.types import FloatArray
 
 @dataclass(frozen=True)
 class LowRank:
-    """Noisy data X = mean + scores·components + noise, and what they were made of.
+    """Noisy data X = mean + scores·components + noise, with the truth behind them.
 
     `components` are orthonormal rows, `scores` have orthogonal columns in decreasing order of size:
     the singular value decomposition of the matrix without noise.
@@ -53,8 +53,8 @@ def low_rank(
 ) -> LowRank:
     """A product of Gaussian factors plus Gaussian noise (Nakajima and Sugiyama 2014, Section 5.1).
 
-    Entries of both factors are N(0, 1), their product times `strength`; column means N(0, mean²).
-    The scores are centred, so that the truth has the mean it says it has.
+    Entries of both factors are N(0, 1), and their product is multiplied by `strength`; column
+    means are N(0, mean²). The scores are centred, so the mean of the truth is exact.
 
     >>> from bayespca.datasets import low_rank
     >>> made = low_rank(100, 12, 3, noise_variance=0.25, random_state=0)
@@ -73,7 +73,7 @@ def low_rank(
 
 @dataclass(frozen=True)
 class LowRankTensor:
-    """A noisy tensor T = core ×₁ factors[0] ×₂ factors[1] … + noise, and what it was made of.
+    """A noisy tensor T = core ×₁ factors[0] ×₂ factors[1] … + noise, with the truth behind it.
 
     >>> from bayespca.datasets import low_rank_tensor
     >>> made = low_rank_tensor((8, 9, 10), (2, 3, 2), random_state=0)

@@ -31,9 +31,9 @@ WIDEST, ROUNDS, PASSES = 0.65, 60, 4
 class BiplotDisplay(canvas.Display):
     """Scores as points, and the features with the largest loadings as arrows.
 
-    The inner product of a point and an arrow, times a factor that all share, is what the two
-    components say of that feature in that row (Gabriel 1971); both axes have one scale, so that
-    angles mean what they seem to.
+    The inner product of a point and an arrow, times a common factor, is the value that the two
+    components give that feature in that row (Gabriel 1971). Both axes have the same scale, so
+    angles are true.
 
     >>> from bayespca import BayesianPCA
     >>> from bayespca.datasets import low_rank
@@ -77,7 +77,8 @@ class BiplotDisplay(canvas.Display):
     ) -> Self:
         """Compute the scores of the rows of X, and draw them with the `n_features` longest arrows.
 
-        `components` are two components, counted from 1; other parameters as of `ScoresDisplay`.
+        `components` are two components, counted from 1; other parameters are as in
+        `ScoresDisplay`.
         """
         k = readings.n_components(estimator, what="scores")
         chosen = checked_components(components, k)

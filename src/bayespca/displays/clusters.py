@@ -24,7 +24,7 @@ ZERO = "#EDEDED"
 class ClustersDisplay(canvas.Display):
     """A table of zeros and ones, its rows sorted by cluster; ones have the colour of the cluster.
 
-    Above each cluster a strip with its probabilities of 1, pale for 0 and full for 1. Holes are
+    A strip above each cluster shows its probabilities of 1, pale for 0 and full for 1. Holes are
     white.
 
     >>> import numpy as np

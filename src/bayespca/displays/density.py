@@ -26,9 +26,9 @@ FEWEST_BINS, MOST_BINS = 4, 60
 class SpectrumDensityDisplay(SpectralDisplay):
     """Histogram of eigenvalues γ²/M beside the Marchenko–Pastur density of the noise found.
 
-    If the noise has one variance and nothing is left in it, the histogram follows the curve. Of the
-    min(L, M) eigenvalues that the shape allows, those of components above the edge are marks; the
-    histogram of the others and the curve both have area 1. All singular values must be known.
+    If the noise has one variance and contains no more signal, the histogram follows the curve.
+    Marks show components above the edge; the histogram of all other eigenvalues, of min(L, M) in
+    total, and the curve both have area 1. All singular values must be known.
 
     >>> from bayespca import BayesianPCA
     >>> from bayespca.datasets import low_rank

@@ -59,8 +59,8 @@ class HintonDisplay(canvas.Display):
     ) -> Self:
         """Read the components of a fitted estimator, and draw them.
 
-        `scaled` multiplies each by the standard deviation of the data along it, so that strong
-        components are large; otherwise all have length 1.
+        `scaled` multiplies each component by the standard deviation of the data along it, which
+        makes strong components large; otherwise all have length 1.
         """
         readings.n_components(estimator, what="loadings")
         W = readings.array(estimator.components_).T

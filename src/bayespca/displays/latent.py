@@ -29,8 +29,8 @@ KNOWN, UNKNOWN = "#FFFFFF", "#A8A8A8"
 class LatentDisplay(canvas.Display):
     """Rows as points of the latent space, shaded where the model's functions are uncertain.
 
-    Shading is the standard deviation of the functions, on average over the features, with other
-    dimensions at their mean: white where rows lie and predictions are sure, grey where only the
+    The shading shows the standard deviation of the functions, averaged over the features, with
+    other dimensions at their mean: white where rows make predictions certain, grey where only the
     prior is left. With one dimension the points are drawn over the index of the row.
 
     >>> import numpy as np
@@ -95,7 +95,7 @@ class LatentDisplay(canvas.Display):
         labels
             One label for each row.
         random_state
-            Seed of the choice of rows, where there are too many to draw.
+            Seed for choosing rows, if there are too many to draw.
         """
         return cls.compute(estimator, X, components, labels).plot(random_state=random_state, ax=ax)
 
@@ -132,7 +132,7 @@ class LatentDisplay(canvas.Display):
     ) -> Self:
         """Draw on `ax`, or on a new figure.
 
-        Of more than `max_points` rows a random sample is drawn; a remark above the axes says so.
+        With more than `max_points` rows it draws a random sample; a remark above the axes says so.
         """
         ax = canvas.axes(ax)
         n = len(self.points)

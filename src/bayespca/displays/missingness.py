@@ -26,7 +26,7 @@ MISSING = "#0B3C5D"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MissingnessDisplay(canvas.Display):
-    """A map of holes, rows of data from top to bottom, and the share of holes in each column.
+    """A map of holes, with rows of data from top to bottom, and the share of holes in each column.
 
     Rows and columns count from 0.
 

@@ -86,7 +86,7 @@ class ScoresDisplay(canvas.Display):
         confidence
             Probability that an ellipse holds the true scores; 0 for no ellipses.
         random_state
-            Seed of the choice of rows, where there are too many to draw.
+            Seed for choosing rows, if there are too many to draw.
         """
         return cls.compute(estimator, X, components, labels).plot(
             confidence=confidence, random_state=random_state, ax=ax
@@ -120,8 +120,8 @@ class ScoresDisplay(canvas.Display):
     ) -> Self:
         """Draw on `ax`, or on a new figure.
 
-        Of more than `max_points` rows a random sample is drawn, of these `max_ellipses` with their
-        uncertainty; a remark above the axes says so.
+        With more than `max_points` rows it draws a random sample, and at most `max_ellipses` of
+        them with their uncertainty; a remark above the axes says so.
         """
         if not 0 <= confidence < 1:
             raise ValueError(f"confidence must be at least 0 and below 1, got {confidence!r}.")

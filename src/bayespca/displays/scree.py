@@ -23,7 +23,7 @@ WIDE = 10.0
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScreeDisplay(SpectralDisplay):
-    """Singular values, those that were kept with their shrunk values, threshold and noise.
+    """Singular values, with shrunk values of those that were kept, the threshold and the noise.
 
     >>> from bayespca import BayesianPCA
     >>> from bayespca.datasets import low_rank
@@ -81,9 +81,9 @@ class ScreeDisplay(SpectralDisplay):
     def plot(self, *, log: bool | str = "auto", ax: Axes = None) -> Self:
         """Draw on `ax`, or on a new figure.
 
-        ``log="auto"`` makes the axis of values logarithmic when they span a wide range. Of many
-        values the first are drawn, as far as is needed to see where the noise begins; should even
-        these be too many, evenly spaced ones among them.
+        ``log="auto"`` makes the axis of values logarithmic when they span a wide range. If there
+        are many values, it draws the first ones, as far as needed to see where the noise begins;
+        if even these are too many, it draws evenly spaced ones.
         """
         ax = canvas.axes(ax)
         shown = shown_indices(self.singular_values.size, self.rank)

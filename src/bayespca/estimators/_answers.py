@@ -37,14 +37,14 @@ class RatingsAnswers(Iterating[F]):
     ) -> ArrayOrPair:
         """Ratings of items by users, clipped to `bounds_`: one of each, or arrays that broadcast.
 
-        With ``return_std=True`` also the standard deviation of a rating, with ``"mean"`` that of
-        its mean, without the noise. Users and items that are not known have the prior's answer,
-        with a warning (`known` says which they are); None, NaN and ids of a type that the fit had
-        none of are mistakes. A tuple is one id where ids are tuples, else several. Lazy for two
-        columns of a Dask DataFrame, and then Dask arrays, without warnings.
+        With ``return_std=True`` it also returns the standard deviation of a rating, with ``"mean"``
+        that of its mean, without the noise. Unknown users and items get the prior's answer, with a
+        warning (`known` says which they are); None, NaN and ids of a type that the fit did not have
+        raise an error. A tuple is one id if ids are tuples, else several ids. For two columns of a
+        Dask DataFrame the results are lazy Dask arrays, without warnings.
 
-        `times` of the ratings may be given where the fit had them, in its units; without them
-        predictions are for a time at which nothing is known of a user's drift.
+        If the fit had `times`, give them here in the same units; without them predictions are for
+        a time at which a user's drift is unknown.
         """
         check_is_fitted(self)
         _validation.choose("return_std", return_std, (False, True, "mean"))
@@ -64,7 +64,7 @@ class RatingsAnswers(Iterating[F]):
     def known(self, users: Input, items: Input) -> NDArray[np.bool_]:
         """Whether both the user and the item of each pair were in the fit; arrays broadcast.
 
-        Where not, `predict` has the prior's answer for whoever is not known.
+        If not, `predict` takes the prior's answer for the one that is unknown.
         """
         check_is_fitted(self)
         rows = _asking.places(users, self.users_, "users")
@@ -81,9 +81,9 @@ class RatingsAnswers(Iterating[F]):
     ) -> ArrayOrPair:
         """The n items with the highest predictions for a user, best first, and these predictions.
 
-        With `return_std` their standard deviations, too, as in `predict`. Without items that the
-        user has rated, unless ``exclude_seen=False``. A user who is not known gets what is liked
-        in general, with a warning.
+        With `return_std` it also returns standard deviations, as in `predict`. Items that the user
+        has rated are left out, unless ``exclude_seen=False``. An unknown user gets the items that
+        are liked in general, with a warning.
         """
         check_is_fitted(self)
         n = _asking.checked_count(n)
@@ -100,10 +100,10 @@ class RatingsAnswers(Iterating[F]):
         return (self.items_[best], *rated) if return_std else (self.items_[best], rated)
 
     def similar_items(self, item: Input, n: int = 10) -> tuple[Identifiers, FloatArray]:
-        """The n items most like one, and how alike they are: cosines of their factors.
+        """The n items most similar to one, and their similarities: cosines of factors.
 
-        In the metric of the prior of users: the correlation, over users, of what the factors say
-        of two items. 0 for items of which they say nothing.
+        The cosine is in the metric of the prior of users: it is the correlation, over users, of
+        what the factors predict for two items, and 0 for items without factors.
         """
         check_is_fitted(self)
         n = _asking.checked_count(n)
@@ -126,10 +126,10 @@ class RatingsAnswers(Iterating[F]):
         targets: Input = None,
         return_std: bool | Literal["mean"] = False,
     ) -> ArrayOrPair:
-        """What a user who was not there would give to `targets`, from a few ratings of theirs.
+        """Predict ratings of `targets` by a new user, from a few of their ratings.
 
-        Nothing is fitted again: the user's posterior follows from the items'. Targets are all
-        `items_` by default. Items that are not known tell nothing, and are left out with a warning.
+        The model is not refitted: the user's posterior follows from the items'. By default
+        `targets` are all `items_`. Unknown items are left out, with a warning.
         """
         check_is_fitted(self)
         _validation.choose("return_std", return_std, (False, True, "mean"))
@@ -149,7 +149,7 @@ class RatingsAnswers(Iterating[F]):
         exclude_seen: bool = True,
         return_std: bool | Literal["mean"] = False,
     ) -> ArrayOrPair:
-        """`recommend` for a user who was not there, from a few ratings of theirs."""
+        """`recommend` for a new user, from a few of their ratings."""
         check_is_fitted(self)
         n = _asking.checked_count(n)
         columns, values = self._new_cells(items, ratings)
@@ -163,7 +163,7 @@ class RatingsAnswers(Iterating[F]):
         return (self.items_[best], *rated) if return_std else (self.items_[best], rated)
 
     def score(self, X: Input, y: object = None) -> float:
-        """Minus the root mean square error of predictions: higher is better.
+        """Negative root mean square error of predictions: higher is better.
 
         X is a matrix as in `fit`, its rows and columns in the order of `users_` and `items_`; or an
         array of pairs (user, item) of shape (k, 2) with y the ratings.

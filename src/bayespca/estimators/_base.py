@@ -63,8 +63,8 @@ def typed(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
 class Fitted:
     """An attribute of a fitted estimator, read from its record `fit_`.
 
-    `kind` and `words` are what the docstring of the class says of it. Without `read`, `name_` is
-    the `name` of the record. Before there is a record, it is not there.
+    `kind` and `words` go into the docstring of the class. Without `read`, the attribute `name_`
+    reads the field `name` of the record. Before `fit` the attribute does not exist.
     """
 
     def __init__(
@@ -116,15 +116,15 @@ class Estimator(BaseEstimator, Generic[F]):
     n_features_in_: int
     feature_names_in_: Names
 
-    posterior_ = Fitted("record", "What scores, densities and predictions are read from.")
+    posterior_ = Fitted("record", "The posterior, which gives scores, densities and predictions.")
     status_ = Fitted("Status", "Whether the answer is exact, with advice in plain words.")
     free_energy_ = Fitted("float", "−log of the evidence bound, in nats, all constants included.")
     trace_ = Fitted(
         "Trace or None",
-        "Free energy, rank, noise variance and time of each step; None where a closed form served.",
+        "Free energy, rank, noise variance and time of each step; None for a closed form.",
     )
-    converged_ = Fitted("bool", "Whether the iteration settled; True where there is none.")
-    n_iter_ = Fitted("int", "Number of steps; a closed form is one.")
+    converged_ = Fitted("bool", "Whether the iteration settled; True if there was none.")
+    n_iter_ = Fitted("int", "Number of steps; a closed form counts as one.")
 
     # What the constructor takes; see `_options.table`.
     options: ClassVar[Mapping[str, Option]] = {}
@@ -153,7 +153,7 @@ class Estimator(BaseEstimator, Generic[F]):
             ESTIMATORS[cls.__name__] = cls
 
     def set_params(self, **params: Any) -> Self:
-        """Set options by their names, as scikit-learn does; those of before work, too."""
+        """Set options by name, as in scikit-learn; old names work, too."""
         super().set_params(**in_new_words(type(self), params))
         return self
 
@@ -190,8 +190,8 @@ class Estimator(BaseEstimator, Generic[F]):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model, fitted or not, to a file that `bayespca.load` reads.
 
-        The file holds numbers and names, no code. It replaces one of the same name in a single
-        step, and whatever goes wrong, that one stays whole.
+        The file holds numbers and names, no code. It replaces a file of the same name in a single
+        step: if anything goes wrong, the old file stays whole.
         """
         from .persistence import save
 
@@ -272,9 +272,7 @@ def documented(cls: type[AnyEstimator]) -> str:
 def _besides(cls: type[AnyEstimator]) -> str:
     """What is no `Fitted`."""
     features = "    n_features_in_, feature_names_in_ : int, array\n        As in scikit-learn.\n"
-    record = (
-        f"    fit_ : {cls._record.__name__}\n        The record that all of these are read from.\n"
-    )
+    record = f"    fit_ : {cls._record.__name__}\n        The record that holds all of these.\n"
     return record + (features if hasattr(cls._record, "n_features") else "")
 
 

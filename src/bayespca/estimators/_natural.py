@@ -31,17 +31,17 @@ WITH_DRAWS = ("normal", "bernoulli", "categorical", "ordinal")
 # Options of the draws; a part of the tables of both.
 OPTIONS: dict[str, Option | str] = {
     "method": Option(
-        '``"vb"`` is the variational posterior. ``"gibbs"`` finds it first, and then draws from '
-        "the posterior itself, for predictions that are nearer to the truth and take minutes. The "
-        "number of components, the components and densities stay as they were; what is said of "
-        "cells and scores is averaged over draws, which have ten components more unless "
-        "`n_components` says how many. It needs cells that are normal, Bernoulli, categorical or "
-        "ordinal, and keeps their noise and cut points as they are."
+        '``"vb"`` finds the variational posterior. ``"gibbs"`` finds it first and then draws from '
+        "the exact posterior; predictions are better and take minutes. The number of components, "
+        "the components and densities remain those of the variational posterior; predictions for "
+        "cells and scores average over draws, which have ten more components unless "
+        "`n_components` gives their number. It needs normal, Bernoulli, categorical or ordinal "
+        "cells, and keeps their noise and cut points fixed."
     ),
-    "n_draws": Option("Draws kept of each chain.", whole(1)),
-    "n_warmup": Option("Sweeps before the first of them.", whole(0)),
+    "n_draws": Option("Number of draws to keep from each chain.", whole(1)),
+    "n_warmup": Option("Number of sweeps before the first draw.", whole(0)),
     "n_chains": Option("Number of chains, all of which start at the variational answer.", whole(1)),
-    "thin": Option("Sweeps for each draw.", whole(1)),
+    "thin": Option("Number of sweeps for each draw.", whole(1)),
 }
 
 
@@ -55,23 +55,23 @@ class NaturalPCA(Transforming, Iterating[F], Generic[F]):
         typed(lambda fit: read.score_variance(fit.posterior)),
     )
     rank_posterior_ = Fitted(
-        "array", "exp(−free energy) of the ranks that were seen, normalised; index = rank."
+        "array", "exp(−free energy) of each rank that was tried, normalised; index = rank."
     )
     free_energy_ = Fitted(
         "float",
-        "−log of a bound on the evidence, in which natural parameters are taken as normal; in "
+        "−log of a bound on the evidence that takes natural parameters to be normal; in "
         "nats, all constants included.",
     )
     n_samples_ = Fitted("int", "Number of rows.")
     draws_ = Fitted(
         "NaturalDraws or None",
-        "Loadings and means of each chain and draw; None without any.",
+        'Loadings and means of each chain and draw, with ``method="gibbs"``; else None.',
         lambda fit: fit.posterior.draws,
     )
     r_hat_ = Fitted(
         "dict or None",
-        "Rank-normalised split R-hat, by ArviZ, of the log likelihood of the cells and of the "
-        "variance of the natural parameters. None without draws, or if ArviZ is not installed.",
+        "Rank-normalised split R-hat of the log likelihood of the cells and of the variance of the "
+        "natural parameters, computed by ArviZ. None without draws, or if ArviZ is not installed.",
     )
     ess_ = Fitted("dict or None", "Bulk effective sample size of the same quantities.")
 

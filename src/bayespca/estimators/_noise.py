@@ -1,4 +1,4 @@
-"""What estimators say of the noise model that they were given, or that the evidence chose."""
+"""Fitted attributes about the noise model, whether it was given or chosen by the evidence."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from ._base import Fitted
 class ChoosesNoise:
     """For records with a field `noise` that has a name and what was tried."""
 
-    noise_ = Fitted(
-        "str", "The noise model: the one asked for, or chosen.", lambda fit: fit.noise.name
-    )
+    noise_ = Fitted("str", "The noise model, as given or as chosen.", lambda fit: fit.noise.name)
     noise_evidence_ = Fitted(
         "dict",
-        'With ``noise="auto"``, for each noise model that was tried by how many nats its evidence '
+        'With ``noise="auto"``, the nats by which the evidence of each noise model that was tried '
         "exceeds that of isotropic noise.",
         lambda fit: fit.noise.evidence,
     )

@@ -41,13 +41,14 @@ class Option:
     Attributes
     ----------
     words
-        What it means; each line is a paragraph of a docstring, or an item that begins with "* ".
+        Its meaning; each line is a paragraph of a docstring, or an item that begins with "* ".
     may_be
-        None where the annotation in the constructor says it: a `Literal`, or a flag.
+        The values allowed; None if the annotation in the constructor says it (a `Literal`, or a
+        flag).
     old
-        Values as they were spelled before, and as they are now. They work with a warning.
+        Former spellings of values, with today's. They still work, with a warning.
     also
-        Values as others call them, and as they are called here.
+        Names that other packages use for values, with ours.
     """
 
     words: str
@@ -85,7 +86,9 @@ Noise = Literal["isotropic", "per-feature"]
 # What scikit-learn's `svd_solver` calls engines.
 SOLVERS = {"full": "dense", "covariance_eigh": "gram", "arpack": "randomized"}
 
-OF_NOISE = '``"auto"``: a thousandth of the variance of the noise, by the closed form of EVB.'
+OF_NOISE = (
+    '``"auto"`` takes a thousandth of the noise variance that the closed form of EVB estimates.'
+)
 
 SHARED: dict[str, Option] = {
     "method": Option("How the factors and their prior are treated."),
@@ -107,29 +110,33 @@ SHARED: dict[str, Option] = {
         f"Rate of the prior of τ, in the units of the data squared. {OF_NOISE}", AUTO | POSITIVE
     ),
     "beta": Option(
-        'Precision of the prior of the mean, in the units of the data. ``"auto"``: a thousandth of '
-        "what the mean square of the data would have.",
+        'Precision of the prior of the mean, in the units of the data. ``"auto"`` takes a '
+        "thousandth of 1 over the mean square of the data.",
         AUTO | POSITIVE,
     ),
     "center": Option("Whether to remove the column means."),
     "scale": Option("Whether to divide columns by their standard deviations: PCA of correlations."),
     "binarize": Option(
-        "Values above it count as 1, others as 0. By default data must be 0 and 1.", NONE | NUMBER
+        "Threshold: values above it count as 1, others as 0. With None the data must consist of "
+        "0 and 1.",
+        NONE | NUMBER,
     ),
     "init": Option("Where the iteration starts."),
     "engine": Option(
-        'How singular values are computed: ``"dense"``, ``"gram"``, ``"randomized"``, '
+        'How to compute singular values: ``"dense"``, ``"gram"``, ``"randomized"``, '
         '``"sparse"``, ``"streaming"``, ``"dask"``, or ``"auto"`` to choose by shape, type and '
-        "memory. Names of scikit-learn's `svd_solver` are understood.",
+        "memory. The names of scikit-learn's `svd_solver` work, too.",
         also=SOLVERS,
     ),
-    "max_iter": Option("Largest number of sweeps.", whole(1)),
-    "tol": Option("Relative fall of the free energy at which sweeps end.", at_least(0)),
+    "max_iter": Option("Maximum number of sweeps.", whole(1)),
+    "tol": Option(
+        "Sweeps end when the free energy falls by less than this share of it.", at_least(0)
+    ),
     "n_init": Option("Number of random starts; the lowest free energy wins.", whole(1)),
     "checkpoint": Option(
-        "A file in which the iteration is kept every few seconds. A fit that was broken off is "
-        "taken up again by the next one with the same data and options, and ends as if nothing "
-        "had happened. Removed when the fit is done.",
+        "A file to which the iteration is saved every few seconds. If a fit is interrupted, the "
+        "next one with the same data and options resumes it and ends with the same result. The "
+        "file is removed when the fit is done.",
         NONE | PATH,
     ),
     "random_state": Option("Seed of the random starts.", NONE | SEED),
@@ -138,17 +145,18 @@ SHARED: dict[str, Option] = {
 
 # The number of columns of Bishop's model.
 COLUMNS = Option(
-    'Columns of W; ``"auto"`` is one less than features, or than samples where these are fewer.',
+    'Number of columns of W; ``"auto"`` takes one less than the number of features, or of samples '
+    "if there are fewer of them.",
     AUTO | whole(0),
     old=FROM_NONE,
 )
 
 
 def table(*shared: str, **own: Option | Constraint | str) -> dict[str, Option]:
-    """The options of an estimator.
+    """Make the options table of an estimator.
 
-    Names alone are as in `SHARED`. Of the others, a string replaces the words there, a constraint
-    what the option may be, and an `Option` both.
+    Names alone take their entry in `SHARED`. In a keyword, a string replaces the words of that
+    entry, a constraint replaces the allowed values, and an `Option` replaces both.
     """
     found = {name: SHARED[name] for name in shared}
     for name, change in own.items():
@@ -162,7 +170,7 @@ def table(*shared: str, **own: Option | Constraint | str) -> dict[str, Option]:
 
 
 def completed(options: Mapping[str, Option], init: Any) -> dict[str, Option]:
-    """A table in the order of a constructor, with what its annotations say."""
+    """Put a table in the order of a constructor and fill in what its annotations say."""
     hints, names = get_type_hints(init), list(inspect.signature(init).parameters)[1:]
     if sorted(names) != sorted(options):
         wrong = sorted(set(names) ^ set(options))
@@ -174,7 +182,7 @@ def completed(options: Mapping[str, Option], init: Any) -> dict[str, Option]:
 
 
 def parameters_section(options: Mapping[str, Option], init: Any) -> str:
-    """What the docstring of a class says about the parameters of its constructor."""
+    """Write the section on parameters for the docstring of a class."""
     given = inspect.signature(init).parameters
     entries = (option.paragraph(name, given[name].default) for name, option in options.items())
     return f"{INDENT}Parameters\n{INDENT}----------\n{''.join(entries)}"

@@ -62,22 +62,22 @@ class PosteriorReader(Transforming, Iterating[F]):
 
     components_ = Fitted(
         PER_ENTRY,
-        "Orthonormal directions; the entry of largest magnitude in each is positive. Where "
+        "Orthonormal directions; the entry of largest magnitude in each is positive. If "
         "neighbouring features have noise in common, they are orthonormal for data without it.",
         lambda fit: fit.posterior.directions,
     )
     components_std_ = Fitted(
         PER_ENTRY,
-        "Standard deviation of each entry: of its distance from the principal axis of the "
-        "population that rows come from, which may lean out of the subspace that was found, and "
-        "turn within it.",
+        "Standard deviation of each entry, that is, of its distance from the principal axis of "
+        "the population that the rows come from. That axis may lean out of the subspace that was "
+        "found, and turn within it.",
         component_std,
     )
     n_components_ = Fitted("int", "Number of components found.")
     mean_ = Fitted(PER_FEATURE, "Posterior mean of each feature.", lambda fit: fit.posterior.mean)
     noise_variance_ = Fitted(
         "float",
-        "Estimated or given noise variance of the (scaled) data; the mean over features where each "
+        "Estimated or given noise variance of the (scaled) data; the mean over features if each "
         "has its own.",
     )
     singular_values_ = Fitted(
@@ -91,27 +91,29 @@ class PosteriorReader(Transforming, Iterating[F]):
         placed("shrunk_singular_values"),
     )
     threshold_ = Fitted(
-        "float", "Singular values above it are kept; NaN where the free energy alone decides."
+        "float", "Singular values above it are kept; NaN if the free energy alone decides."
     )
     explained_variance_ = Fitted(
         PER_COMPONENT, "Sample variance along each component.", placed("explained_variance")
     )
     explained_variance_ratio_ = Fitted(
-        PER_COMPONENT, "Its share of the total variance.", placed("explained_variance_ratio")
+        PER_COMPONENT,
+        "Share of the total variance along each component.",
+        placed("explained_variance_ratio"),
     )
     n_samples_ = Fitted("int", "Number of rows.")
     engine_ = Fitted("str", 'The engine that ran; ``"holes"`` for data with holes.')
     spectrum_ = Fitted(
         "Spectrum",
-        "All singular values that are known, dropped ones too, with shape and sum of squares.",
+        "All known singular values, also those that were dropped, with shape and sum of squares.",
     )
 
     def components_for(self, share: float = 0.95) -> int:
-        """How many of the components hold a share of the signal, which is at most all of them.
+        """Number of components that together hold a given share of the signal.
 
-        The signal is Σγ̂², the squares of the denoised data; in units of the noise where that
-        differs between features or samples. Large data have many components that are there, but
-        small: this is how many one needs.
+        The signal is Σγ̂², the sum of squares of the denoised data, in units of the noise if that
+        differs between features or samples. Large data have many components that are real but
+        small; use this to find how many matter.
         """
         check_is_fitted(self)
         if not 0 < share <= 1:
@@ -121,15 +123,15 @@ class PosteriorReader(Transforming, Iterating[F]):
     # --- scores --------------------------------------------------------------------------------
 
     def transform(self, X: Input, return_std: bool = False) -> ArrayOrPair:
-        """Posterior mean of the scores of rows, and their standard deviation if asked for.
+        """Posterior mean of the scores of rows; with `return_std` also standard deviations.
 
-        In the coordinates of the orthonormal components, so that on the training data
+        Scores are coordinates along the orthonormal components: on the training data,
         ``inverse_transform(transform(X))`` is the posterior mean of the low-rank matrix. Each
-        coordinate is the projection times γ̂/γ: what is noise in it has been taken out. The scores
-        of scikit-learn's PCA, which are not shrunk, are those of `project`. A row with holes (NaN)
-        has the scores that follow from the cells that are there, with a larger standard deviation.
+        coordinate is the projection times γ̂/γ, which removes its noise. For the scores of
+        scikit-learn's PCA, which are not shrunk, use `project`. The scores of a row with holes
+        (NaN) come from the cells that are there, with a larger standard deviation.
 
-        This and what follows are lazy on Dask collections, and return Dask arrays.
+        All methods that take rows are lazy on Dask collections and return Dask arrays.
         """
         found = self._scores_and_std if return_std else self._scores
         return self._of_rows(X, "transform", found, return_std=return_std)
@@ -148,7 +150,7 @@ class PosteriorReader(Transforming, Iterating[F]):
         return T / self._unit(), std * wider(self._degrees()) ** 0.5 / self._unit()
 
     def inverse_transform(self, X: Input) -> Array:
-        """Rows of data from scores: what `transform` returned goes to the denoised data."""
+        """Rows of data from scores; the scores that `transform` returns give denoised rows."""
         check_is_fitted(self)
         if is_dask(X):
             _input.check_same_place(self, np.empty(0), "inverse_transform")
@@ -166,9 +168,9 @@ class PosteriorReader(Transforming, Iterating[F]):
         return self._of_rows(X, "denoise", _denoised)
 
     def _of_rows(self, X: Input, method: str, found: Reading, **options: object) -> ArrayOrPair:
-        """What is found from checked rows, by the functions of a posterior and that posterior.
+        """Check rows and apply `found` to them, with the posterior and the module that reads it.
 
-        For `method`, which does the same with these options for each block of a Dask collection.
+        For Dask collections, `method` is called with these options on each block.
         """
         check_is_fitted(self)
         if is_dask(X):
@@ -182,10 +184,10 @@ class PosteriorReader(Transforming, Iterating[F]):
     def impute(self, X: Input, return_std: bool | Literal["mean"] = False) -> ArrayOrPair:
         """Rows with their holes (NaN) filled by the posterior mean; other cells stay as they are.
 
-        With ``return_std=True`` also the standard deviation of what would be measured in each hole,
-        noise included; with ``return_std="mean"`` that of the filled value itself, without noise,
-        to which components count that may be there but were not kept. Cells that are there have
-        standard deviation 0.
+        With ``return_std=True`` it also returns the standard deviation of what would be measured in
+        each hole, noise included; with ``return_std="mean"`` that of the filled value itself,
+        without noise, which allows for components that may be real but were not kept. Cells that
+        are there have standard deviation 0.
         """
         check_is_fitted(self)
         _validation.choose("return_std", return_std, (False, True, "mean"))
@@ -200,8 +202,8 @@ class PosteriorReader(Transforming, Iterating[F]):
     def sample_imputations(self, X: Input, n: int, random_state: RandomState = None) -> Array:
         """n copies of X with their holes filled by draws, for multiple imputation: (n, rows, p).
 
-        Each is drawn with scores, loadings, means, noise and a noise variance of its own. Lazy on
-        Dask collections, whose draws also depend on where their blocks begin.
+        Each copy has its own draw of scores, loadings, means, noise and noise variance. On Dask
+        collections the result is lazy, and the draws also depend on where blocks begin.
         """
         check_is_fitted(self)
         if is_dask(X):
@@ -220,7 +222,7 @@ class PosteriorReader(Transforming, Iterating[F]):
         return found if isinstance(found, HolesPosterior) else general(found)
 
     def uncertain_posterior(self) -> tuple[HolesPosterior, Unknown]:
-        """The same, with what intervals add to it."""
+        """The general posterior, and the uncertainty that intervals add to it."""
         fit: Any = self.fit_
         posterior = self.general_posterior()
         return posterior, unknown(fit, posterior, self._degrees())
@@ -243,7 +245,7 @@ class PosteriorReader(Transforming, Iterating[F]):
         return self._of_rows(X, "score_samples", lambda read, *known: read.log_density(*known))
 
     def score(self, X: Input, y: object = None) -> float:
-        """Mean of `score_samples`; computed at once, on Dask collections too."""
+        """Mean of `score_samples`; computed immediately, also for Dask collections."""
         densities = self.score_samples(X)
         if is_dask(densities):
             return float(computed(densities.mean())[0])

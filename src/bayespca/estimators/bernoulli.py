@@ -42,8 +42,8 @@ def _has_likelihood(estimator: BernoulliMixture) -> bool:
 def _seen_before(name: str, what: str) -> Option:
     """A parameter of the Beta priors."""
     return Option(
-        f'{name} of the Beta priors, ``"auto"`` for 1: {what} that count as seen in each cell of '
-        'each cluster. Only with ``method="vb"``.',
+        f"{name} of the Beta priors: the number of {what} that each cell of each cluster counts as "
+        'already seen; ``"auto"`` is 1. Only with ``method="vb"``.',
         AUTO | POSITIVE,
         old=FROM_NONE,
     )
@@ -53,8 +53,8 @@ class BernoulliMixture(DensityMixin, _binary.BinaryReader[BernoulliFit]):
     """A mixture of products of Bernoulli distributions, for tables of zeros and ones with holes.
 
     A row belongs to cluster k with probability π_k, and its cells are then 1 with probabilities
-    p_kd, independently of each other. NaN are holes, at `fit` and afterwards: only the cells that
-    are there count. Most parameters are named as in scikit-learn's mixtures.
+    p_kd, independently of each other. NaN are holes, both in `fit` and afterwards: only the cells
+    that are there count. Most parameters have the names that scikit-learn's mixtures use.
 
     Examples
     --------
@@ -74,23 +74,24 @@ class BernoulliMixture(DensityMixin, _binary.BinaryReader[BernoulliFit]):
         *("max_iter", "tol", "binarize", "checkpoint", "verbose"),
         n_components=Option(
             'Number of clusters. With ``method="vb"`` it is an upper bound: clusters that the data '
-            "do not support go away.",
+            "do not support disappear.",
             whole(1),
         ),
         method=Option(
             '``"ml"`` is maximum likelihood; ``"vb"`` has a Dirichlet prior on the weights and '
-            "Beta priors on the probabilities, so that what was never seen keeps a probability.",
+            "Beta priors on the probabilities, so values that were never seen keep a probability.",
             old={"em": "ml"},
         ),
         n_init="Number of starts; the lowest free energy wins.",
-        init="Rows go to the nearest of rows drawn far from each other, or of rows drawn at "
-        "random, or responsibilities are drawn at random.",
+        init='How sweeps start. ``"k-means++"`` assigns rows to the nearest of seeds drawn far '
+        'from each other, ``"random_from_data"`` to the nearest of rows drawn at random; '
+        '``"random"`` draws responsibilities at random.',
         weights_init=Option(
-            "Weights of the clusters to start at instead.",
+            "Initial weights of the clusters.",
             NONE | several("one number for each cluster", "array of shape (n_components,)"),
         ),
         means_init=Option(
-            "Probabilities of 1 to start at instead.",
+            "Initial probabilities of 1.",
             NONE
             | several(
                 "one row of probabilities for each cluster",
@@ -117,7 +118,7 @@ class BernoulliMixture(DensityMixin, _binary.BinaryReader[BernoulliFit]):
     )
     means_std_ = Fitted(
         PER_ENTRY,
-        'Its posterior standard deviation, 0 with ``method="ml"``.',
+        'Posterior standard deviation of these probabilities; 0 with ``method="ml"``.',
         lambda fit: fit.posterior.means_std,
     )
     n_components_ = Fitted("int", "Number of clusters that are left.")
@@ -127,7 +128,8 @@ class BernoulliMixture(DensityMixin, _binary.BinaryReader[BernoulliFit]):
         '``method="ml"``, in nats.',
     )
     lower_bound_ = Fitted(
-        "float", "Its negative. It is of all rows; scikit-learn's is a mean over rows."
+        "float",
+        "Negative of `free_energy_`: a sum over rows, where scikit-learn's is a mean over rows.",
     )
 
     n_components: int = 1
@@ -154,7 +156,7 @@ class BernoulliMixture(DensityMixin, _binary.BinaryReader[BernoulliFit]):
     ) -> Self:
         """Fit the mixture. A row with weight w counts as w rows.
 
-        `callback` is as in `BayesianPCA`. If anything goes wrong the estimator is left as it was.
+        `callback` is as in `BayesianPCA`. If an error occurs, the estimator stays as it was.
         """
         start, asked = time.perf_counter(), self._chosen()
         data = _binary.read(self, X, reset=True)
@@ -171,7 +173,7 @@ class BernoulliMixture(DensityMixin, _binary.BinaryReader[BernoulliFit]):
     def fit_predict(
         self, X: Input, y: object = None, sample_weight: Input = None
     ) -> NDArray[np.intp]:
-        """Fit the mixture, and give the most probable cluster of each row."""
+        """Fit the mixture and return the most probable cluster of each row."""
         return self.fit(X, y, sample_weight).predict(X)
 
     # --- clusters ------------------------------------------------------------------------------
@@ -197,9 +199,9 @@ class BernoulliMixture(DensityMixin, _binary.BinaryReader[BernoulliFit]):
     # --- densities -----------------------------------------------------------------------------
 
     def score_samples(self, X: Input) -> FloatArray:
-        """Log probability of each row, of the cells that are there.
+        """Log probability of the known cells of each row.
 
-        With ``method="vb"`` under the posterior predictive distribution.
+        With ``method="vb"`` it is that of the posterior predictive distribution.
         """
         data = self._read(X)
         return read.log_density(self.posterior_, data)

@@ -26,12 +26,12 @@ class BinaryPCA(NaturalPCA[BinaryFit], _binary.BinaryReader[BinaryFit]):
     """Logistic PCA for tables of zeros and ones with holes; finds its number of components.
 
     A cell is 1 with probability σ(aᵢᵀbⱼ + μⱼ), with normal priors on scores a, loadings b and means
-    μ, whose variances are learned, one for each component. The posterior is found by sweeps that
-    lower the free energy, each row and each column with a covariance of its own; components that
-    the data do not support go. Averages of the logistic likelihood are closed forms for normal
-    logits, and so are probabilities of cells: what is uncertain is nearer to ½.
+    μ, whose variances are learned, one for each component. Sweeps lower the free energy to find
+    the posterior, in which each row and each column has a covariance of its own; components that
+    the data do not support disappear. Averages of the logistic likelihood over normal logits are
+    closed forms, and so are probabilities of cells: the more uncertain, the nearer to ½.
 
-    NaN are holes, at `fit` and afterwards: only the cells that are there count.
+    NaN are holes, both in `fit` and afterwards: only the cells that are there count.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class BinaryPCA(NaturalPCA[BinaryFit], _binary.BinaryReader[BinaryFit]):
     ) -> Self:
         """Fit the model; `callback` is as in `BayesianPCA`.
 
-        If anything goes wrong the estimator is left as it was.
+        If an error occurs, the estimator stays as it was.
         """
         start = time.perf_counter()
         self._chosen()
@@ -96,9 +96,9 @@ class BinaryPCA(NaturalPCA[BinaryFit], _binary.BinaryReader[BinaryFit]):
     # --- scores --------------------------------------------------------------------------------
 
     def transform(self, X: Input, return_std: bool = False) -> ArrayOrPair:
-        """Posterior mean of the scores of rows, and their standard deviation if asked for.
+        """Posterior mean of the scores of rows; with `return_std` also standard deviations.
 
-        In the coordinates of the orthonormal components, from the cells that are there.
+        Scores are coordinates along the orthonormal components, from the cells that are there.
         """
         data = self._read(X)
         T, std = read.scores(self.posterior_, bits(data))
@@ -116,7 +116,7 @@ class BinaryPCA(NaturalPCA[BinaryFit], _binary.BinaryReader[BinaryFit]):
     def predict_proba(self, X: Input) -> Numbers:
         """Probability of 1 in each cell, from the cells of its row that are there: (n, p).
 
-        Scores, loadings and means are averaged over.
+        It averages over scores, loadings and means.
         """
         data = self._read(X)
         return read.probabilities(self.posterior_, bits(data)).astype(data.dtype)
@@ -132,7 +132,7 @@ class BinaryPCA(NaturalPCA[BinaryFit], _binary.BinaryReader[BinaryFit]):
     # --- densities -----------------------------------------------------------------------------
 
     def score_samples(self, X: Input) -> Numbers:
-        """The bound on the log probability of each row, of the cells that are there."""
+        """Lower bound on the log probability of the known cells of each row."""
         data = self._read(X)
         return read.log_density(self.posterior_, bits(data))
 

@@ -37,7 +37,7 @@ def _of_both(
     of_users: str,
     of_items: str = "The same of items.",
 ) -> tuple[Fitted, Fitted]:
-    """What is read of the factor of users, and of that of items."""
+    """A pair of attributes: one reads the factor of users, the other that of items."""
     kind = f"array of shape {shape}"
     return (
         Fitted(kind.format("users"), of_users, lambda fit: read(fit, fit.posterior.rows)),
@@ -53,16 +53,15 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
         xᵢⱼ = m + uᵢ + vⱼ + aᵢᵀbⱼ + noise,
 
     with normal priors on the factors a, b and on the biases u, v, whose variances are learned, one
-    for each component (Nakajima and Sugiyama 2014, Eq. 1–3, of the observed cells alone as in
-    Section 4.1). The posterior r(A, u)·r(B, v) is found by sweeps (Eq. 13–16), each user and each
-    item with a covariance of its own, so that a prediction comes with the standard deviation that
-    the number of ratings behind it warrants. A user or an item that was never seen has the prior's
-    answer.
+    for each component (Nakajima and Sugiyama 2014, Eq. 1–3, with the observed cells alone as in
+    Section 4.1). Sweeps find the posterior r(A, u)·r(B, v) (Eq. 13–16). Each user and each item has
+    a covariance of its own, so the standard deviation of a prediction reflects how many ratings are
+    behind it. Users and items that were never seen get the prior's answer.
 
     ``method="gibbs"`` draws users, items and the priors of both from the posterior, with full
-    covariances in these priors (Salakhutdinov and Mnih 2008), and noises of users and items. The
-    means of the priors are linear in what is rated at all (`implicit`, after Koren 2008), and in
-    features. Predictions are averages over draws.
+    covariances in these priors (Salakhutdinov and Mnih 2008) and noise variances for users and
+    items. The means of the priors are linear in the set of ratings that exist (`implicit`, after
+    Koren 2008) and in features. Predictions are averages over draws.
 
     >>> from bayespca import MatrixFactorization
     >>> users = ["ann", "ann", "bob", "bob", "cid", "cid"]
@@ -76,21 +75,27 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
     options = table(
         *("max_iter", "tol", "checkpoint", "random_state", "verbose"),
         method="Which factors are integrated out: both, one of them, or none. The free energies of "
-        '``"epb"`` and ``"emap"`` have no usable minimum over the noise: they take the noise '
-        'variance that ``"evb"`` finds. ``"gibbs"`` draws from the posterior, starting at the '
-        "answer of EVB: the best predictions, for several times its time.",
-        n_components='The largest rank allowed; with ``"gibbs"`` the rank, four more than that of '
-        'EVB with ``"auto"``.',
+        '``"epb"`` and ``"emap"`` have no usable minimum over the noise, so these methods take the '
+        'noise variance that ``"evb"`` finds. ``"gibbs"`` draws from the posterior, starting at '
+        "the answer of EVB: it predicts best, and takes several times as long.",
+        n_components='The largest rank allowed; with ``"gibbs"`` the rank itself, where ``"auto"`` '
+        "takes four more than EVB finds.",
         noise=Option(
-            'What has a noise variance of its own, with ``"gibbs"``: nothing, or users and items '
-            'both. ``"auto"``: both with ``"gibbs"``, unless `noise_variance` is given.'
+            'The noise model for ``"gibbs"``. ``"isotropic"``: one variance. ``"both"``: users and '
+            'items have noise of their own. ``"auto"``: both, unless `noise_variance` is given.'
         ),
-        n_draws=Option('Draws kept of each chain, with ``"gibbs"``; 100.', AUTO | whole(1)),
-        n_warmup=Option('Sweeps before the first of them, with ``"gibbs"``; 20.', AUTO | whole(0)),
-        n_chains=Option('Number of chains, with ``"gibbs"``; 2.', AUTO | whole(1)),
+        n_draws=Option(
+            'Number of draws to keep from each chain, with ``"gibbs"``; ``"auto"`` is 100.',
+            AUTO | whole(1),
+        ),
+        n_warmup=Option(
+            'Number of sweeps before the first draw, with ``"gibbs"``; ``"auto"`` is 20.',
+            AUTO | whole(0),
+        ),
+        n_chains=Option('Number of chains, with ``"gibbs"``; ``"auto"`` is 2.', AUTO | whole(1)),
         implicit=Option(
-            "Whether what a user has rated at all shifts what is expected of them, and who has "
-            'rated an item what is expected of it; ``"auto"``: with ``"gibbs"``.'
+            "Whether to learn from which items a user has rated, and from which users have rated "
+            'an item, whatever the ratings. ``"auto"``: only with ``"gibbs"``.'
         ),
         biases=Option(
             "Whether users and items have biases, and all ratings a mean. Without them ratings are "
@@ -98,12 +103,12 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
         ),
         noise_variance=AUTO | POSITIVE,
         bounds=Option(
-            'Predictions are clipped to these; ``"auto"`` for the smallest and the largest rating '
-            "where there are at most 101 different ones, else no bounds.",
+            'Range to which predictions are clipped. ``"auto"`` takes the smallest and the largest '
+            "rating if there are at most 101 different ones, else no bounds.",
             AUTO | NONE | INTERVAL,
         ),
         init="Where sweeps start: at a decomposition of the matrix, or at normal draws.",
-        dtype=Option("Type of the arrays that are stored; float32 takes half the memory."),
+        dtype=Option("Type of the stored arrays; float32 takes half the memory."),
         n_init='Number of random starts, with ``init="random"``; the lowest free energy wins.',
     )
 
@@ -113,41 +118,41 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
     user_factors_, item_factors_ = _of_both(
         "(n_{}, n_components_)",
         FactorizationFit.factors,
-        "Posterior means; ``user_factors_ @ item_factors_.T`` plus biases and `mean_` are the "
-        "predictions, before they are clipped.",
+        "Posterior means; ``user_factors_ @ item_factors_.T`` plus biases and `mean_` gives the "
+        "predictions before clipping.",
     )
     user_factors_std_, item_factors_std_ = _of_both(
         "(n_{}, n_components_)",
         FactorizationFit.factors_std,
-        "Posterior standard deviations, 0 where a factor is point-estimated.",
+        "Posterior standard deviations, 0 if a factor is point-estimated.",
     )
     user_biases_, item_biases_ = _of_both("(n_{},)", FactorizationFit.biases, IN_UNITS, IN_UNITS)
     mean_ = Fitted(
         "float",
-        "m, what is expected where neither the user nor the item is known; 0 without `biases`. "
-        "Items that are rated often are liked more than others, so it is below `mean_rating_`.",
+        "m, the expected rating of an unknown item by an unknown user; 0 without `biases`. It is "
+        "below `mean_rating_`, because items that are rated often are liked more than others.",
     )
     mean_rating_ = Fitted("float", "Mean of the ratings; only with `biases`.")
     noise_variance_ = Fitted(
         "float",
         "Estimated or given variance of the noise, in units of ratings squared; the geometric mean "
-        "over users and items where these have noises of their own.",
+        "over users and items if these have noise of their own.",
     )
-    n_ratings_ = Fitted("int", "Different pairs of a user and an item.")
-    n_duplicates_ = Fitted("int", "Ratings beyond these, which were averaged.")
-    bounds_ = Fitted("(low, high) or None", "What predictions are clipped to.")
+    n_ratings_ = Fitted("int", "Number of different pairs of a user and an item.")
+    n_duplicates_ = Fitted("int", "Number of repeated ratings, which were averaged.")
+    bounds_ = Fitted("(low, high) or None", "Range to which predictions are clipped.")
     draws_ = Fitted("RatingsDraws or None", 'Draws from the posterior, with ``method="gibbs"``.')
     r_hat_ = Fitted(
         "dict or None",
-        "Rank-normalised split R-hat, by ArviZ, of the noise variance and of the variance of what "
-        "factors explain; None without draws, or without ArviZ.",
+        "Rank-normalised split R-hat of the noise variance and of the variance that "
+        "factors explain, computed by ArviZ; None without draws, or without ArviZ.",
     )
-    ess_ = Fitted("dict or None", "Bulk effective sample size of the same.")
+    ess_ = Fitted("dict or None", "Bulk effective sample size of the same quantities.")
     seen_starts_ = Fitted("array of shape (n_users + 1,)", "Where the items of each user begin.")
     seen_items_ = Fitted(
         "array of shape (n_ratings_,)",
-        "``seen_items_[seen_starts_[i] : seen_starts_[i + 1]]`` are the places in `items_` of what "
-        "user i has rated.",
+        "``seen_items_[seen_starts_[i] : seen_starts_[i + 1]]`` are the positions in `items_` of "
+        "the items that user i has rated.",
     )
 
     method: Literal["evb", "epb", "emap", "gibbs"] = "evb"
@@ -179,14 +184,14 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
     ) -> Self:
         """Fit a matrix of users × items.
 
-        A sparse matrix, whose stored entries are ratings, zeros among them too, and whose other
-        cells are not known; or an array or DataFrame with NaN in the cells that are not known. Ids
-        are the labels of a DataFrame, else the numbers of rows and columns. Ratings on Dask are
-        for `fit_ratings`.
+        X is a sparse matrix, whose stored entries, zeros included, are ratings and whose other
+        cells are unknown; or an array or DataFrame with NaN in the unknown cells. Ids
+        are the labels of a DataFrame, else the numbers of rows and columns. For ratings on Dask use
+        `fit_ratings`.
 
-        Features are those of `fit_ratings`; an array or a sparse matrix has a row for each row, or
-        for each column, of X. `callback` is as in `BayesianPCA`. If anything goes wrong the
-        estimator is left as it was.
+        Features are as in `fit_ratings`; an array or a sparse matrix has one row for each row, or
+        for each column, of X. `callback` is as in `BayesianPCA`. If an error occurs, the
+        estimator stays as it was.
         """
         self._chosen()
         _sampling.check_options(self, user_features, item_features)
@@ -211,20 +216,21 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
     ) -> Self:
         """Fit ratings in three columns of one length: lists, arrays, Series, Arrow columns.
 
-        Ids may be anything that can be a key: numbers, strings, tuples. Ratings of the same item by
+        Ids may be any hashable values: numbers, strings, tuples. Repeated ratings of an item by
         the same user are averaged, with a warning.
 
-        With ``method="gibbs"`` users and items may have features: DataFrames with ids as index, or
-        as the first column in polars, and columns of numbers, or of text, each value of which is a
-        feature; so is each word of a list, and of text like Action|Comedy. An array or a sparse
-        matrix, which stays sparse, has the features of the id i in row i. The means of the priors
-        are linear in features, so that who is there without any rating has an answer of their own.
-        With `times` of the ratings, numbers of any unit or dates, users drift: they have biases in
-        bins of time of several widths, whose variances are learned (after Koren 2009).
+        With ``method="gibbs"`` users and items may have features. Give a DataFrame with ids as its
+        index (in polars as its first column) and columns of numbers or text. Each value of a text
+        column becomes a feature, and so does each word of a list or of text like Action|Comedy.
+        In an array or a sparse matrix, which stays sparse, row i has the features of id i. The
+        means of the priors are linear in features, so users and items without any rating still get
+        predictions of their own. With `times` of the ratings, numbers of any unit or dates, users
+        may drift: they have biases in bins of time of several widths, whose variances are learned
+        (after Koren 2009).
 
-        Columns of one Dask DataFrame are fitted where they are: workers bring the ratings of each
-        user together once, and sweep over them. What the model holds comes here at the end: the
-        posterior of each user, and what they have rated.
+        Columns of one Dask DataFrame are fitted on the workers, which bring the ratings of each
+        user together once and sweep over them. The finished model comes back here: the posterior
+        of each user, and the items they have rated.
         """
         self._chosen()
         _sampling.check_options(self, user_features, item_features, times=times)
@@ -315,7 +321,8 @@ class MatrixFactorization(RatingsAnswers[FactorizationFit]):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model, fitted or not, to a file that `bayespca.load` reads.
 
-        Ids must be numbers or strings. What each user has rated is part of it, the ratings are not.
+        Ids must be numbers or strings. The file lists the items that each user has rated, but not
+        the ratings.
         """
         if self.__sklearn_is_fitted__():
             check_storable(self.fit_)

@@ -56,7 +56,7 @@ def evbmf(Y: Input, sigma2: float | None = None, H: int | None = None) -> Factor
 def vbmf(Y: Input, cacb: float, sigma2: float | None = None, H: int | None = None) -> Factors:
     """Variational Bayes matrix factorization with given prior scales `cacb` = cₐc_b.
 
-    Otherwise as `evbmf` (Nakajima, Sugiyama and Babacan 2011, Theorem 3).
+    Everything else is as in `evbmf` (Nakajima, Sugiyama and Babacan 2011, Theorem 3).
 
     >>> from bayespca import vbmf
     >>> from bayespca.datasets import low_rank
@@ -102,7 +102,7 @@ def _post(solution: Solution) -> dict[str, Any]:
 
 
 def denoise(X: Input, **options: Any) -> Array:
-    """The data without their noise: the posterior mean of the low-rank matrix, plus the mean.
+    """Remove noise from data: return the posterior mean of the low-rank matrix, plus the mean.
 
     Options are those of `BayesianPCA`.
 

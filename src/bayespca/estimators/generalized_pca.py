@@ -36,11 +36,11 @@ PER_CELL = "array of shape (n_components_, n_cells)"
 class GeneralizedPCA(NaturalPCA[TableFit]):
     """PCA of tables as they are: numbers, yes/no, categories, ranks and counts, with holes.
 
-    Each column has a likelihood of its own; what they share is one low-rank matrix of natural
+    Each column has a likelihood of its own; all share one low-rank matrix of natural
     parameters z = aᵢᵀbⱼ + μⱼ, with normal priors on scores a, loadings b and means μ, whose
-    variances are learned, one for each component. The number of components is found: those that the
-    data do not support go. The posterior of each row and column has a covariance of its own, and
-    averages of all likelihoods over normal z are closed forms.
+    variances are learned, one for each component. Components that the data do not support
+    disappear, which gives the number of components. The posterior of each row and column has a
+    covariance of its own, and averages of all likelihoods over normal z are closed forms.
 
     =======================  =====================================================================
     ``"normal"``             x ~ N(z, s²), s² learned for each column
@@ -52,10 +52,10 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
     ``"negative-binomial"``  counts of mean eᶻ and variance eᶻ + e²ᶻ/r, r learned for each column
     =======================  =====================================================================
 
-    DataFrames of pandas and polars and arrays are read, numbers as well as texts. None and NaN are
-    holes, at `fit` and afterwards: only the cells that are there count. Sparse matrices of SciPy
-    are read where all columns are counts, or zeros and ones; they have no holes, and become dense
-    in blocks of rows only.
+    X may be a pandas or polars DataFrame or an array, of numbers or text. None and NaN are
+    holes, both in `fit` and afterwards: only the cells that are there count. X may be a SciPy
+    sparse matrix if all columns are counts, or zeros and ones; it has no holes, and is made dense
+    one block of rows at a time.
 
     Examples
     --------
@@ -81,18 +81,19 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
     options = table(
         *("n_components", "max_iter", "tol", "checkpoint", "random_state", "verbose"),
         likelihood=Option(
-            "What cells of a column are like given z: a name from the table above for all columns, "
-            "or a dictionary of names by column, where the others are read from the table.\n"
-            '``"auto"`` reads all of them: flags, and columns with two levels or with 0 and 1, are '
-            '``"bernoulli"``; texts and categories ``"categorical"``, ordered ones ``"ordinal"``; '
-            'numbers with fractions or signs ``"normal"``. Whole numbers are ranks, counts or '
-            "numbers, whichever describes the column by itself best. `likelihoods_` says what was "
-            "taken.",
+            "The distribution of cells given z: a name from the table above for all columns, "
+            "or a dictionary with names for some columns; the others are then chosen as by "
+            '``"auto"``.\n'
+            '``"auto"`` chooses from dtypes and values: flags, and columns with two levels or with '
+            '0 and 1, are ``"bernoulli"``; text and categories are ``"categorical"``, ordered '
+            'categories ``"ordinal"``; numbers with fractions or signs are ``"normal"``. Whole '
+            "numbers are ranks, counts or numbers, whichever describes the column by itself best. "
+            "`likelihoods_` lists the result.",
             one_of("auto", *NAMES) | BY_COLUMN,
         ),
         row_sizes=Option(
-            "Whether counts are relative to the size of their row, the sum of its counts over what "
-            "rows have on average: the library sizes of cells in genomics."
+            "Whether counts are relative to the size of their row, which is the sum of its counts "
+            "divided by the mean of that sum over rows: in genomics, the library size of a cell."
         ),
         init="Where sweeps start: at the closed form of the cells about their columns, or at "
         "normal draws.",
@@ -107,8 +108,8 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
     )
     components_ = Fitted(
         PER_CELL,
-        "Orthonormal directions in the space of natural parameters: one for each column, but K − 1 "
-        "for K categories; `cell_names_` has their names.",
+        "Orthonormal directions in the space of natural parameters, which has one dimension for "
+        "each column, but K − 1 for K categories; `cell_names_` names them.",
         typed(lambda fit: fit.posterior.components),
     )
     cell_names_ = Fitted(
@@ -118,7 +119,7 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
     )
     output_names_ = Fitted(
         "list of str",
-        "Names of the columns that `inverse_transform` gives.",
+        "Names of the columns that `inverse_transform` returns.",
         lambda fit: [name for column in fit.columns for name in reading.expected_names(column)],
     )
     mean_ = Fitted(
@@ -141,7 +142,7 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
     ) -> Self:
         """Fit the model; `callback` is as in `BayesianPCA`.
 
-        If anything goes wrong the estimator is left as it was.
+        If an error occurs, the estimator stays as it was.
         """
         start = time.perf_counter()
         self._chosen()
@@ -172,18 +173,19 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
     # --- scores --------------------------------------------------------------------------------
 
     def transform(self, X: Input, return_std: bool = False) -> ArrayOrPair:
-        """Posterior mean of the scores of rows, and their standard deviation if asked for.
+        """Posterior mean of the scores of rows; with `return_std` also standard deviations.
 
-        In the coordinates of the orthonormal components, from the cells that are there.
+        Scores are coordinates along the orthonormal components, from the cells that are there.
         """
         raw, _, cells = self._read(X)
         T, std = (part.astype(raw.dtype) for part in read.scores(self.posterior_, cells))
         return (T, std) if return_std else T
 
     def inverse_transform(self, X: Input) -> Numbers:
-        """What is expected in rows with given scores, in the columns that `output_names_` names.
+        """Expected rows at given scores, in the columns that `output_names_` names.
 
-        Means of numbers, rates of counts in rows of average size, probabilities of levels.
+        They hold means of numbers, rates of counts in rows of average size, and probabilities of
+        levels.
         """
         check_is_fitted(self)
         T = _input.read_scores(X, self.n_components_, self.components_)
@@ -216,10 +218,10 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
         """The table with its holes filled, in its own types; other cells stay.
 
         Numbers are filled by their mean, counts by their median, and levels by the most probable
-        one. With `interval=0.95` also a dictionary of arrays with an entry for each hole: its
-        ``row`` and ``column``, the ``value``, ``low`` and ``high`` of the interval that holds the
-        cell with probability 0.95 (for numbers, counts and ranks), and the ``probability`` of the
-        value (for levels).
+        one. With `interval=0.95` it also returns a dictionary of arrays with an entry for each
+        hole: its ``row`` and ``column``, the ``value``, ``low`` and ``high`` of the interval that
+        holds the cell with probability 0.95 (for numbers, counts and ranks), and the
+        ``probability`` of the value (for levels).
         """
         if interval is not None:
             SHARE.check("interval", interval)
@@ -240,7 +242,7 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
     ) -> list[Any]:
         """Tables whose holes are filled by draws from the posterior: multiple imputation.
 
-        Each has loadings, scores and cells of its own draw; cells that are there stay.
+        Each table has its own draw of loadings, scores and cells; cells that are there stay.
         """
         raw, codes, cells = self._read(X)
         rng = _validation.generator(random_state)
@@ -260,7 +262,7 @@ class GeneralizedPCA(NaturalPCA[TableFit]):
     # --- densities -----------------------------------------------------------------------------
 
     def score_samples(self, X: Input) -> Numbers:
-        """The bound on the log density of each row, of the cells that are there."""
+        """Lower bound on the log density of the known cells of each row."""
         _, codes, cells = self._read(X)
         return read.log_density(self.posterior_, cells) - log_units(codes, self.fit_.columns)
 

@@ -1,4 +1,4 @@
-"""`GibbsPCA`: Bayesian PCA by exact sampling, to judge the approximations by."""
+"""`GibbsPCA`: Bayesian PCA by exact sampling, a standard for judging the approximations."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
         t = Wx + μ + ε,  x ~ N(0, I),  ε ~ N(0, τ⁻¹I),
         wᵢ ~ N(0, αᵢ⁻¹I),  αᵢ ~ Γ(a_α, b_α),  μ ~ N(0, β⁻¹I),  τ ~ Γ(a_τ, b_τ).
 
-    A sweep costs the same for any number of samples. The prior is broad for the data at hand unless
-    its constants are given, in the units of the data; `fit` gives a `RankWarning` where these are
-    not broad. Complete data only.
+    A sweep costs the same for any number of samples. By default the prior is broad for the data at
+    hand; constants that you give are in the units of the data, and `fit` gives a `RankWarning` if
+    they make it narrow. Data must be complete.
 
     >>> from bayespca import GibbsPCA
     >>> from bayespca.datasets import low_rank
@@ -59,21 +59,22 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
     options = table(
         *("a_alpha", "a_tau", "b_tau", "beta", "verbose"),
         n_components=COLUMNS,
-        n_draws=Option("Draws kept of each chain.", whole(1)),
-        n_warmup=Option("Sweeps before the first of them.", whole(0)),
+        n_draws=Option("Number of draws to keep from each chain.", whole(1)),
+        n_warmup=Option("Number of sweeps before the first draw.", whole(0)),
         n_chains=Option("Number of chains.", whole(1)),
-        thin=Option("Sweeps for each draw.", whole(1)),
+        thin=Option("Number of sweeps for each draw.", whole(1)),
         b_alpha="Rate of the prior of αᵢ, in the units of the data squared. Columns that are "
-        "switched off have ‖w‖² of at least about b_alpha: it should be very small against the "
-        'noise variance. ``"auto"``: 10⁻⁹ times that, by the closed form of EVB.',
-        random_state="Each chain has a generator of its own, spawned from this one.",
+        "switched off have ‖w‖² of at least about b_alpha, so it should be much smaller than the "
+        'noise variance. ``"auto"`` takes 10⁻⁹ times the noise variance that the closed form of '
+        "EVB estimates.",
+        random_state="Seed; each chain gets a generator of its own, spawned from this one.",
     )
 
     components_ = Fitted(PER_ENTRY, "Leading eigenvectors of the posterior mean of WWᵀ.")
     components_std_ = Fitted(
         PER_ENTRY,
-        "Root mean square distance of the principal axes of the draws from `components_`, order "
-        "and signs matched.",
+        "Root mean square distance of the principal axes of the draws from `components_`, after "
+        "matching order and signs.",
     )
     n_components_ = Fitted("int", "The most probable number of active components.")
     rank_posterior_ = Fitted(
@@ -85,20 +86,24 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
     noise_variance_ = Fitted("float", "Posterior mean of 1/τ.")
     noise_variance_std_ = Fitted("float", "Posterior standard deviation of 1/τ.")
     signal_variance_ = Fitted(PER_COMPONENT, "Posterior mean of the largest eigenvalues of WWᵀ.")
-    signal_variance_std_ = Fitted(PER_COMPONENT, "Posterior standard deviation of these.")
+    signal_variance_std_ = Fitted(
+        PER_COMPONENT, "Posterior standard deviation of the largest eigenvalues of WWᵀ."
+    )
     mean_ = Fitted(PER_FEATURE, "Posterior mean of μ.")
     mean_std_ = Fitted(PER_FEATURE, "Posterior standard deviation of μ.")
     explained_variance_ = Fitted(PER_COMPONENT, "Sample variance along each component.")
-    explained_variance_ratio_ = Fitted(PER_COMPONENT, "Its share of the total variance.")
+    explained_variance_ratio_ = Fitted(
+        PER_COMPONENT, "Share of the total variance along each component."
+    )
     draws_ = Fitted(
         "GibbsDraws",
         "W, alpha, tau, mu and log_joint of each chain and draw, in the units of the data.",
     )
     r_hat_ = Fitted(
         "dict or None",
-        "Rank-normalised split R-hat, by ArviZ, of identified quantities: noise_variance, "
-        "signal_variance, total_signal_variance, mean (along the components), log_joint. None if "
-        "ArviZ is not installed.",
+        "Rank-normalised split R-hat of identified quantities: noise_variance, "
+        "signal_variance, total_signal_variance, mean (along the components), log_joint. ArviZ "
+        "computes it; None if ArviZ is not installed.",
     )
     ess_ = Fitted("dict or None", "Bulk effective sample size of the same quantities.")
     n_samples_ = Fitted("int", "Number of rows.")
@@ -125,11 +130,11 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
         """Draw from the posterior.
 
         X is an array, a DataFrame, a sparse matrix (made dense), or the path of a file, without
-        holes. If anything goes wrong the estimator is left as it was.
+        holes. If an error occurs, the estimator stays as it was.
 
         `callback` is called after each sweep of each chain, with its number, counting from 1, and
         an object with `free_energy` (minus the log of the joint density), `rank` (columns of W) and
-        `noise_variance`. Chains have the length that was asked for, whatever it returns.
+        `noise_variance`. Chains run to their full length, whatever it returns.
         """
         start, asked = time.perf_counter(), self._chosen()
         schedule, prior = self._schedule(), _validation.hyperparameters(self)
@@ -193,10 +198,10 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
     # --- scores --------------------------------------------------------------------------------
 
     def transform(self, X: Input, return_std: bool = False) -> ArrayOrPair:
-        """Posterior mean of the scores of rows, and their standard deviation if asked for.
+        """Posterior mean of the scores of rows; with `return_std` also standard deviations.
 
-        A score is a coordinate of the row without its noise, μ + Wx, along the components, the mean
-        subtracted. The standard deviation contains that of x, and that of W, μ and τ.
+        A score is a coordinate along a component of the row without its noise, μ + Wx, after
+        subtracting the mean. The standard deviation includes the uncertainty of x, W, μ and τ.
         """
         check_is_fitted(self)
         X = self._read(X, "transform")
@@ -209,7 +214,7 @@ class GibbsPCA(Transforming, Estimator[reading.GibbsFit]):
         return scores, reading.score_std(found, centred).astype(X.dtype)
 
     def inverse_transform(self, X: Input) -> Array:
-        """Rows of data from scores: what `transform` returned goes to the denoised data."""
+        """Rows of data from scores; the scores that `transform` returns give denoised rows."""
         check_is_fitted(self)
         T = _input.read_scores(X, self.n_components_, self.components_)
         return T @ self.components_ + self.mean_

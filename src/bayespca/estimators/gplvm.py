@@ -51,16 +51,16 @@ KERNEL = Constraint(
 class GPLVM(Transforming, Iterating[GPFit]):
     """PCA with curves: a Gaussian process latent variable model that finds its dimensions.
 
-    Row n is f(xₙ) + noise with a point xₙ of a latent space of few dimensions and a function f of
-    which only its smoothness is assumed: each feature is a Gaussian process over the latent space
-    (Lawrence 2005). The points are integrated out with the functions (Titsias and Lawrence 2010).
-    It starts from principal components with the noise held small, until the latent space has
-    formed. Dimensions that the free energy is lower without are dropped, and `nonlinear_evidence_`
-    says by how many nats curves are better than the planes of `BayesianPCA`.
+    Row n is f(xₙ) + noise, with a point xₙ in a latent space of few dimensions and a function f
+    that is only assumed to be smooth: each feature is a Gaussian process over the latent space
+    (Lawrence 2005). Both points and functions are integrated out (Titsias and Lawrence 2010).
+    The fit starts from principal components and keeps the noise small until the latent space has
+    formed. It drops a dimension if the free energy is lower without it, and `nonlinear_evidence_`
+    says by how many nats curves beat the planes of `BayesianPCA`.
 
-    NaN in X are holes, at `fit` and afterwards: only the cells that are there count. If X is a
-    torch or CuPy array on an accelerator and the kernel the squared exponential, sums over rows and
-    pairs of inducing points are made there; fitted attributes are NumPy arrays.
+    NaN in X are holes, both in `fit` and afterwards: only the cells that are there count. If X is a
+    torch or CuPy array on an accelerator and the kernel is the squared exponential, the accelerator
+    computes sums over rows and pairs of inducing points; fitted attributes are NumPy arrays.
 
     Examples
     --------
@@ -79,31 +79,32 @@ class GPLVM(Transforming, Iterating[GPFit]):
     options = table(
         *("checkpoint", "verbose", "center"),
         n_components=Option(
-            'The largest number of latent dimensions. ``"auto"``: ten, of which those go that the '
-            'free energy is lower without. With ``method="map"`` the number itself; ``"auto"`` is '
-            "that of `BayesianPCA` there.",
+            'The largest number of latent dimensions; ``"auto"`` is ten. The fit drops a dimension '
+            'if the free energy is lower without it. With ``method="map"`` it is the number '
+            'itself, and ``"auto"`` takes that of `BayesianPCA`.',
             AUTO | whole(1),
         ),
         method='``"vb"``: latent points and functions are integrated out. ``"map"``: latent points '
         "are point-estimated, without inducing points (Lawrence 2005); for complete data of up to "
         "a few thousand rows.",
         kernel=Option(
-            'What functions look like: ``"squared-exponential"`` (smooth curves), ``"linear"`` '
-            '(planes: probabilistic PCA), ``"bias"``, ``"white"``, or a sum, as in '
-            '``"squared-exponential+linear"``. The names are also constants of '
-            "`bayespca.nonlinear.kernels`, which can be added.",
+            'The shape of the functions: ``"squared-exponential"`` (smooth curves), ``"linear"`` '
+            '(planes: probabilistic PCA), ``"bias"``, ``"white"``, or a sum such as '
+            '``"squared-exponential+linear"``. `bayespca.nonlinear.kernels` has the same names as '
+            "constants, which can be added.",
             KERNEL,
         ),
         n_inducing=Option(
-            "Number of inducing points, by which functions are known. More of them follow finer "
-            'curves, at a cost that grows with their square. ``"auto"``: 50, or one for each row.',
+            "Number of inducing points, which represent the functions. More of them follow finer "
+            'curves, at a cost that grows with their square. ``"auto"`` is 50, or one for each row '
+            "if there are fewer rows.",
             AUTO | whole(1),
         ),
         noise="One noise variance for all features, or one for each, with a signal variance of its "
         "own for each.",
-        max_iter="Largest number of steps, of ten iterations of L-BFGS each.",
-        tol="The descent ends when a step lowers the free energy by less than this share of what "
-        "has been gained over noise alone.",
+        max_iter="Maximum number of steps, of ten iterations of L-BFGS each.",
+        tol="The descent ends when a step lowers the free energy by less than this share of the "
+        "gain over noise alone.",
         n_init="Number of starts, which differ in their inducing points; the lowest free energy "
         "wins.",
         random_state="Seed of the inducing points, and of `sample`.",
@@ -122,18 +123,18 @@ class GPLVM(Transforming, Iterating[GPFit]):
     )
     embedding_std_ = Fitted(
         "array of shape (n_samples, n_components_)",
-        "Their standard deviations.",
+        "Posterior standard deviations of these latent points.",
         typed(lambda fit: np.sqrt(fit.posterior.variance)),
     )
     nonlinear_evidence_ = Fitted(
         "float",
-        "Nats by which the free energy is below that of `BayesianPCA` with the same kind of noise: "
-        "positive where curves are worth it.",
+        "Nats by which the free energy is below that of `BayesianPCA` with the same kind of noise; "
+        "positive if curves describe the data better than planes.",
     )
     linear_free_energy_ = Fitted("float", "The free energy of that `BayesianPCA`.")
     noise_variance_ = Fitted(
         "float",
-        "The noise variance; the mean over features where each has its own.",
+        "The noise variance; the mean over features if each has its own.",
         lambda fit: float(fit.posterior.noise.mean()),
     )
     feature_noise_variance_ = Fitted(
@@ -141,12 +142,12 @@ class GPLVM(Transforming, Iterating[GPFit]):
     )
     inducing_points_ = Fitted(
         "array of shape (n_inducing, n_components_)",
-        "Where functions are known.",
+        "Latent points at which the functions are represented.",
         typed(lambda fit: fit.posterior.Z),
     )
     mean_ = Fitted(PER_FEATURE, "Means of the features.", typed(lambda fit: fit.posterior.offset))
     rank_posterior_ = Fitted(
-        "array", "exp(−free energy) of the numbers of dimensions that were tried, normalised."
+        "array", "exp(−free energy) of each number of dimensions that was tried, normalised."
     )
     n_samples_ = Fitted("int", "Number of rows.")
 
@@ -167,7 +168,7 @@ class GPLVM(Transforming, Iterating[GPFit]):
     ) -> Self:
         """Fit the model; `callback` is as in `BayesianPCA`, called after each step.
 
-        If anything goes wrong the estimator is left as it was.
+        If an error occurs, the estimator stays as it was.
         """
         start = time.perf_counter()
         self._chosen()
@@ -193,7 +194,7 @@ class GPLVM(Transforming, Iterating[GPFit]):
         return self
 
     def fit_transform(self, X: Input, y: object = None) -> Numbers:
-        """Fit, and the latent points of the rows: `embedding_`."""
+        """Fit the model and return the latent points of its rows, `embedding_`."""
         return self.fit(X, y).embedding_
 
     def _linear(self, values: FloatArray) -> BayesianPCA:
@@ -289,9 +290,9 @@ class GPLVM(Transforming, Iterating[GPFit]):
     # --- latent points -------------------------------------------------------------------------
 
     def transform(self, X: Input, return_std: bool = False) -> ArrayOrPair:
-        """Latent points of rows: posterior means, and their standard deviations if asked for.
+        """Posterior mean of the latent points of rows; with `return_std` also standard deviations.
 
-        From the cells that are there, in units of the length scales.
+        They come from the cells that are there, in units of the length scales.
         """
         values = self._read(X)
         latent = read.placed(self.posterior_, _wide(values)).best
@@ -299,7 +300,7 @@ class GPLVM(Transforming, Iterating[GPFit]):
         return (mean, std) if return_std else mean
 
     def inverse_transform(self, X: Input, return_std: bool = False) -> ArrayOrPair:
-        """Rows at given latent points, without noise, and their standard deviations."""
+        """Rows at given latent points, without noise; `return_std` adds standard deviations."""
         check_is_fitted(self)
         T = _input.read_scores(X, self.n_components_, self.embedding_)
         mean, variance = read.predicted(self.posterior_, _wide(T))
@@ -311,7 +312,8 @@ class GPLVM(Transforming, Iterating[GPFit]):
     def impute(self, X: Input, return_std: bool = False) -> ArrayOrPair:
         """Rows with their holes (NaN) filled by their predictive mean; other cells stay.
 
-        With `return_std` also standard deviations, noise included; 0 for cells that were there.
+        With `return_std` it also returns standard deviations, noise included; cells that are there
+        have 0.
         """
         values = self._read(X)
         wide = _wide(values)
@@ -330,7 +332,7 @@ class GPLVM(Transforming, Iterating[GPFit]):
     # --- densities -----------------------------------------------------------------------------
 
     def score_samples(self, X: Input) -> Numbers:
-        """Log predictive density of each row, of the cells that are there."""
+        """Log predictive density of the known cells of each row."""
         return read.log_density(self.posterior_, _wide(self._read(X)))
 
     def score(self, X: Input, y: object = None) -> float:
@@ -377,7 +379,7 @@ def _varying(values: FloatArray) -> NDArray[np.bool_]:
         varying = np.nanmax(values, axis=0) > np.nanmin(values, axis=0)
     if not varying.any():
         raise ValueError(
-            "No column of X varies, so that there is nothing to find a latent space for: "
+            "No column of X varies, so there is no latent space to find: "
             f"{values.shape[1]} feature(s), {values.shape[0]} row(s)."
         )
     return np.asarray(varying)

@@ -28,7 +28,7 @@ from .pca import BayesianPCA, Noise
 
 @dataclass(frozen=True, eq=False)
 class ImputerFit(OfComponents):
-    """What cells are filled from, and how many steps it took to find."""
+    """The posterior that fills cells, and the number of steps that it took."""
 
     posterior: HolesPosterior
     n_iter: int
@@ -37,9 +37,9 @@ class ImputerFit(OfComponents):
 class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, Estimator[ImputerFit]):
     """Fills NaN by Bayesian PCA; a scikit-learn imputer for pipelines.
 
-    Options are those of `BayesianPCA`, whose `impute` it is; columns are scaled by default, as
-    tables with holes mostly have columns of different units. For standard deviations and draws use
-    `BayesianPCA` itself.
+    It fills holes as `BayesianPCA.impute` does, and takes the same options. It scales columns by
+    default, as most tables with holes have columns of different units. For standard deviations and
+    draws use `BayesianPCA` itself.
 
     >>> from bayespca import BayesianPCAImputer
     >>> import numpy as np
@@ -52,12 +52,13 @@ class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, Estimator[Imput
 
     options = table(
         *("n_components", "checkpoint", "verbose"),
-        noise="What has a noise variance of its own, as in `BayesianPCA`.",
+        noise="The noise model, as in `BayesianPCA`.",
         scale="Whether to divide columns by their standard deviations.",
-        max_iter="Largest number of steps, where there are holes.",
-        tol="Share of the free energy that may be left to gain, by estimate, when these steps end.",
-        random_state="Seed of the randomized engine, which changes its answer by rounding errors "
-        "only.",
+        max_iter="Maximum number of steps, if there are holes.",
+        tol="These steps end when the free energy has, by estimate, less than this share of it "
+        "left to gain.",
+        random_state="Seed of the randomized engine, whose answer depends on it only by rounding "
+        "errors.",
     )
 
     n_components_ = Fitted("int", "Number of components found.")
@@ -104,9 +105,9 @@ class BayesianPCAImputer(OneToOneFeatureMixin, TransformerMixin, Estimator[Imput
 
 
 def impute(X: Input, return_std: bool | Literal["mean"] = False, **options: Any) -> ArrayOrPair:
-    """The data with their holes (NaN) filled, and the standard deviations of the filled cells.
+    """Fill the holes (NaN) of data; with `return_std` also return standard deviations.
 
-    `return_std` and what is returned are as in `BayesianPCA.impute`, options as in `BayesianPCA`.
+    `return_std` and the result are as in `BayesianPCA.impute`, options as in `BayesianPCA`.
 
     >>> from bayespca import impute
     >>> import numpy as np
@@ -122,14 +123,14 @@ def impute(X: Input, return_std: bool | Literal["mean"] = False, **options: Any)
 
 @dataclass(frozen=True)
 class EntryScores:
-    """How well imputers fill cells that were hidden from them, by name of imputer.
+    """Accuracy of imputers on cells that were hidden from them, by name of imputer.
 
     Attributes
     ----------
     rmse
         Root mean square error on the hidden cells of each fold.
     coverage
-        Share of hidden cells within 1.96 standard deviations, NaN where an imputer gives none.
+        Share of hidden cells within 1.96 standard deviations; NaN if an imputer gives none.
     """
 
     rmse: Mapping[str, NDArray[np.float64]]
@@ -140,15 +141,15 @@ class EntryScores:
         for name, errors in self.rmse.items():
             spread = errors.std(ddof=1) / np.sqrt(errors.size) if errors.size > 1 else np.nan
             inside = float(np.mean(self.coverage[name]))
-            told = "" if np.isnan(inside) else f"{inside:.3f}"
-            lines.append(f"{name:30s}{errors.mean():10.4g}{spread:10.2g}{told:>14s}")
+            share = "" if np.isnan(inside) else f"{inside:.3f}"
+            lines.append(f"{name:30s}{errors.mean():10.4g}{spread:10.2g}{share:>14s}")
         return "\n".join(lines)
 
 
 def cross_validate_entries(
     imputers: Any, X: Input, *, n_folds: int = 5, random_state: RandomState = 0
 ) -> EntryScores:
-    """Hide cells that are there, a fold of them at a time, and see how well they are filled.
+    """Hide known cells, one fold at a time, and measure how well imputers fill them.
 
     Parameters
     ----------
@@ -156,12 +157,11 @@ def cross_validate_entries(
         One imputer or a dictionary of them by name: estimators with `impute(X, return_std=True)`,
         or scikit-learn imputers, which have `fit_transform`.
     X
-        A matrix, with or without holes. A fold takes no cell that is the last one of its row or
-        column.
+        A matrix, with or without holes. A fold never hides the last cell of a row or column.
     n_folds
-        Number of folds, over which the cells are spread at random.
+        Number of folds, to which cells are assigned at random.
     random_state
-        Seed of that.
+        Seed of the folds.
 
     Examples
     --------

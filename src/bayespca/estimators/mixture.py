@@ -41,13 +41,14 @@ Array = Numbers
 class PCAMixture(ChoosesNoise, Transforming, DensityMixin, Iterating[MixtureFit]):
     """Clusters, each with a mean, a subspace, a rank and a noise of its own.
 
-    A row of cluster k is μₖ + Bₖa + noise. Given how probable each cluster is for each row, a
-    cluster is a PCA of rows that count by these probabilities, and the free energy is minimised in
-    closed form from its weighted singular values: at each step every cluster finds its own rank.
+    A row of cluster k is μₖ + Bₖa + noise. Given the probability of each cluster for each row, a
+    cluster is a PCA of rows weighted by these probabilities, and a closed form minimises the free
+    energy from its weighted singular values: at each step every cluster finds its own rank.
     With one cluster this is `BayesianPCA`.
 
-    NaN in X are holes, at `fit` and afterwards. They are integrated out: the densities are those of
-    the cells that are there, and a cluster counts what it expects in the holes, with its variance.
+    NaN in X are holes, both in `fit` and afterwards. They are integrated out: densities are those
+    of the cells that are there, and a cluster fills the holes with what it expects, and allows for
+    the variance.
 
     Examples
     --------
@@ -65,35 +66,37 @@ class PCAMixture(ChoosesNoise, Transforming, DensityMixin, Iterating[MixtureFit]
     options = table(
         *("max_iter", "tol", "checkpoint", "verbose"),
         n_components=Option(
-            'The number of clusters. ``"auto"`` starts with `max_components` and does without one '
-            "more as long as that lowers the free energy. Clusters that run out of rows are "
+            'The number of clusters. ``"auto"`` starts with `max_components` and removes clusters '
+            "as long as that lowers the free energy. Clusters that run out of rows are "
             "removed in any case.",
             AUTO | whole(1, "the number of clusters"),
         ),
         method='``"evb"``: empirical variational Bayes, which finds the ranks. ``"ml"``: the '
-        "mixture of probabilistic PCAs of Tipping and Bishop 1999, with ranks that are given.",
+        "mixture of probabilistic PCAs of Tipping and Bishop 1999, with given ranks.",
         ranks=Option(
-            'The largest rank of a cluster, or of each; with ``method="ml"`` the rank itself.',
+            "The largest rank of any cluster, or one number for each cluster; with "
+            '``method="ml"`` the rank itself.',
             AUTO
             | whole(0)
             | several("one such number for each cluster", "sequence of int", whole(0)),
         ),
-        noise="One noise variance for each cluster, or one for each feature of each cluster. The "
-        "latter where features have scales of their own: densities are much better there. With "
-        '``"auto"`` the evidence chooses, for ``method="evb"``: one noise for each cluster comes '
-        "first, and noise of features if a few sweeps show that it pays. All else is isotropic.",
+        noise='``"isotropic"``: one noise variance for each cluster. ``"per-feature"``: one for '
+        "each feature of each cluster; densities are much better if features have scales of their "
+        'own. ``"auto"``: the evidence chooses for ``method="evb"``; the fit begins with isotropic '
+        "noise and goes on with noise of features if a few sweeps show that it pays. All else is "
+        "isotropic.",
         max_components=Option(
             'The number of clusters that ``n_components="auto"`` starts with.',
             whole(1, "the number of clusters"),
         ),
         weight_concentration_prior="Parameter of the Dirichlet prior of the clusters' weights; "
-        '``"auto"`` is 1 over the number of clusters to start with. Not for ``method="ml"``, whose '
-        "weights are point-estimated.",
+        '``"auto"`` is 1 over the initial number of clusters. ``method="ml"`` has no such prior: '
+        "its weights are point-estimated.",
         init='Where sweeps start. ``"k-means"``: the clusters of k-means, from the seeds of '
-        'k-means++. ``"pruned"``: twice as many of these and at least ten, of which two are merged '
-        "or one is taken out, time and again. This costs a few times as much and often ends much "
-        'lower. With ``n_components="auto"`` the two are the same: clusters are taken out as long '
-        "as that pays.",
+        'k-means++. ``"pruned"``: twice as many of these, and at least ten; then clusters are '
+        "merged or removed one at a time. This costs a few times as much and often reaches a much "
+        'lower free energy. With ``n_components="auto"`` the two are the same: clusters are '
+        "removed as long as that pays.",
         n_init="Number of starts; the lowest free energy wins.",
         random_state="Seed of the starts, and of `sample`.",
     )
@@ -110,11 +113,11 @@ class PCAMixture(ChoosesNoise, Transforming, DensityMixin, Iterating[MixtureFit]
         "The mean of each cluster.",
         lambda fit: np.array([cluster.mean for cluster in fit.posterior.clusters], fit.dtype),
     )
-    ranks_ = Fitted(PER_COMPONENT, "The rank that each cluster has found.")
+    ranks_ = Fitted(PER_COMPONENT, "The rank found for each cluster.")
     components_ = Fitted(
         "tuple of arrays of shape (ranks_[k], n_features)",
-        'Orthonormal directions of each cluster; where `noise_` is ``"per-feature"`` those of data '
-        "over the root of the noise.",
+        'Orthonormal directions of each cluster; if `noise_` is ``"per-feature"``, those of the '
+        "data divided by the standard deviation of the noise.",
         lambda fit: tuple(c.components.astype(fit.dtype) for c in fit.posterior.clusters),
     )
     noise_variances_ = Fitted(
@@ -125,14 +128,14 @@ class PCAMixture(ChoosesNoise, Transforming, DensityMixin, Iterating[MixtureFit]
     n_components_ = Fitted("int", "The number of clusters.")
     free_energy_ = Fitted(
         "float",
-        "−log of the evidence bound in nats, all constants included but that of the flat prior of "
+        "−log of the evidence bound in nats, with all constants except that of the flat prior of "
         "one mean.",
     )
     lower_bound_ = Fitted("float", "The bound itself.")
     trace_ = Fitted(
         "Trace",
-        "Free energy, sum of ranks, mean noise and time of each sweep, since the last cluster was "
-        "removed at the end of a run.",
+        "Free energy, sum of ranks, mean noise and time of each sweep since the last removal of a "
+        "cluster at the end of a run.",
     )
 
     n_components: int | Auto = "auto"
@@ -158,10 +161,9 @@ class PCAMixture(ChoosesNoise, Transforming, DensityMixin, Iterating[MixtureFit]
     ) -> Self:
         """Fit the mixture.
 
-        With `sample_weight` a row counts as often as its weight says. Rows without any value tell
-        nothing and do not count. `callback` is called after each sweep, as in `BayesianPCA.fit`;
-        not for trial sweeps with fewer clusters. If anything goes wrong the estimator is
-        left as it was.
+        With `sample_weight` a row counts as often as its weight says. Rows without any value do
+        not count. `callback` is called after each sweep, as in `BayesianPCA.fit`, but not for
+        trial sweeps with fewer clusters. If an error occurs, the estimator stays as it was.
         """
         start = time.perf_counter()
         concentration = self._chosen().weight_concentration_prior
@@ -180,7 +182,7 @@ class PCAMixture(ChoosesNoise, Transforming, DensityMixin, Iterating[MixtureFit]
         return self
 
     def fit_predict(self, X: Input, y: object = None, sample_weight: Input = None) -> Array:
-        """Fit, and the most probable cluster of each row."""
+        """Fit the mixture and return the most probable cluster of each row."""
         return self.fit(X, y, sample_weight).predict(X)
 
     def _ranks(self, X: Array, weights: Array) -> tuple[tuple[int | None, ...], bool]:
@@ -247,9 +249,7 @@ class PCAMixture(ChoosesNoise, Transforming, DensityMixin, Iterating[MixtureFit]
     # --- densities -----------------------------------------------------------------------------
 
     def score_samples(self, X: Input) -> Array:
-        """Log density of each row, of the cells that are there, under the posterior predictive
-        distribution.
-        """
+        """Log posterior predictive density of the known cells of each row."""
         values = self._read(X)
         return read.log_density(self.posterior_, _wide(values)).astype(values.dtype)
 
@@ -272,9 +272,9 @@ class PCAMixture(ChoosesNoise, Transforming, DensityMixin, Iterating[MixtureFit]
     def transform(self, X: Input, cluster: int | None = None) -> Array:
         """Scores of each row in its most probable cluster, with zeros beyond that cluster's rank.
 
-        As many columns as the largest rank; the posterior mean, in the coordinates of the
-        cluster's `components_`. With `cluster`, the scores of all rows in that cluster instead, one
-        column for each of its components.
+        There are as many columns as the largest rank. Scores are posterior means, in the
+        coordinates of the cluster's `components_`. With `cluster`, it returns the scores of all
+        rows in that cluster instead, one column for each of its components.
         """
         values = self._read(X)
         wide = _wide(values)

@@ -48,22 +48,22 @@ BY_VIEW = "array of shape (n_components_, n_views)"
 
 
 class MultiViewPCA(Transforming, Estimator[ViewsFit]):
-    """Factors of several tables of the same samples: which drive all tables, and which only some.
+    """Factors of several tables of the same samples: some drive all tables, some only a few.
 
     Row i of table v is x_vi = Σₕ aᵢₕ b_vh + μ_v + noise, with scores a that all tables share and
     loadings b of its own. The loadings of each factor have a prior variance in each view, which is
-    learned; it is 0 where the factor is not in the view (group factor analysis: Klami, Virtanen,
+    learned; it is 0 if the factor is not in the view (group factor analysis: Klami, Virtanen,
     Leppäaho and Kaski 2015). Each view has its own noise. The fit starts from closed forms: the
-    noise of each view, and the components of all views divided by it. Sweeps then turn the factors
-    to where the free energy is lowest, which is where they are in few views. One view alone is
-    `BayesianPCA`.
+    noise of each view, and the components of all views divided by it. Sweeps then rotate the
+    factors to where the free energy is lowest, which makes each factor act in few views. With one
+    view the model is `BayesianPCA`.
 
-    With `likelihood`, views may hold flags, categories, ranks and counts as well: what is low-rank
-    are natural parameters then, as in `GeneralizedPCA`, and noise is that of the likelihoods. All
-    else stays: factors, prior variances, the pattern and the rotation.
+    With `likelihood`, views may also hold flags, categories, ranks and counts. Then the natural
+    parameters are low-rank, as in `GeneralizedPCA`, and the likelihoods replace the noise. Factors,
+    prior variances, the pattern and the rotation stay the same.
 
-    NaN are holes, at `fit` and afterwards, and rows may lack whole views. What methods return for
-    Dask arrays are Dask arrays, which are computed later.
+    NaN are holes, both in `fit` and afterwards, and rows may lack whole views. Given Dask arrays,
+    methods return Dask arrays, which are computed later.
 
     Examples
     --------
@@ -85,21 +85,23 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
     options = table(
         *("n_components", "checkpoint", "verbose"),
         noise=Option(
-            'What has a noise variance of its own besides each view. ``"isotropic"``: nothing. '
-            '``"per-feature"``: each feature; the variances are those that `BayesianPCA` finds in '
-            'the view, up to a factor. ``"auto"``: whichever the evidence prefers, view by view.'
+            'The noise within a view. ``"isotropic"``: one variance for the whole view. '
+            '``"per-feature"``: one for each feature; `BayesianPCA` finds them in the view, up to '
+            'a factor. ``"auto"``: whichever the evidence prefers, view by view.'
         ),
         likelihood=Option(
-            'What cells are like. ``"normal"``: numbers with normal noise. A name of the table of '
-            "`GeneralizedPCA` for all views, or a dictionary of names by view, where views that "
-            "are not named are numbers; in the place of a name, a dictionary of names by column, "
-            'where columns that are not named are read from the table. ``"auto"`` reads them. '
-            "Factors then are of natural parameters, and tables have to be in memory. "
-            "`likelihoods_` says what was taken.",
+            'The kind of cells. ``"normal"``: numbers with normal noise. ``"auto"``: found from '
+            "the table, column by column. Otherwise, a name from the table of `GeneralizedPCA` for "
+            "all views, or a dictionary with a name for each view; views without a name hold "
+            "numbers. In place of a name, a dictionary may name the likelihood of each column; "
+            "those of other columns are found from the table. With likelihoods the factors "
+            "describe natural parameters, and tables must be in memory. `likelihoods_` lists the "
+            "result.",
             _mixed_views.LIKELIHOOD,
         ),
-        max_iter="Largest number of sweeps.",
-        tol="Share of the free energy that may be left to gain, by estimate, when sweeps end.",
+        max_iter="Maximum number of sweeps.",
+        tol="Sweeps end when the free energy has, by estimate, less than this share of it left to "
+        "gain.",
         random_state="Seed of `sample` and `sample_imputations`.",
     )
 
@@ -115,16 +117,17 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
     )
     explained_variance_ratio_ = Fitted(
         BY_VIEW,
-        "Share of the variance of each view that each factor explains. Of views with likelihoods, "
-        "that of natural parameters and of what cells leave open about them, in units of the "
-        "latter: Σⱼωⱼbⱼₕ²/Σⱼ(1 + ωⱼΣₖbⱼₖ²), where a cell measures its natural parameter with "
-        "precision ω.",
+        "Share of the variance of each view that each factor explains. In views with likelihoods, "
+        "a cell measures its natural parameter with precision ω, and the share is "
+        "Σⱼωⱼbⱼₕ²/Σⱼ(1 + ωⱼΣₖbⱼₖ²): the variance of natural parameters, over that variance and the "
+        "uncertainty that the cells leave, in units of the latter.",
         typed(lambda fit: fit.explained),
     )
     components_ = Fitted(
         "dict of arrays of shape (n_components_, n_features of the view)",
-        "Loadings in each view, in the units of the data, for scores of variance 1; of natural "
-        "parameters where views have likelihoods, with K − 1 columns for K categories.",
+        "Loadings in each view, in the units of the data, for scores of variance 1. If views have "
+        "likelihoods, they are loadings of natural parameters, with K − 1 columns for K "
+        "categories.",
         lambda fit: fit.loadings,
     )
     mean_ = Fitted(
@@ -139,24 +142,23 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
     )
     output_names_ = Fitted(
         "dict of lists or None",
-        "Names of the columns that `predict_view` and `inverse_transform` give for each view, "
-        "where views have likelihoods: levels have columns of their own. None where all columns "
-        "are numbers.",
+        "Names of the columns that `predict_view` and `inverse_transform` return for each view "
+        "with likelihoods: each level has a column of its own. None if all columns are numbers.",
         _mixed_views.output_names,
     )
     noise_variance_ = Fitted(
         "array of shape (n_views,)",
-        "Noise variance of each view; the mean over its features where these differ. NaN for views "
+        "Noise variance of each view; the mean over its features if they differ. NaN for views "
         "without numbers.",
         typed(lambda fit: fit.noise),
     )
     rank_posterior_ = Fitted(
-        "array", "exp(−free energy) of the numbers of factors that were tried, normalised."
+        "array", "exp(−free energy) of each number of factors that was tried, normalised."
     )
     n_samples_ = Fitted("int", "Number of samples, those that lack a view included.")
     sample_names_ = Fitted(
         "array or None",
-        "Names of the samples, where the tables have them.",
+        "Names of the samples, if the tables have them.",
         lambda fit: fit.samples,
     )
 
@@ -187,14 +189,15 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         X
             A dict or list of tables with one row for each sample, a MuData, or one matrix.
             DataFrames with an index, and AnnData, are joined by the names of their samples: a
-            sample that a table lacks has no values there. Dask arrays stay with their workers:
-            their rows belong together by place, and NaN are holes there, too.
+            sample that a table lacks has no values there. Dask arrays stay with their workers and
+            are matched row by row; NaN are holes there, too.
         views
-            For one matrix, the name of the view of each column; by default all are one view.
+            For one matrix, the name of the view of each column; by default all columns are one
+            view.
         callback
             As in `BayesianPCA`.
 
-        If anything goes wrong the estimator is left as it was.
+        If an error occurs, the estimator stays as it was.
         """
         start = time.perf_counter()
         self._chosen()
@@ -236,7 +239,7 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
     def _of_cells(
         self, given: Views, columns: tuple[TableColumn, ...], looping: Looping
     ) -> tuple[ViewsFit, Views]:
-        """The same where views have likelihoods; those of numbers are divided by their noise."""
+        """Fit views with likelihoods; views of numbers are divided by their noise."""
         of_numbers = [
             all(columns[j].likelihood == "normal" for j in given.columns(name))
             for name in given.names
@@ -307,9 +310,9 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
     # --- scores --------------------------------------------------------------------------------
 
     def transform(self, X: Input, return_std: bool = False) -> ArrayOrPair:
-        """Posterior mean of the scores of samples, and their standard deviations if asked for.
+        """Posterior mean of the scores of samples; with `return_std` also standard deviations.
 
-        From the views and cells that are there: a dict may hold any of the views. Scores have
+        It uses the views and cells that are there: a dict may hold any of the views. Scores have
         variance 1 over the samples of the fit.
         """
         given, _ = self._read(X)
@@ -323,8 +326,8 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
     def inverse_transform(self, X: Input) -> Any:
         """Tables of samples with given scores, without noise: a dict by view.
 
-        An array where the model was fitted to one matrix. Views with likelihoods have what is
-        expected: means, rates, and probabilities in the columns that `output_names_` names.
+        If the model was fitted to one matrix, it returns an array. Views with likelihoods get
+        expected values: means, rates, and probabilities in the columns that `output_names_` names.
         """
         check_is_fitted(self)
         if is_dask(X):
@@ -346,12 +349,13 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
     def impute(self, X: Input, return_std: bool | Literal["mean"] = False) -> Any:
         """Tables with their holes filled, in the form in which they were given.
 
-        A view that is not given is filled as a whole. With ``return_std=True`` also standard
-        deviations of what would be measured, noise included; with ``"mean"`` without noise.
+        A view that is not given is filled as a whole. With ``return_std=True`` it also returns
+        standard deviations of what would be measured, noise included; with ``"mean"`` without
+        noise.
 
-        Where views have likelihoods, holes are filled in the types of the tables: counts by their
-        median, levels by the most probable one. Standard deviations are arrays then, for levels
-        those of their numbers 0, 1, …; NaN for categories.
+        If views have likelihoods, holes are filled in the types of the tables: counts by their
+        median, levels by the most probable one. Standard deviations are then arrays; levels are
+        numbered 0, 1, … for them, and categories have NaN.
         """
         _validation.choose("return_std", return_std, (False, True, "mean"))
         given, reader = self._read(X)
@@ -370,12 +374,12 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
     def predict_view(
         self, X: Input, view: str, return_std: bool | Literal["mean"] = False
     ) -> ArrayOrPair:
-        """One table from the others: what was given for it is not used.
+        """Predict one table from the others; values given for that table itself are not used.
 
-        Of views with likelihoods, what is expected in the columns that `output_names_` names: means
-        of numbers, rates of counts, probabilities of levels. Standard deviations as in `impute`:
-        with ``True`` of cells, where levels are zeros and ones, with ``"mean"`` of rates and
-        probabilities.
+        For a view with likelihoods it returns expected values in the columns that `output_names_`
+        names: means of numbers, rates of counts, probabilities of levels. Standard deviations are
+        as in `impute`: with ``True`` those of cells, where levels are zeros and ones, with
+        ``"mean"`` those of rates and probabilities.
         """
         _validation.choose("return_std", return_std, (False, True, "mean"))
         given, _ = self._read(X)
@@ -416,8 +420,8 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
     # --- densities -----------------------------------------------------------------------------
 
     def score_samples(self, X: Input) -> Numbers:
-        """Log predictive density of each sample, of the cells that are there; a bound on it where
-        views have likelihoods.
+        """Log predictive density of the known cells of each sample; a bound on it if views have
+        likelihoods.
         """
         given, _ = self._read(X)
         if is_dask(given.values):
@@ -425,12 +429,12 @@ class MultiViewPCA(Transforming, Estimator[ViewsFit]):
         return self._answers.log_density(_wide(given))
 
     def score(self, X: Input, y: object = None) -> float:
-        """Mean of `score_samples`; computed at once, for Dask arrays too."""
+        """Mean of `score_samples`; computed immediately, also for Dask arrays."""
         found = self.score_samples(X).mean()
         return float(computed(found)[0] if is_dask(found) else found)
 
     def samples_in(self, X: Input) -> Names | None:
-        """Names of the samples of tables, in the order of the rows that `transform` gives."""
+        """Names of the samples of tables, in the order of the rows that `transform` returns."""
         return self._read(X)[0].samples
 
     # --- contracts -----------------------------------------------------------------------------

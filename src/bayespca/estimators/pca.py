@@ -89,10 +89,10 @@ def _adds_up(estimator: Any) -> bool:
 class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
     """Principal component analysis that finds its own number of components.
 
-    Rows of X are V = B Aᵀ + noise, one row of X per column of V (Nakajima and Sugiyama 2014,
-    Eq. 1–3). On complete data every method is solved in closed form from the singular values of X,
-    the noise variance included. The rank, its probability, and a standard deviation of each loading
-    and score come with it; 0 components is a legal answer.
+    The model is V = B Aᵀ + noise, where each column of V is a row of X (Nakajima and Sugiyama 2014,
+    Eq. 1–3). On complete data every method has a closed form in the singular values of X, the noise
+    variance included. The fit gives the rank, its probability, and a standard deviation for each
+    loading and score; 0 components is a legal answer.
 
     >>> from bayespca import BayesianPCA
     >>> from bayespca.datasets import low_rank
@@ -116,78 +116,83 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         "components.\n"
         '* ``"laplace"``: the same, with the rank that Minka\'s evidence prefers.',
         n_components=Option(
-            'The largest rank allowed; with ``method="ml"`` the rank itself, or as with '
-            "scikit-learn's PCA a share of the variance, None for all components, or "
-            '``"mle"`` for what ``"laplace"`` finds. ``"auto"`` keeps what '
-            'the method keeps. ``"probable"`` keeps the most probable number of components above '
-            'the detection limit (`rank_posterior_`), with what ``"evb"`` says of them; with '
+            'The largest rank allowed. With ``method="ml"`` it is the rank itself or, as in '
+            "scikit-learn's PCA, a share of the variance, None for all components, or "
+            '``"mle"`` for the rank that ``"laplace"`` finds. ``"auto"`` leaves the choice to the '
+            'method. ``"probable"`` keeps the most probable number of components above '
+            'the detection limit (`rank_posterior_`), estimated as by ``"evb"``; with '
             "holes that number is an approximation.",
             AUTO | word("probable") | word("mle") | NONE | whole(0) | SHARE,
         ),
         min_components=Option(
-            "Smallest number of components to keep, with what EVB says of them, where it would "
-            "keep fewer: 1 for a pipeline in which the next step needs a column. Where EVB has no "
-            "such solution, which happens with holes and where `noise_variance` is given, they are "
-            "those of maximum likelihood; only data without any variance have none. `status_` "
-            "says so.",
+            "Smallest number of components to keep, even if EVB would keep fewer: set it to 1 in a "
+            "pipeline whose next step needs a column. The components are those of EVB with that "
+            "rank. With holes or a given `noise_variance`, EVB may have no such solution; the "
+            "components of maximum likelihood then take their place, and `status_` says so. Only "
+            "data without any variance have none.",
             whole(0),
         ),
         noise_variance='Variance of the noise (of the scaled data, if `scale`); ``"auto"`` for the '
         'method\'s own estimate, ``"0db"`` for half the mean square of the data. The methods whose '
         'free energy has no usable minimum over the noise (``"epb"``, ``"emap"``, ``"pb"``, '
         '``"map"``, and ``"vb"`` with a flat prior) take that of ``"evb"``.',
-        noise="What has a noise variance of its own. Variances of rows, columns and cells have a "
-        "gamma prior that is learned, so that few cells do not overfit; it makes rows and cells "
-        "Student's t.\n\n"
-        '* ``"auto"``: what the evidence prefers, looked for only where residuals show it; for '
-        '``method="evb"`` with the noise to be found; blocks of rows show that of columns and '
-        "neighbours alone. All else is isotropic.\n"
+        noise="Which rows, columns or cells have a noise variance of their own. These variances "
+        "have a gamma prior that is learned, which keeps small groups of cells from overfitting; "
+        "it makes the noise of rows and cells Student's t.\n\n"
+        '* ``"auto"``: the model that the evidence prefers; others than isotropic are tried only '
+        'if the residuals show signs of them. It applies to ``method="evb"`` if the noise '
+        "variance is not given; everything else is isotropic. Data read in blocks of rows show "
+        "only noise of columns and of neighbours.\n"
         '* ``"isotropic"``: one variance for all cells.\n'
-        '* ``"per-feature"``, ``"per-sample"``: one for each column, or for each row. '
-        '``"student"`` is another name of the latter.\n'
-        "* ``\"both\"``: the product of a row's and a column's.\n"
-        '* ``"student-cells"``: one for each column, and heavy tails cell by cell, so that gross '
+        '* ``"per-feature"``, ``"per-sample"``: one variance for each column, or for each row. '
+        '``"student"`` is another name for the latter.\n'
+        '* ``"both"``: the product of one factor for the row and one for the column.\n'
+        '* ``"student-cells"``: one variance for each column and heavy tails cell by cell: gross '
         "errors lose their weight.\n"
-        '* ``"autoregressive"``: one for each column, and neighbouring columns alike, for '
-        "complete spectra and series.",
-        prior_variance="c² = cₐ²c_b² for the methods whose prior is given; None for a flat one.",
+        '* ``"autoregressive"``: one variance for each column and correlated noise in '
+        "neighbouring columns, for complete spectra and series.",
+        prior_variance="c² = cₐ²c_b² for the methods with a given prior; None for a flat one.",
         center="Whether to remove the column means. The mean is then integrated out under a flat "
         "prior, which costs one sample: n rows count as n − 1.",
-        scale="Whether to divide columns by their standard deviations: a choice of units. What is "
-        "noise it does not change, where noise is found for each column.",
+        scale="Whether to divide columns by their standard deviations: a choice of units. If each "
+        "column has a noise variance of its own, scaling does not change what counts as noise.",
         whiten=Option(
-            "Whether scores are in units of the standard deviation of each component's signal: "
-            "posterior means of variables of variance 1, so that theirs is a little below 1."
+            "Whether to divide the scores by the standard deviation of each component's signal. "
+            "They are posterior means of variables of variance 1, so their own variance is a "
+            "little below 1."
         ),
         solver=Option(
-            "The first two are the closed form, in turns with noise variances where rows or "
-            'columns have their own. ``"iterative"`` solves the same problem by sweeps '
+            '``"auto"`` and ``"closed"`` use the closed form; if rows or columns have noise '
+            'variances of their own, it alternates with these. ``"iterative"`` solves the same '
+            "problem by sweeps "
             "(Nakajima, Sugiyama and Babacan 2011, Eq. 13–16; Nakajima and Sugiyama 2014, Section "
             '5; expectation–maximization for ``"ml"``), which end '
-            "where the closed form is, or in a worse local minimum."
+            "at the closed form, or in a worse local minimum."
         ),
         init='Where ``solver="iterative"`` starts: normal draws, or the closed form.',
-        max_iter='Largest number of steps, where there is an iteration: ``solver="iterative"``, '
-        "noise that is not isotropic, data with holes.",
-        tol="Share of the free energy that may be left to gain, by estimate, when these steps end.",
+        max_iter='Maximum number of steps of an iteration: ``solver="iterative"``, noise that is '
+        "not isotropic, or data with holes.",
+        tol="These steps end when the free energy has, by estimate, less than this share of it "
+        "left to gain.",
         n_init='Number of random starts of ``solver="iterative"``; the lowest free energy wins.',
-        random_state="Seed of the randomized engine, which changes its answer by rounding errors "
-        "only, and of `sample`.",
+        random_state="Seed of the randomized engine, whose answer depends on it only by rounding "
+        "errors, and of `sample`.",
     )
 
     _seen: moments.RunningMoments = field(init=False)
 
     rank_posterior_ = Fitted(
         "array",
-        "Probability of each number of components above the detection limit, index = number, if "
-        "the noise is as assumed; the model averaged over directions, strengths and noise. A "
+        "Probability of each number of components above the detection limit (index = number), if "
+        "the noise is as assumed; averaged over directions, strengths and noise. A "
         "component is above the limit if its variance exceeds √(p/n) times that of the noise.",
         placed("rank_probabilities"),
     )
     free_energy_by_rank_ = Fitted(
         "array",
-        "The lowest free energy with each number of components, above the lowest of all, in nats, "
-        "index = number; infinite where there is none. Empty where they cannot be compared.",
+        "Lowest free energy with each number of components (index = number), in nats above the "
+        "lowest of all; infinite if there is no solution with that number. Empty if free energies "
+        "cannot be compared.",
         placed("free_energy_by_rank"),
     )
     miss_probability_ = Fitted(
@@ -197,25 +202,25 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
 
     feature_noise_variance_ = Fitted(
         PER_FEATURE,
-        "Noise variance of each feature, in the units of the data, as a mean over rows. What "
-        "`error_std` says of single cells is not in it.",
+        "Noise variance of each feature, in the units of the data: the mean over rows. It leaves "
+        "out what `error_std` says about single cells.",
         _feature_noise,
     )
     sample_noise_variance_ = Fitted(
         "array of shape (n_samples,)",
-        "Noise variance of each row of the training data, in their units, as a mean over columns. "
-        "What `error_std` says of single cells is not in it.",
+        "Noise variance of each row of the training data, in their units: the mean over columns. "
+        "It leaves out what `error_std` says about single cells.",
         _sample_noise,
     )
     outlier_probability_ = Fitted(
         "array of shape (n_samples,), or (n_samples, n_features), or None",
         "Probability that the noise of a row, or of a cell, is more than three times the usual; "
-        "None where neither has noise of its own.",
+        "None if neither rows nor cells have noise of their own.",
         lambda fit: fit.noise.outliers,
     )
     degrees_of_freedom_ = Fitted(
         "float",
-        "Those of Student's t, of rows or of cells; infinite for normal noise.",
+        "Degrees of freedom of Student's t, for rows or cells; infinite for normal noise.",
         lambda fit: fit.noise.degrees_of_freedom,
     )
 
@@ -248,32 +253,32 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
 
         X is an array (NumPy, torch, CuPy), a DataFrame, a sparse matrix (zeros are zeros), a memory
         map, the path of an .npy, Parquet or CSV file, an iterator over blocks of rows, or a Dask
-        array or DataFrame; from the memory map on, all are read a block at a time, Dask's by its
-        workers, and with ``engine="dask"`` Parquet and CSV files as well, of which a path with
-        wildcards may mean several. If anything goes wrong the estimator is left as it was.
+        array or DataFrame. Memory maps, files, iterators and Dask collections are read a block at a
+        time; Dask's workers read theirs, and with ``engine="dask"`` also Parquet and CSV files,
+        whose path may have wildcards. If an error occurs, the estimator stays as it was.
 
-        NaN in X, pandas' NA, polars' null and masked cells are holes, for every method but
-        ``"laplace"`` and data in memory or on Dask: the mean, the noise and the rank are found
-        from the cells that are there, by sweeps. Then `engine_` is ``"holes"``, `threshold_` NaN,
-        `singular_values_` are those that complete data would show, and but for ``"evb"`` all of
-        `rank_posterior_` is on the rank found. ``"map"`` needs a `prior_variance` or a number of
-        components: with neither it fits every cell and says nothing of the others. Cells are
-        assumed to be missing at random, not because of their own values; `status_` says so where
-        holes lie where values should be high, or low (docs/checks.md). The engine is
-        that of the first decomposition, of the matrix filled with means; `init` tells where
-        ``solver="iterative"`` starts.
+        NaN in X, pandas' NA, polars' null and masked cells are holes. Every method but
+        ``"laplace"`` accepts them in data in memory or on Dask, and finds the mean, the noise and
+        the rank by sweeps over the cells that are there. Then `engine_` is ``"holes"``,
+        `threshold_` is NaN, `singular_values_` are those that complete data would show, and for
+        methods other than ``"evb"``, `rank_posterior_` is 1 at the rank found. ``"map"`` needs a
+        `prior_variance` or a number of components: with neither it fits every cell exactly and
+        says nothing about the holes. Cells are assumed to be missing at random, not because of
+        their own values; `status_` warns if holes lie where values should be high, or low
+        (docs/checks.md). `engine` applies to the first decomposition, of the matrix filled with
+        means, and `init` to the start of ``solver="iterative"``.
 
-        `error_std` are standard deviations of the measurements, where they are known: one for each
+        `error_std` gives known standard deviations of the measurements: for each
         cell, (n_samples, n_features), for each row, (n_samples, 1), or for each column,
-        (1, n_features); infinite for a cell that says nothing. The noise variance that is found
-        multiplies their squares, and is 1 where they are right; with ``noise="auto"`` it is the
-        only one. `sample_weight` are precisions of the rows: one of weight 2 has half of the noise
-        variance. They are not numbers of copies. Both are for data in memory.
+        (1, n_features); infinite for a cell that carries no information. The estimated noise
+        variance multiplies their squares, so it is 1 if they are right; with ``noise="auto"`` there
+        is no other. `sample_weight` gives precisions of the rows: a row of weight 2 has half the
+        noise variance. It does not count copies. Both need data in memory.
 
-        Where there is an iteration, `callback` is called after each step with its number, counting
-        from 1, and an object with `free_energy`, `rank`, `noise_variance` and `to_gain`, what the
-        free energy still has to gain by the estimate that ends the fit; if it returns True, the
-        iteration ends. It is not called for trial steps that test another rank.
+        In an iteration, `callback` is called after each step with its number, counting
+        from 1, and an object with `free_energy`, `rank`, `noise_variance` and `to_gain`, the
+        estimate of what the free energy still has to gain, which ends the fit. If it returns True,
+        the iteration ends. It is not called for trial steps that test another rank.
         """
         start = time.perf_counter()
         form, looping = self._form(), self._looping(callback)
@@ -288,7 +293,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         return self
 
     def _needs_all_rows(self, X: Any) -> bool:
-        """Whether blocks of rows are not enough for the noise; files may have holes, besides."""
+        """Whether the noise model needs all rows at once; files may have holes, besides."""
         if self.noise in ("auto", "isotropic"):
             return False
         return NOISES[self.noise].needs_rows or isinstance(X, str | os.PathLike)
@@ -300,7 +305,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         looping: inference.Looping,
         errors: KnownErrors | None,
     ) -> PCAFit:
-        """By closed form where data are complete, which only workers find out on their way."""
+        """Fit by closed form if data are complete; on Dask only the workers find that out."""
         asked = self._asked(errors)
         if data.holes:
             return self._fitted_with_holes(data, form, looping, asked)
@@ -345,7 +350,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Add a block of rows to those seen so far, and fit all of them.
 
-        With ``scale=False``, and noise of one variance, whose sums can be added up.
+        This needs ``scale=False`` and one noise variance: then sums over blocks are enough.
         """
         form = self._form()
         seen = getattr(self, "_seen", None)
@@ -374,7 +379,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
         return closed.with_at_least(fitted, self.min_components, again, likeliest)
 
     def _form(self) -> ClosedForm:
-        """What is asked of the spectrum, once all options have been checked."""
+        """The closed form to use, once all options have been checked."""
         _validation.check_method(self)
         self._chosen()
         _validation.check_rank_asked(self)
@@ -404,7 +409,7 @@ class BayesianPCA(ChoosesNoise, PosteriorReader[PCAFit]):
     # --- scikit-learn --------------------------------------------------------------------------
 
     def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Any:
-        """`fit`, and the scores of the same rows; a warning where no component is left for them."""
+        """Fit the model and return the scores of its rows; warn if no component was found."""
         scores = super().fit_transform(X, y, **options)
         if not self.n_components_:
             warnings.warn(NO_COLUMN, RankWarning, stacklevel=3)

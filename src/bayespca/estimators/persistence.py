@@ -31,7 +31,7 @@ __all__ = ["ModelFileError", "load", "save"]
 def save(estimator: AnyEstimator, path: str | os.PathLike[str]) -> None:
     """Write an estimator, fitted or not, to a model file; see `load`.
 
-    Raises TypeError for what has no place in a file, and OSError where the file cannot be written.
+    Raises TypeError for values that a file cannot hold, and OSError if it cannot be written.
     """
     cls, name = type(estimator), type(estimator).__name__
     if ESTIMATORS.get(name) is not cls:
@@ -56,16 +56,16 @@ def save(estimator: AnyEstimator, path: str | os.PathLike[str]) -> None:
 def load(path: str | os.PathLike[str]) -> Any:
     """Load an estimator from a file that its `save` has written.
 
-    It is what was saved, to the last bit: parameters, attributes, and what `partial_fit` needs to
-    go on. Arrays of other libraries (torch, CuPy) come back as NumPy arrays. Nothing in a file is
-    ever executed, so files of unknown origin may be loaded.
+    It returns exactly what was saved, to the last bit: parameters, attributes, and what
+    `partial_fit` needs to go on. Arrays of other libraries (torch, CuPy) come back as NumPy arrays.
+    Nothing in a file is ever executed, so it is safe to load files of unknown origin.
 
     Raises
     ------
     ModelFileError
         A ValueError: the file is no model file, is damaged, or needs a newer bayespca.
     OSError
-        The file is not there or cannot be read.
+        The file does not exist or cannot be read.
 
     Examples
     --------

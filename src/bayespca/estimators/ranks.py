@@ -15,13 +15,12 @@ from .wording import likelihood
 class RankReport:
     """The rank by each rule; prints as a table.
 
-    None are rules that do not apply: most of them to data with holes, those that look at the matrix
-    again to large data and to data that are not in memory; `not_asked` says which, and why.
-    `probable` is the most probable number, `evb_probability` the probability of EVB's, both with
-    equal noise. `noise_models` has EVB's rank under each noise model that was tried, and `noise` is
-    the one with the most evidence.
-    `stability` is what comes back in half samples, with that noise. `note` is what keeps data from
-    having an answer.
+    A rule that does not apply is None: most rules cannot use data with holes, and rules that need
+    the matrix again skip large data and data that are not in memory; `not_asked` lists these and
+    says why. `probable` is the most probable rank and `evb_probability` the probability of EVB's
+    rank, both with equal noise. `noise_models` has EVB's rank under each noise model that was
+    tried, and `noise` is the one with the most evidence. `stability` says how often ranks recur in
+    half samples, with that noise. `note` says why data have no answer.
     """
 
     evb: int
@@ -62,7 +61,7 @@ class RankReport:
 
     @property
     def why(self) -> str:
-        """Why rules disagree, or what they cannot see, in a sentence; nothing where they agree."""
+        """Why rules disagree, or what they cannot see, in a sentence; empty if they agree."""
         if self.note:
             return self.note
         ranks = set(self.ranks().values())
@@ -77,7 +76,7 @@ class RankReport:
             )
         near = "Some rules keep components near the limit of what can be seen, and others do not"
         if self.minka is None:
-            # The rules that are known to ask for more, or for less, have not been asked.
+            # The rules that are known to be stricter or laxer have not run.
             return f"{near}."
         return (
             f"{near}: parallel analysis and cross-validation ask for more than that, Minka's "

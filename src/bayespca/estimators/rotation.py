@@ -24,15 +24,15 @@ class RotatedFactors:
     ----------
     loadings
         How much each feature changes with each factor, which has variance 1: (factors, features),
-        in the units of the (scaled) data; correlations of features and factors where data are
-        scaled and factors uncorrelated.
+        in the units of the (scaled) data. If data are scaled and factors uncorrelated, these are
+        correlations of features and factors.
     std
-        Standard deviations of loadings, of the rotation and the sizes of factors too: (factors,
-        features).
+        Standard deviations of loadings, with the uncertainty of the rotation and of the sizes of
+        factors: (factors, features).
     correlations
-        Of the factors: (factors, factors); the identity for varimax.
+        Correlations of the factors: (factors, factors); the identity for varimax.
     rotation
-        T: scores of factors are those of components of variance 1 times T.
+        T: scores of factors are scores of components, scaled to variance 1, times T.
     """
 
     loadings: FloatArray
@@ -54,11 +54,11 @@ class RotatedFactors:
 
 
 def rotate(model: Any, method: Literal["varimax", "oblimin"] = "varimax") -> RotatedFactors:
-    """Loadings of a fitted PCA, turned so that each factor has few large ones.
+    """Rotate the components of a fitted PCA into factors with few large loadings each.
 
-    The subspace, predictions and scores together stay what they are; only the axes in it change.
-    Factors come in the order of the sum of their squared loadings, with the largest loading
-    positive.
+    Use it when components are hard to name. The subspace and predictions stay the same; only the
+    axes change. Factors are sorted by the sum of their squared loadings, and the largest loading of
+    each is positive.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ class ComponentSelection:
 
     @property
     def mean(self) -> FloatArray:
-        """Over the folds."""
+        """Mean over the folds."""
         return np.asarray(self.scores.mean(axis=1))
 
     @property
@@ -45,7 +45,7 @@ class ComponentSelection:
 
     @property
     def best(self) -> int:
-        """The number with the highest mean; the smallest of several."""
+        """The number with the highest mean; in a tie, the smallest."""
         return int(self.n_components[np.argmax(self.mean)])
 
     @property
@@ -72,7 +72,7 @@ def select_components(
     n_jobs: int | None = None,
     random_state: RandomState = 0,
 ) -> ComponentSelection:
-    """Cross-validate the number of components of a model of densities.
+    """Cross-validate the number of components of a density model.
 
     Parameters
     ----------
@@ -84,9 +84,9 @@ def select_components(
     n_components
         The numbers to try, such as ``range(1, 11)``.
     cv
-        Number of folds, over which rows are spread at random, or a splitter of scikit-learn.
+        Number of folds, to which rows are assigned at random, or a splitter of scikit-learn.
     n_jobs
-        Folds that are fitted at the same time, as in scikit-learn.
+        Number of folds to fit in parallel, as in scikit-learn.
     random_state
         Seed of the folds; `estimator` has a seed of its own.
 

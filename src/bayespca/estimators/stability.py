@@ -24,12 +24,12 @@ def rank_stability(
     noise: Noise = "auto",
     random_state: RandomState = 0,
 ) -> RankStability:
-    """Ranks and directions of half samples of X by empirical VB.
+    """Fit random halves of the rows of X by EVB, and say how often ranks and directions recur.
 
-    Rows are halved at random; the halves come in pairs that have no row in common. Each finds its
-    own rank, mean and level of noise. How the noise differs between rows and columns is found
-    from all rows. A half has half of the information: what comes back in nearly all of them is
-    there beyond doubt, and a component near the limit comes back in few.
+    The halves come in pairs that have no row in common. Each half finds its own rank, mean and
+    level of noise; all rows together show how noise differs between rows and columns. A half has
+    half of the information: a component that comes back in nearly all halves is there beyond
+    doubt, and one near the detection limit comes back in few.
 
     Parameters
     ----------
@@ -38,9 +38,9 @@ def rank_stability(
     n_halves
         Number of half samples.
     center, scale, noise
-        As in `BayesianPCA`. Cells have no noise of their own here: columns have, instead.
+        As in `BayesianPCA`, except that noise of single cells is replaced by noise of columns.
     random_state
-        Seeds the draw of the halves.
+        Seed of the halves.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def rank_stability(
 def stability_of(
     model: BayesianPCA, X: Input, *, n_halves: int = HALVES, random_state: RandomState = 0
 ) -> RankStability:
-    """`rank_stability` by a model that was fitted to X, which is not fitted again."""
+    """`rank_stability` for a model that is already fitted to X; it is not refitted."""
     _check_model(model)
     values = on_host(_readable(X, n_halves).values)
     center, scale = model.center, model.scale
@@ -92,5 +92,5 @@ def _check_model(model: BayesianPCA) -> None:
     if not _finds_all(model):
         raise ValueError(
             "half samples are fitted by method='evb', which finds the rank and the noise: leave "
-            "method, n_components and noise_variance as they are, or ask for no stability."
+            "method, n_components and noise_variance at their defaults, or skip the stability."
         )

@@ -57,8 +57,8 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
     where the free energy is lower without them. Holes are allowed, up to 90 % of the cells and
     more.
 
-    With two modes the core can be taken into a factor: the model is then that of `BayesianPCA`,
-    solved in closed form. Modes of size 1 after the first say nothing and are left alone.
+    With two modes the core can be absorbed into a factor: the model is then that of `BayesianPCA`,
+    solved in closed form. Modes of size 1 after the first carry no information and are skipped.
 
     Examples
     --------
@@ -76,20 +76,19 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
 
     options = table(
         *("max_iter", "tol", "n_init", "checkpoint", "random_state", "verbose"),
-        method="What is integrated out, and whether the prior is learned.\n\n"
+        method="Which variables are integrated out, and whether the prior is learned.\n\n"
         '* ``"evb"``: core and factors integrated out, priors learned. The one to use.\n'
         '* ``"epb"``: only the core integrated out, priors learned.\n'
         '* ``"emap"``: nothing integrated out, priors learned.\n'
         '* ``"pb"``: only the core integrated out, prior given (pTucker of Chu and Ghahramani '
-        "2009). A given prior does not choose ranks: those that are free are EVB's.\n\n"
-        'For ``"epb"`` and ``"emap"`` the global minimum of the free energy is zero everywhere, '
-        "whatever the data (Nakajima and Sugiyama 2014, Lemma 2): what is found is a local "
-        "minimum. It exists once "
-        "the scale that modes can exchange is fixed: here priors of all modes have the same "
-        "geometric mean.",
+        "2009). A given prior does not choose ranks: free ranks are taken from EVB.\n\n"
+        'For ``"epb"`` and ``"emap"`` the global minimum of the free energy is the zero tensor, '
+        "whatever the data (Nakajima and Sugiyama 2014, Lemma 2), so these methods find a local "
+        "minimum. It exists once the scale that modes can exchange is fixed: here the priors of "
+        "all modes have the same geometric mean.",
         ranks=Option(
-            "One entry for each mode: a number fixes its rank, None leaves it free. A component "
-            "that is asked for and comes to nothing has zeros in the core.",
+            "One entry for each mode: a number fixes its rank, None leaves it free. If a rank is "
+            "larger than the data support, the core has zeros for the extra components.",
             AUTO
             | several(
                 "one entry for each mode, a whole number or None, such as (2, 2, 2)",
@@ -97,34 +96,35 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
             ),
         ),
         noise_variance=Option(
-            '``"auto"`` is found by ``"evb"`` with the rest, and taken from there by the other '
-            'methods, whose free energy has no usable minimum over it; ``"0db"`` is half the mean '
-            "square.",
+            'Variance of the noise. With ``"auto"``, ``"evb"`` estimates it with everything else; '
+            "the other methods, whose free energy has no usable minimum over it, take that "
+            'estimate. ``"0db"`` is half the mean square of the data.',
             POSITIVE | AUTO | word("0db"),
         ),
-        noise='What has a noise variance of its own. With ``"per-mode"`` that of a cell is a '
-        "product of one factor for its slice along each mode; the factors have gamma priors that "
-        'are learned, so that slices with equal noise have equal factors. With ``"auto"`` the '
-        'evidence chooses, for ``method="evb"`` with ranks and noise to be found: what ranks that '
-        "are too small leave over is not noise. All else is isotropic.",
+        noise='``"isotropic"``: one noise variance for all cells. ``"per-mode"``: the variance of '
+        "a cell is a product of one factor for its slice along each mode; the factors have gamma "
+        'priors that are learned, so slices with equal noise get equal factors. ``"auto"``: the '
+        'evidence chooses between them for ``method="evb"``, if neither ranks nor noise variance '
+        "are given (what a rank that is too small leaves over is not noise); all else is "
+        "isotropic.",
         prior_variance=Option(
-            'For ``"pb"``: variance of the entries of the core, where those of the factors have 1.',
+            'For ``"pb"``: prior variance of the entries of the core; entries of factors have 1.',
             POSITIVE,
         ),
-        center="Whether to take out the mean of the slices along the first mode. As in PCA it "
+        center="Whether to subtract the mean of the slices along the first mode. As in PCA, this "
         "costs one slice.",
         solver=Option(
-            'Sweeps in which each factor is solved for, or for ``"emap"`` without holes one step '
-            "along the gradient for each (ARD-Tucker of Mørup and Hansen 2009), which takes many "
-            "more of them."
+            '``"auto"``: each sweep solves for each factor in turn. ``"gradient"``, for '
+            '``method="emap"`` without holes: each sweep takes one gradient step for each factor '
+            "(ARD-Tucker of Mørup and Hansen 2009), and needs many more sweeps."
         ),
         init="Where to start: the closed form of each unfolding, or normal draws.",
     )
 
     core_ = Fitted(
         "array of shape `ranks_`",
-        "Posterior mean of the core that goes with orthonormal factors. Its slices along each mode "
-        "are orthogonal to each other, largest first: the form of the higher-order SVD.",
+        "Posterior mean of the core for orthonormal factors. Its slices along each mode "
+        "are orthogonal to each other, largest first, as in the higher-order SVD.",
     )
     factors_ = Fitted(
         "list of arrays of shape (size of the mode, its rank)",
@@ -134,19 +134,20 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
     ranks_ = Fitted("tuple of int", "The size of the core.")
     explained_ratios_ = Fitted(
         "list of arrays of the lengths `ranks_`",
-        "Share of the squares of the tensor without its mean and noise that each component of each "
-        "mode has. What stands out of the noise may still be too little to matter: ranks at a "
-        "resolution of one in a thousand are ``[(r > 1e-3).sum() for r in explained_ratios_]``.",
+        "Share of each component of each mode in the sum of squares of the tensor without its mean "
+        "and noise. A component that stands out from the noise may still be too small to matter: "
+        "``[(r > 1e-3).sum() for r in explained_ratios_]`` are the ranks at a resolution of one "
+        "in a thousand.",
         lambda fit: fit.explained_ratios,
     )
     noise_variance_ = Fitted(
-        "float", "Estimated or given noise variance; the mean over all cells where they differ."
+        "float", "Estimated or given noise variance; the mean over all cells if they differ."
     )
     slice_noise_variances_ = Fitted(
         "list of arrays of the sizes of the modes",
-        "Noise variance of each slice along each mode, on average over its cells: each array has "
-        "the mean `noise_variance_`. That of a cell is the product of those of its slices, divided "
-        "by `noise_variance_` once less than there are modes.",
+        "Noise variance of each slice along each mode, averaged over its cells: each array has "
+        "the mean `noise_variance_`. With N modes, the noise variance of a cell is the product of "
+        "those of its N slices, divided by `noise_variance_` to the power N − 1.",
         _slice_noise,
     )
     mean_ = Fitted("array of the shape of a slice", "Mean of the slices; 0 unless `center`.")
@@ -173,8 +174,8 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
     ) -> Self:
         """Fit a tensor of two modes or more: NumPy, torch or CuPy, of any real dtype.
 
-        NaN are holes, and so are cells in which `mask`, of the same shape, is 0 (as in TensorLy;
-        what stands there does not matter). `callback` is called after each sweep with its number,
+        NaN are holes, and so are cells where `mask`, of the same shape, is 0 (as in TensorLy;
+        their values are ignored). `callback` is called after each sweep with its number,
         counting from 1, and an object with `free_energy`, `rank` (size of the core),
         `noise_variance` and `to_gain` (see `BayesianPCA.fit`); if it returns True, the iteration
         ends.
@@ -304,7 +305,7 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
     def transform(self, X: Input) -> Array:
         """Rows of the first factor for slices along the first mode, which may have holes.
 
-        Posterior means, so that those of the tensor that was fitted are `factors_[0]`.
+        They are posterior means; for the fitted tensor they are `factors_[0]`.
         """
         check_is_fitted(self)
         T = self._read_slices(X, "transform")
@@ -319,9 +320,9 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
     def impute(self, X: Input = None, return_std: bool = False) -> ArrayOrPair:
         """Slices with their holes (NaN) filled by the posterior mean; other cells stay.
 
-        Without X, the tensor that was fitted. With ``return_std=True`` also the standard deviation
-        of what would be measured in each hole, noise included. Cells that are there have standard
-        deviation 0.
+        Without X, it fills the fitted tensor. With ``return_std=True`` it also returns the standard
+        deviation of what would be measured in each hole, noise included. Cells that are there have
+        standard deviation 0.
         """
         check_is_fitted(self)
         _validation.choose("return_std", return_std, (False, True))
@@ -413,8 +414,9 @@ def tensor_ranks(
     """The rank of each mode of a complete tensor, from its unfoldings alone.
 
     Each unfolding is a matrix, whose rank a closed form gives (Nakajima and Sugiyama 2014,
-    Proposition 1 for ``"evb"``): exact, and as quick as a decomposition. This is what layers of
-    networks are compressed with; `BayesianTucker` goes on from there, with all modes together.
+    Proposition 1 for ``"evb"``): exact, and as fast as a decomposition. Use it to choose ranks for
+    compressing layers of networks; `BayesianTucker` starts from these ranks and fits all modes
+    together.
 
     >>> import numpy as np
     >>> from bayespca import tensor_ranks

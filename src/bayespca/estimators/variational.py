@@ -28,14 +28,14 @@ class VariationalPCA(PosteriorReader[VariationalFit]):
 
     A row is t = Wx + μ + noise, with x ~ N(0, I), noise precision τ ~ Γ(a_τ, b_τ), mean
     μ ~ N(0, β⁻¹I), and columns of W with precisions αᵢ ~ Γ(a_α, b_α) of their own, which switch off
-    those that the data do not support. The posterior is Q(X)Q(W)Q(α)Q(μ)Q(τ) (Eq. 14–20), found by
-    sweeps that raise the lower bound on the evidence (Eq. 10).
+    columns that the data do not support. Sweeps raise the lower bound on the evidence (Eq. 10) to
+    find the posterior Q(X)Q(W)Q(α)Q(μ)Q(τ) (Eq. 14–20).
 
     `BayesianPCA` answers the same question in closed form; this model has priors on its
     hyperparameters, and a distribution over the noise.
 
-    NaN in X are holes, at `fit` and afterwards: mean, noise and columns are found from the cells
-    that are there. Each sample then has a covariance of its own, and each row of W.
+    NaN in X are holes, both in `fit` and afterwards: the fit uses the cells that are there. Each
+    sample, and each row of W, then has a covariance of its own.
 
     >>> from bayespca import VariationalPCA
     >>> from bayespca.datasets import low_rank
@@ -48,18 +48,20 @@ class VariationalPCA(PosteriorReader[VariationalFit]):
     options = table(
         *("a_alpha", "b_alpha", "a_tau", "b_tau", "beta", "max_iter", "checkpoint", "verbose"),
         n_components=COLUMNS,
-        prior=Option('``"unit"``: all αᵢ are 1, the lecture\'s simpler model.'),
-        center="Whether there is a mean μ in the model.",
-        engine="How singular values are computed, as in `BayesianPCA`; of complete data only.",
-        tol="Share of the bound that may be left to gain, by estimate, when sweeps end.",
-        n_init="Number of random starts; the highest bound wins. With holes the first one is the "
-        "closed form of the matrix, its holes filled by itself, and only the others are random.",
+        prior=Option(
+            '``"ard"`` learns the αᵢ; ``"unit"`` fixes all of them at 1, which is simpler.'
+        ),
+        center="Whether the model has a mean μ.",
+        engine="How to compute singular values, as in `BayesianPCA`; for complete data only.",
+        tol="Sweeps end when the bound has, by estimate, less than this share of it left to gain.",
+        n_init="Number of random starts; the highest bound wins. With holes the first start is "
+        "the closed form of the matrix with its holes filled, and only the others are random.",
         random_state="Seed of the starts, and of `sample`.",
     )
 
     weights_ = Fitted(
         "array of shape (n_features, q)",
-        "⟨W⟩, all columns, those that are on first: what `HintonDisplay` draws (Figure 4).",
+        "⟨W⟩ with all its columns, active ones first; `HintonDisplay` draws it (Figure 4).",
         placed("weights"),
     )
     alpha_ = Fitted("array of shape (q,)", "⟨αᵢ⟩ of these columns.", placed("alpha"))
@@ -80,9 +82,9 @@ class VariationalPCA(PosteriorReader[VariationalFit]):
     def fit(
         self, X: Input, y: object = None, *, callback: inference.Callback | None = None
     ) -> Self:
-        """Fit the model; X and `callback` as in `BayesianPCA`, holes in data in memory included.
+        """Fit the model; X and `callback` are as in `BayesianPCA`. Holes need data in memory.
 
-        Arrays of other libraries are taken over into NumPy.
+        Arrays of other libraries are converted to NumPy.
         """
         start = time.perf_counter()
         asked = self._chosen()

@@ -1,4 +1,4 @@
-"""Volumes of images, such as those of diffusion and functional MRI, without their noise."""
+"""Denoising of image series, such as those of diffusion and functional MRI."""
 
 from .denoising import Denoised, denoise
 

@@ -92,11 +92,11 @@ def denoise(
     noise_std: float | Array | None = None,
     callback: Progress | None = None,
 ) -> Denoised:
-    """A series of volumes without its noise, with the rank of every patch found.
+    """Remove noise from a series of volumes; each patch finds its own rank.
 
-    For diffusion and functional MRI, and whatever else has many images of one scene. Noise has to
-    be normal and independent from voxel to voxel: denoise first, before anything is interpolated.
-    Magnitudes at a low signal-to-noise ratio are not normal; complex data are.
+    Use it for diffusion and functional MRI, and for any other data with many images of one scene.
+    The noise must be normal and independent from voxel to voxel: denoise first, before any
+    interpolation. Magnitudes at a low signal-to-noise ratio are not normal; complex data are.
 
     Parameters
     ----------
@@ -106,14 +106,14 @@ def denoise(
         Voxels that take part: (x, y, z). The others are returned as they are, and so are voxels
         that do not vary.
     patch
-        Voxels of a patch along each axis, one number or three. Without it the smallest odd cube
+        Voxels of a patch along each axis, one number or three. By default, the smallest odd cube
         with more voxels than there are volumes.
     step
         Voxels from one patch to the next. 2 takes a fifth of the time.
     noise_std
         Standard deviation of the noise if it is known, for all voxels or for each: (x, y, z).
     callback
-        Called with the number of patches that are done and the number of all of them.
+        Called with the number of finished patches and their total number.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Layers of torch networks: the ranks of their weights, and factors in their place."""
+"""Layers of torch networks: find the ranks of their weights, and replace layers by factors."""
 
 from .compressing import compress
 from .ranking import LayerRank, LayerRanks, ranks

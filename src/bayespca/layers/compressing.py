@@ -1,4 +1,4 @@
-"""`compress`: a copy of a network in which factors stand in for layers."""
+"""`compress`: a copy of a network with factors in place of layers."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def compress(
     convolutions: str = TUCKER,
     skip: Collection[str] = (),
 ) -> Any:
-    """A copy of a torch network with factors in the place of layers, where they save parameters.
+    """Copy a torch network, with layers replaced by factors wherever that saves parameters.
 
     A linear layer of rank r becomes ``Sequential(Linear(in, r, bias=False), Linear(r, out))``. A
-    convolution becomes one to r_in channels with a kernel of one place, one to r_out channels with
-    the kernel that it had, and one to all outputs (Tucker-2); or, of rank r as a matrix, one to r
-    channels with the kernel that it had, and one to all outputs. Weights are the least-squares
-    approximation of that rank, for Tucker the truncated higher-order SVD; types, devices, biases,
-    `requires_grad` and the mode of training are kept.
+    convolution becomes three (Tucker-2): one to r_in channels with a kernel of size 1, one to r_out
+    channels with the original kernel, and one to all outputs. As a matrix of rank r it becomes two:
+    one to r channels with the original kernel, and one to all outputs. Weights are the
+    least-squares approximation of that rank, for Tucker the truncated higher-order SVD. Types,
+    devices, biases, `requires_grad` and the training mode are kept.
 
     Layers whose ranks are rough ones, by the notes of `ranks`, are named in a warning.
 
-    All other layers stay: those without anything above the noise (rank 0, with a warning), of
-    groups, with hooks, with weights that others share, in a subclass of torch's layers, or in
-    torch's transformers, which read them directly.
+    All other layers stay: those with nothing above the noise (rank 0, with a warning), with
+    groups, with hooks, with shared weights, of a subclass of torch's layers, or inside
+    torch's transformers, which read weights directly.
 
     >>> import torch
     >>> from bayespca import layers

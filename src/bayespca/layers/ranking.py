@@ -33,9 +33,9 @@ EARLY = "the iteration that finds the noise ended early, so that the rank is a r
 class LayerRank:
     """The rank of a layer, with its parameters (bias included) before and after compression.
 
-    `rank` is None where none was looked for. `why_left` says why the layer stays as it is, and is
-    empty where factors stand in for it. `notes` are what fits warned of: that a rank is near the
-    largest possible one, say, or that an iteration ended early.
+    `rank` is None if the layer was not examined. `why_left` says why the layer stays as it is; it
+    is empty if factors replace the layer. `notes` are what fits warned of: that a rank is near
+    the largest possible one, say, or that an iteration ended early.
 
     >>> from bayespca.layers import LayerRank
     >>> layer = LayerRank("fc", (40, 60), rank=3, before=2440, after=340, noise_variance=0.01)
@@ -85,7 +85,7 @@ class LayerRanks:
 
     @property
     def after(self) -> int:
-        """Parameters that they have once factors stand in for them."""
+        """Number of parameters once factors replace them."""
         return sum(layer.after for layer in self.layers)
 
     def __str__(self) -> str:
@@ -126,7 +126,7 @@ def ranks(
 ) -> LayerRanks:
     """The rank of each linear layer and convolution of a torch network.
 
-    The weights W (outputs × inputs) are taken for a low-rank matrix and noise, and the rank is that
+    The weights W (outputs × inputs) are modelled as a low-rank matrix plus noise. The rank is that
     of `BayesianPCA` without centring; without noise models, that of `evbmf`.
 
     >>> import torch

@@ -28,8 +28,8 @@ NAMES = {"t2": "T²", "q": "Q"}
 class Alarm:
     """A statistic of a row that is above its limit.
 
-    `row` counts from 0, `statistic` is "T²" or "Q", and `columns` are those that contribute most to
-    it, the largest first.
+    `row` counts from 0, `statistic` is "T²" or "Q", and `columns` names the columns that contribute
+    most to it, largest first.
 
     >>> from bayespca.monitoring import Alarm
     >>> alarm = Alarm(7, "Q", value=160.0, limit=25.0, columns=("feature 4",))
@@ -46,7 +46,7 @@ class Alarm:
 
 @dataclass(frozen=True, eq=False)
 class Monitoring:
-    """T² and Q of n rows, with what clean rows stay below.
+    """T² and Q of n rows, with limits for clean rows.
 
     >>> from bayespca import BayesianPCA, monitoring
     >>> from bayespca.datasets import low_rank
@@ -58,19 +58,18 @@ class Monitoring:
     Attributes
     ----------
     t2, q
-        How far a row is from the mean along the components, and how far off them; (n,). NaN where
-        they cannot be found: T² without components, both for rows with no more cells than there are
-        components.
+        How far a row is from the mean along the components, and how far off them; (n,). T² is NaN
+        without components; both are NaN for rows with no more cells than there are components.
     t2_limit, q_limit
-        What each exceeds in a share `alpha` of clean rows; (n,), as it depends on the holes of a
+        Limits that a share `alpha` of clean rows exceeds; (n,), as they depend on the holes of a
         row.
     t2_contributions, q_contributions
-        What each column adds to them: (n, p). Rows sum to `t2` and `q`. Those to T² may be
-        negative; holes have 0.
+        Contribution of each column: (n, p). Rows sum to `t2` and `q`. Contributions to T² may be
+        negative; those of holes are 0.
     alpha
         The share of clean rows above each limit.
     names
-        Of the columns.
+        Names of the columns.
     """
 
     t2: Vector
@@ -128,17 +127,17 @@ def statistics(
 ) -> Monitoring:
     """Hotelling's T² and Q (the squared prediction error) of rows, with limits for clean new ones.
 
-    `model` is a fitted `BayesianPCA` or `VariationalPCA`, rows X have its columns, and may have
-    holes (NaN). The limits are those of the posterior predictive distribution: they know from how
-    few rows the components, their variances and the noise were found (`monitoring.law` has the
-    formulas). The share `alpha` holds for each statistic, and for rows that the model was not
-    fitted to: those of the fit are nearer.
+    `model` is a fitted `BayesianPCA` or `VariationalPCA`; X has its columns, and may have
+    holes (NaN). The limits are those of the posterior predictive distribution: they allow for the
+    few rows from which the components, their variances and the noise were estimated
+    (`monitoring.law` has the formulas). The share `alpha` holds for each statistic, and for rows
+    that the model was not fitted to; rows of the fit lie closer to it.
 
     These limits take rows for normal. Where they are not, `calibration`, which `calibrate` makes of
     clean rows, moves the limits to where a share `alpha` of such rows is above them.
 
-    Both are in units of the noise of each column where columns have their own, and Q is in the
-    units of the scaled data. With noise that neighbouring columns have in common, contributions
+    If columns have noise of their own, both statistics are in units of that noise; otherwise Q is
+    in the units of the scaled data. If neighbouring columns have noise in common, contributions
     belong to what a column adds to its neighbour on the left.
 
     >>> from bayespca import BayesianPCA, monitoring

@@ -38,13 +38,13 @@ def pca(
     copy: bool = False,
     random_state: int = 0,
 ) -> Any:
-    """PCA of annotated data that finds its number of components, in the place of `scanpy.pp.pca`.
+    """PCA of annotated data that finds its number of components; it replaces `scanpy.pp.pca`.
 
-    Writes ``obsm["X_pca"]``, ``varm["PCs"]`` and ``uns["pca"]`` (``variance``,
-    ``variance_ratio``, ``params``) as scanpy does, and besides ``obsm["X_pca_std"]``,
-    ``varm["PCs_std"]`` (of numbers alone), and in ``uns["pca"]`` ``n_components``,
+    It writes ``obsm["X_pca"]``, ``varm["PCs"]`` and ``uns["pca"]`` (``variance``,
+    ``variance_ratio``, ``params``) as scanpy does. It adds ``obsm["X_pca_std"]``,
+    ``varm["PCs_std"]`` (not for counts), and in ``uns["pca"]`` ``n_components``,
     ``rank_posterior`` (the probability of each number), ``noise_variance`` and the ``likelihood``.
-    Neighbours, UMAP and clusters follow unchanged.
+    Neighbours, UMAP and clustering work as before.
 
     >>> import anndata
     >>> from bayespca import scverse
@@ -61,10 +61,10 @@ def pca(
         AnnData. Sparse matrices stay sparse, backed files are read in blocks of rows, Dask arrays
         stay with their workers.
     layer
-        The layer to take in place of X; ``"raw"`` for ``adata.raw``.
+        The layer to use instead of X; ``"raw"`` for ``adata.raw``.
     mask_var
-        Genes that take part: the name of a column of ``var``, or one value for each gene; None for
-        all, which is also what ``"highly_variable"`` means where ``var`` has no such column.
+        Genes to use: the name of a column of ``var``, or one value for each gene; None for
+        all. ``"highly_variable"`` also means all genes if ``var`` has no such column.
     noise
         As in `BayesianPCA`.
     likelihood
@@ -150,6 +150,6 @@ def _write(
         if found.loadings_std is not None:
             adata.varm[f"{loadings}_std"] = matrix.full(found.loadings_std).astype(np.float32)
     else:
-        warn(f"{matrix.name} has other genes than adata, so that loadings have no place in varm.")
+        warn(f"{matrix.name} has other genes than adata, so varm cannot hold the loadings.")
     rank = {"n_components": int(found.scores.shape[1])}
     adata.uns[about] = {"params": params} | found.about | rank

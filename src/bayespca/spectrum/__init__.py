@@ -1,4 +1,4 @@
-"""What singular values alone decide: thresholds, shrinkage, free energies, noise and rank rules."""
+"""Results from singular values alone: thresholds, shrinkage, free energies, noise, ranks."""
 
 from . import closed_form
 from .families import FAMILIES, MAP, PB_A, PB_B, VB, Family, partially_bayesian

@@ -133,8 +133,8 @@ def _log_gaps_to_unlisted(unit: Spectrum, lam: FloatArray, n_listed: int) -> Flo
 def marchenko_pastur(spectrum: Spectrum, noise_variance: float | None = None) -> int:
     """How many singular values exceed the edge σ(√L + √M) of pure noise.
 
-    Without a noise variance the edge is taken of what remains: with k components removed the noise
-    is their residual over its (L − k)(M − k) degrees of freedom, and k is the first at which the
+    Without a noise variance, each k gives one: the residual of k components over its
+    (L − k)(M − k) degrees of freedom. The answer is the first k at which the
     next singular value is below the edge of an (L − k)×(M − k) matrix of that noise.
 
     >>> import numpy as np
@@ -162,8 +162,9 @@ def marchenko_pastur(spectrum: Spectrum, noise_variance: float | None = None) ->
 def gavish_donoho(spectrum: Spectrum, noise_variance: float | None = None) -> int:
     """How many singular values exceed the optimal hard threshold of Gavish and Donoho (2014).
 
-    λ*(β)·√max(L, M)·σ for known noise; for unknown noise the median singular value over the square
-    root of the Marčenko–Pastur median stands for √max(L, M)·σ. Needs every singular value then.
+    The threshold is λ*(β)·√max(L, M)·σ for known noise. For unknown noise the median singular value
+    over the square root of the Marčenko–Pastur median stands for √max(L, M)·σ, which needs every
+    singular value.
 
     >>> import numpy as np
     >>> from bayespca import spectrum
@@ -195,10 +196,11 @@ def gavish_donoho(spectrum: Spectrum, noise_variance: float | None = None) -> in
 def screenot(spectrum: Spectrum, largest: int = 20) -> int:
     """How many singular values exceed the threshold of ScreeNOT (Donoho, Gavish, Romanov 2023).
 
-    The noise may have any spectrum: that of the data themselves, with the first `largest` singular
-    values, among which the signal must be, replaced by what the shape of the others suggests. With
-    φ(y) = mean of y/(y² − z²) over these z, and D = φ·(βφ + (1 − β)/y), the error of truncation is
-    least at the y where y·D′(y)/D(y) = −4. Needs every singular value, and more than 2·largest.
+    The noise may have any spectrum. The rule takes that of the data, and replaces the first
+    `largest` singular values, which must include the signal, by what the shape of the others
+    suggests. With φ(y) = mean of y/(y² − z²) over these z, and D = φ·(βφ + (1 − β)/y), the error of
+    truncation is least at the y where y·D′(y)/D(y) = −4. It needs every singular value, and more
+    than 2·largest of them.
 
     >>> import numpy as np
     >>> from bayespca import spectrum
@@ -247,8 +249,8 @@ def parallel_analysis(
 ) -> int:
     """Horn's parallel analysis: components above those of pure noise of the same total variance.
 
-    The k-th singular value is compared with the quantile of the k-th of Gaussian matrices of the
-    same shape, up to the first that fails.
+    It compares the k-th singular value with a quantile of the k-th singular value of Gaussian
+    matrices of the same shape, and stops at the first that fails.
 
     >>> import numpy as np
     >>> from bayespca import spectrum

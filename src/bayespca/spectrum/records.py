@@ -371,7 +371,7 @@ class Solution:
     Attributes
     ----------
     method, family_name
-        The method asked for, and the posterior family that served it (PB decides by shape).
+        The method, and the posterior family that it used (PB decides by shape).
     rank
         Number of components kept.
     noise_variance
