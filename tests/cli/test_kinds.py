@@ -93,7 +93,7 @@ def test_clusters(clusters, folder):
 def test_clusters_for_people(folder):
     write_two_groups()
     said = run("fit", "x.csv", "--clusters", "2")
-    assert "These rows fall into two clusters, as asked for." in said
+    assert "These rows fall into two clusters, as requested." in said
     assert "--center means nothing for clusters" in run(
         *("fit", "x.csv", "--clusters", "2", "--no-center"), rc=1
     )

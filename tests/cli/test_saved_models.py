@@ -76,7 +76,7 @@ def test_columns_that_are_missing_are_named(verb, folder):
 def test_options_of_a_fit_are_not_ignored_beside_a_saved_model(folder):
     output("fit", "x.csv", "--model", "m.bpca")
     said = run("denoise", "x.csv", "--model", "m.bpca", "--scale", "-o", "c.csv", rc=1)
-    assert "--scale is about a new fit" in said
+    assert "--scale is for a new fit" in said
     said = run("impute", "x.csv", "--model", "m.bpca", "--save", "n.bpca", "-o", "c.csv", rc=1)
     assert "--save writes the model of a new fit" in said
 

@@ -141,7 +141,7 @@ def test_a_kind_for_all_tables(mixed_files):
         (["mutations"], "must be auto or one of"),
         (["auto", "genes=normal"], "must be auto or one of"),
         (["proteins=auto"], "names the table 'proteins', but the tables are 'genes', 'mutations'"),
-        (["genes=auto", "genes:g0=normal"], "says more than one thing of 'genes'"),
+        (["genes=auto", "genes:g0=normal"], "says more than one thing about 'genes'"),
         (["mutations:m77=poisson"], "names the column 'm77', which view 'mutations' does not have"),
     ],
 )

@@ -90,7 +90,7 @@ def test_what_evb_has_no_solution_for_is_that_of_maximum_likelihood(tmp_path):
 def test_what_was_asked_for_is_not_what_was_found(X):
     model, free = BayesianPCA(min_components=2).fit(X), BayesianPCA().fit(X)
     assert headline(summarize(model)) == (
-        "Two dimensions, as asked for; fewer stand out from the noise."
+        "Two dimensions, as requested; fewer stand out from the noise."
     )
     size = free.rank_posterior_.size
     np.testing.assert_allclose(model.rank_posterior_[:size], free.rank_posterior_)

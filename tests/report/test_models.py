@@ -79,7 +79,7 @@ MODELS = {
     "PCAMixture": (
         lambda: bayespca.PCAMixture(2, random_state=0).fit(APART),
         APART,
-        "These rows fall into two clusters, as asked for.",
+        "These rows fall into two clusters, as requested.",
         {"clusters", "samples", "figure-memberships", "features"},
     ),
     "BernoulliMixture": (
@@ -199,7 +199,7 @@ def test_the_strength_of_each_part_of_ratings():
 def test_ratings_say_which_of_them_calibration_is_about(method):
     model = rated(method)
     fitted = Reader(render(model, RATINGS))
-    assert "ratings, each predicted from all the others. Nothing was fitted again" in fitted.words
+    assert "ratings, each predicted from all the others. The model was not refitted" in fitted.words
     drawn = fitted.data["figures"]["holding"]["data"][1]
     assert np.abs(np.subtract(drawn["x"], drawn["y"])).max() < 0.1
     others = tuple(column[::2] for column in RATINGS)
@@ -257,5 +257,5 @@ def test_planes_where_planes_are_enough():
 
 
 def test_a_model_without_a_page():
-    with pytest.raises(ValueError, match="a BayesianPCAImputer keeps what it fills cells with"):
+    with pytest.raises(ValueError, match="a BayesianPCAImputer keeps only what it needs"):
         render(bayespca.BayesianPCAImputer().fit(X))

@@ -184,7 +184,7 @@ def test_rank_one_is_drawn_in_order():
 
 def test_given_rank_has_no_probability(wine):
     page, _ = report(wine[0], method="ml", n_components=2, scale=True)
-    assert "Two dimensions, as asked for." in page.words
+    assert "Two dimensions, as requested." in page.words
     assert "so it has no probability" in page.words
     assert "rank" not in page.data["figures"]
     # Loadings have error bars, whatever the method: they are about the axes of the population.

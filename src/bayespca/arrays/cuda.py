@@ -224,7 +224,7 @@ def _launch(
     shared: int = 0,
     rows: int = 0,
 ) -> None:
-    """Call a kernel where `like` is, after what its library has been told to do there."""
+    """Call a kernel on the device of `like`, after the work that its library has queued there."""
     kernel = _kernel(name, rows)
     with _place(like):
         if shared > UNASKED:

@@ -19,7 +19,7 @@ from .types import Array
 def triangle(H: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Rows and columns of the entries of a packed triangle: `np.triu_indices`, once for each size.
 
-    They are asked for several times in every block of rows.
+    Every block of rows needs them several times.
     """
     rows, columns = np.triu_indices(H)
     rows.flags.writeable = columns.flags.writeable = False

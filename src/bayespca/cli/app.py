@@ -1,4 +1,4 @@
-"""The commands and their options. What they do is imported when it is done."""
+"""The commands and their options. The code behind a command is imported when it runs."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def rank(
     json: o.Json = False,
     reading: o.Reading,
 ) -> None:
-    """The number of components in DATA by every rule, side by side."""
+    """Compare the number of components in DATA by every rule."""
     with in_one_sentence(as_json=json):
         from . import fitting as work
 
@@ -155,15 +155,15 @@ def transform(
     out: o.Out = None,
     std: Annotated[
         bool,
-        typer.Option("--std/--no-std", help="Standard deviations, too.", rich_help_panel=OUTPUT),
+        typer.Option("--std/--no-std", help="Add standard deviations.", rich_help_panel=OUTPUT),
     ] = True,
     json: o.Json = False,
     reading: o.Reading,
     stream: o.Stream = None,
 ) -> None:
-    """Scores of the rows of DATA under a MODEL: to --out, or as CSV to standard output.
+    """Compute scores of the rows of DATA under a MODEL: to --out, or as CSV to standard output.
 
-    The model comes first, or by --model. Rows of a mixture have clusters, too.
+    The model comes first, or after --model. A mixture also gives the cluster of each row.
     """
     with in_one_sentence(as_json=json):
         from . import applying as work
@@ -202,9 +202,9 @@ def check(
     json: o.Json = False,
     reading: o.Reading,
 ) -> None:
-    """Rows of DATA that a MODEL does not expect: Hotelling's T² and Q above their limits.
+    """Find rows of DATA that a MODEL does not expect: Hotelling's T² and Q above their limits.
 
-    Ends with exit code 0 without alarms, 3 with alarms, 1 where it fails. --out has both statistics
+    The exit code is 0 without alarms, 3 with alarms, and 1 for an error. --out gets both statistics
     of all rows, and what each column contributes.
     """
     with in_one_sentence(as_json=json):
@@ -233,7 +233,7 @@ def denoise(
     stream: o.Stream = None,
     images: Imaging,
 ) -> None:
-    """DATA without its noise: the posterior mean of the low-rank part.
+    """Remove noise from DATA: write the posterior mean of the low-rank part.
 
     A series of volumes (.nii, .nii.gz) is denoised patch by patch.
     """
@@ -267,7 +267,7 @@ def impute(
         bool,
         typer.Option(
             "--std",
-            help="Write the standard deviations of the filled cells beside it.",
+            help="Also write the standard deviations of the filled cells, to a file beside --out.",
             rich_help_panel=OUTPUT,
         ),
     ] = False,
@@ -275,14 +275,14 @@ def impute(
         bool,
         typer.Option(
             "--intervals",
-            help="Write a 95 % interval of each filled cell, or its probability, beside it.",
+            help="Also write a 95 % interval of each filled cell, or its probability.",
             rich_help_panel=OUTPUT,
         ),
     ] = False,
     draws: Annotated[
         int,
         typer.Option(
-            help="Number of draws to write beside it, for multiple imputation.",
+            help="Number of draws to write as well, for multiple imputation.",
             min=0,
             rich_help_panel=OUTPUT,
         ),
@@ -325,8 +325,8 @@ def ratings(
         typer.Argument(
             metavar="FILE",
             callback=to_read(),
-            help="Ratings: a line for each, with a user, an item and a rating; or a saved model. "
-            "For --dask and --workers the name may have wildcards.",
+            help="Ratings, one on each line: a user, an item and a rating; or a saved model. "
+            "With --dask and --workers the name may have wildcards.",
         ),
     ],
     *,
@@ -368,7 +368,7 @@ def predict(
         typer.Argument(
             metavar="PAIRS",
             callback=to_read(),
-            help="A line for each pair, with a user and an item. - is standard input.",
+            help="Pairs of a user and an item, one on each line. - is standard input.",
         ),
     ],
     *,
@@ -377,10 +377,10 @@ def predict(
     json: o.Json = False,
     reading: ReadingRatings,
 ) -> None:
-    """Ratings of PAIRS under a MODEL of ratings: to --out, or as CSV to standard output.
+    """Predict ratings of PAIRS under a MODEL of ratings: to --out, or as CSV to standard output.
 
-    The column `known` says who of a pair was in the fit: both, user, item or neither. Who was not
-    has the answer for anybody.
+    The column `known` says which of a pair the fit has seen: both, user, item or neither. Unknown
+    users and items get the average answer.
     """
     with in_one_sentence(as_json=json):
         from . import recommending as work
@@ -397,16 +397,16 @@ def recommend(
     model: o.Model,
     *,
     user: Annotated[
-        list[str] | None, typer.Option("--user", help="Whom to recommend to; may be repeated.")
+        list[str] | None, typer.Option("--user", help="A user to serve; may be repeated.")
     ] = None,
-    n: Annotated[int, typer.Option("-n", "--number", min=1, help="Items for each of them.")] = 10,
+    n: Annotated[int, typer.Option("-n", "--number", min=1, help="Items for each user.")] = 10,
     new: NewRatings = None,
     out: o.Out = None,
     json: o.Json = False,
 ) -> None:
-    """The best items that a user has not rated, under a MODEL of ratings.
+    """Recommend the best items that a user has not rated, under a MODEL of ratings.
 
-    They go to --out, or as CSV to standard output. With neither --user nor --new, for all users.
+    They go to --out, or as CSV to standard output. Without --user and --new it serves all users.
     """
     with in_one_sentence(as_json=json):
         from . import recommending as work
@@ -429,7 +429,7 @@ def views(
         typer.Argument(
             metavar="FILES",
             callback=all_to_read,
-            help="Tables of the same samples, with a row for each; views are named by their files. "
+            help="Tables of the same samples, one row for each; files give views their names. "
             "- is standard input.",
         ),
     ],
@@ -452,7 +452,7 @@ def views(
 
 @app.command(cls=verb("m.bpca", "m.bpca --json"))
 def info(model: o.Model, json: o.Json = False) -> None:
-    """What a MODEL file holds, and which commands use it."""
+    """Show what a MODEL file holds, and which commands use it."""
     with in_one_sentence(as_json=json):
         from . import applying as work
 
@@ -471,7 +471,7 @@ def reproduce(
     ] = "all",
     data: Annotated[
         Path | None,
-        typer.Option(help="A folder with data sets; otherwise that of BAYESPCA_DATA."),
+        typer.Option(help="A folder with data sets; by default, BAYESPCA_DATA."),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer seeds and smaller sizes: some minutes.")
@@ -480,7 +480,7 @@ def reproduce(
         "bayespca-reproduction"
     ),
 ) -> None:
-    """The tables and figures of the papers, next to what is printed there."""
+    """Recompute the tables and figures of the papers, next to the printed ones."""
     with in_one_sentence():
         from . import reproducing as work
 

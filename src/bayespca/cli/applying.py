@@ -112,10 +112,13 @@ class Modelled:
         return self.choice.read(given, how) or given
 
     def of(self, given: Input, verb: str) -> AnyEstimator:
-        """The fitted model: loaded, or fitted to what is given and saved if that was asked for."""
+        """The fitted model: loaded, or fitted to the input and saved if --save is given."""
         if self.saved is not None:
             if self.save is not None:
-                raise ValueError("--save writes the model of a new fit, and --model needs none.")
+                raise ValueError(
+                    "--save writes the model of a new fit, but --model needs no fit: leave one "
+                    "of them out."
+                )
             return using.saved(self.saved, verb)
         model: AnyEstimator = self.model
         if self.choice is not None and isinstance(given, MixedInput):

@@ -43,10 +43,10 @@ class ColumnKinds:
             metavar="KINDS",
             panel=MODEL,
             callback=checked_likelihood,
-            help="What columns are: auto, one of normal, bernoulli, categorical, ordinal, poisson, "
-            "negative-binomial, or by column: stage=ordinal,visits=poisson. Without it, tables "
-            "with columns of text or of true and false are read as auto does, and tables of "
-            "numbers as numbers.",
+            help="The kind of columns: auto, one of normal, bernoulli, categorical, ordinal, "
+            "poisson, negative-binomial, or by column: stage=ordinal,visits=poisson. By default, "
+            "auto for tables with columns of text or of true and false, and normal for tables of "
+            "numbers.",
         ),
     ] = None
     order: Annotated[
@@ -55,8 +55,7 @@ class ColumnKinds:
             metavar="COLUMN=LEVELS",
             panel=MODEL,
             callback=checked_orders,
-            help="Levels of a column of text from the lowest to the highest: pain=low,medium,high; "
-            "may be repeated.",
+            help="Levels of a column of text, lowest first: pain=low,medium,high; may be repeated.",
         ),
     ] = None
     row_sizes: Annotated[
@@ -72,7 +71,7 @@ class ColumnKinds:
         option(
             "--numbers-only",
             panel=MODEL,
-            help="Analyse columns of numbers alone; set those of text aside.",
+            help="Analyse only columns of numbers; skip those of text.",
         ),
     ] = False
 
@@ -85,7 +84,7 @@ class ColumnKinds:
             )
 
     def refuse(self, what: str) -> None:
-        """Raise where any of these is given for a model that has none of them."""
+        """Raise if any of these is given for a model that has none of them."""
         for name in [*self.named(), *(["--numbers-only"] * self.numbers_only)]:
             raise ValueError(f"{name} means nothing for {what}: leave it out.")
 
@@ -100,7 +99,7 @@ class ColumnKinds:
         return text if text not in (None, "auto") and "=" not in text else None
 
     def by_column(self) -> dict[str, str]:
-        """Likelihoods that were asked for by column."""
+        """The given likelihoods, by column."""
         text = self.likelihood or ""
         pairs = (part.rpartition("=") for part in text.split(",") if "=" in part)
         return {name.strip(): kind.strip() for name, _, kind in pairs}

@@ -65,7 +65,7 @@ class Filling:
     beside: FilledOutputs
 
     def write(self, model: AnyEstimator, given: Input) -> tuple[dict[str, str], Table]:
-        """Fill a table and write what was asked for: what was written where, and the columns of the
+        """Fill a table and write output files: what was written where, and the columns of the
         table that the model has, with their holes as NaN.
         """
         assert given.table is not None

@@ -1,4 +1,4 @@
-"""`bayespca fit` and `rank`: fit a file, show the result, write what was asked for."""
+"""`bayespca fit` and `rank`: fit a file, show the result, write the output files."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def rank(data: Path, how: How, options: dict[str, Any], *, as_json: bool = False
 
 
 def _stability(given: Input, model: BayesianPCA, wanted: bool | None) -> RankStability | None:
-    """What comes back in half samples, if it was asked for, or takes no longer than the fit."""
+    """What comes back in half samples, if requested, or if it takes no longer than the fit."""
     if wanted is None:
         dense = given.table is not None and not is_sparse(given.table.values)
         wanted = dense and is_halved_unasked(model)
@@ -149,7 +149,7 @@ def _write_outputs(
     labels: np.ndarray | None,
     start: float,
 ) -> dict[str, str]:
-    """Write the files that were asked for; what was written, and where."""
+    """Write the output files, and return their names by kind."""
     written, model = {}, found.model
     if outputs.model is not None:
         model.save(outputs.model)
@@ -253,13 +253,13 @@ def _show(
     model, stability = found.model, found.stability
     summary, more = summarize(model), [*_other_kinds(model), *found.hints]
     if as_json:
-        told = summary.as_dict()
+        numbers = summary.as_dict()
         screen.print_json(
             {"file": str(given.file.path), "version": __version__}
-            | told
+            | numbers
             | given.facts
             | {
-                "notes": [*told["notes"], *more],
+                "notes": [*numbers["notes"], *more],
                 "singular_values": to_numpy(model.singular_values_),
                 "shrunk_singular_values": to_numpy(model.shrunk_singular_values_),
                 "explained_variance_ratio": to_numpy(model.explained_variance_ratio_),

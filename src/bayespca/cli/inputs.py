@@ -71,10 +71,10 @@ class Input:
         if self.id_column is not None:
             name = f" {self.id_column!r}" if self.id_column else ""
             yield f"The first column{name} was read as the names of the rows."
-        told = [(k, why) for k, why in self.aside.items() if why not in ("dropped", "row label")]
-        if told:
-            some = ", ".join(f"{name!r} ({why})" for name, why in told[:6])
-            more = f" and {len(told) - 6} more" if len(told) > 6 else ""
+        named = [(k, why) for k, why in self.aside.items() if why not in ("dropped", "row label")]
+        if named:
+            some = ", ".join(f"{name!r} ({why})" for name, why in named[:6])
+            more = f" and {len(named) - 6} more" if len(named) > 6 else ""
             yield f"Set aside, not analysed: {some}{more}."
         if self.is_streamed:
             yield self.how_read

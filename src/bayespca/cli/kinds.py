@@ -26,7 +26,7 @@ from .progress import progress, sweeps
 from .tables import cell_loadings, table_of_scores
 from .wording import renamed
 
-# Clusters of zeros and ones to begin with, of which those go that the data do not support.
+# Clusters of zeros and ones to begin with; those that the data do not support disappear.
 MOST_CLUSTERS = 10
 # Parameters of mixtures, as `fit` calls them.
 CLUSTERS = {"n_components": "clusters", "ranks": "n_components"}
@@ -130,7 +130,7 @@ def _curves(fitting: Fitting) -> AskedModel:
 
 
 def fit(data: Path, how: How, wanted: AskedModel, outputs: FitOutputs, *, as_json: bool) -> None:
-    """Fit such a model, write what was asked for, and say what was found."""
+    """Fit such a model, write output files, and report the result."""
     start = time.perf_counter()
     outputs.check(data)
     try:
@@ -152,7 +152,7 @@ def fit_mixed(
 
 
 def _tell(found: FoundKind, outputs: FitOutputs, start: float, *, as_json: bool) -> None:
-    """Write what was asked for, and say what was found."""
+    """Write output files, and report the result."""
     data, written = found.source, _write(found, outputs)
     seconds = time.perf_counter() - start
     account = story(found.model)
@@ -182,7 +182,7 @@ class FoundKind:
     read: Any = None
 
     def scores(self) -> Table:
-        """What `transform` gives; of curves, what `fit_transform` gives, which is there already."""
+        """What `transform` returns; for curves, what `fit_transform` has already returned."""
         if "scores" in self.samples:
             return table_of_scores(self.samples["scores"], self.samples["scores_std"], self.data)
         if using.uses_of(self.model).tensors:

@@ -124,7 +124,7 @@ class Choice:
 def _mixed(
     given: Input, table: Table, columns: ColumnKinds, label: str | None
 ) -> MixedInput | None:
-    """The table with columns of all kinds, if it has text or flags, or if that was asked for."""
+    """The table with columns of all kinds, if it has text or flags, or if options say so."""
     is_asked = bool(columns.named())
     if table.upright is not None and not is_asked:
         return None
@@ -159,7 +159,7 @@ def of_saved(model: GeneralizedPCA, given: Input) -> Input:
 
 
 def set_aside(table: Table, labels: set[str], asked: Mapping[str, str]) -> dict[str, str]:
-    """Columns that are no features, and why; those that were asked for by name are some."""
+    """Columns that are not features, and why; columns named in `asked` stay features."""
     aside = dict(table.aside)
     for name in table.others:
         if table.aside.get(name) == TEXT or (name in asked and table.aside.get(name) != "dropped"):

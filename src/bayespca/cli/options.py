@@ -47,7 +47,7 @@ Data = Annotated[
 Model = Annotated[
     Path,
     typer.Argument(
-        metavar="MODEL", callback=to_read(".bpca"), help="A model file, as fit writes it."
+        metavar="MODEL", callback=to_read(".bpca"), help="A model file, written by fit."
     ),
 ]
 ModelOrData = Annotated[
@@ -93,15 +93,15 @@ Stream = Annotated[
     option(
         "--stream/--in-memory",
         panel=READING,
-        help="Read in blocks, or all at once; by default as the size demands.",
+        help="Read in blocks, or all at once; by default the size decides.",
     ),
 ]
 Stability = Annotated[
     bool | None,
     output(
         "--stability/--no-stability",
-        help="How often the number and each component come back in halves of the rows; by default "
-        "where that takes no longer than the fit.",
+        help="Say how often the number and each component come back in halves of the rows; by "
+        "default if that takes no longer than the fit.",
     ),
 ]
 Delimiter = Annotated[
@@ -127,7 +127,7 @@ Header = Annotated[
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read the data, where that is not recognised."""
+    """How to read the data, if the format is not recognised."""
 
     delimiter: Delimiter = None
     decimal: Decimal = None
@@ -154,7 +154,7 @@ class Reading:
     ] = None
     drop: Annotated[
         list[str] | None,
-        option(panel=READING, help="A column to set aside, by name or as #3; may be repeated."),
+        option(panel=READING, help="A column to skip, by name or as #3; may be repeated."),
     ] = None
     array: Annotated[
         str | None,
@@ -191,7 +191,7 @@ DaskAddress = Annotated[
         "--dask",
         metavar="ADDRESS",
         panel=READING,
-        help="Fit on a Dask cluster: the address of its scheduler, as tcp://host:8786.",
+        help="Fit on a Dask cluster: the address of its scheduler, such as tcp://host:8786.",
     ),
 ]
 DaskWorkers = Annotated[
@@ -201,7 +201,7 @@ DaskWorkers = Annotated[
         metavar="N",
         panel=READING,
         min=1,
-        help="Fit by N processes of this machine (Dask).",
+        help="Fit with N processes on this machine (Dask).",
     ),
 ]
 
@@ -229,13 +229,13 @@ class Computing:
 class Fitting:
     """What to fit; as the parameters of `BayesianPCA`."""
 
-    method: Annotated[PCAMethod, option(panel=MODEL, help="How the rank is found.")] = PCAMethod.evb
+    method: Annotated[PCAMethod, option(panel=MODEL, help="How to find the rank.")] = PCAMethod.evb
     scale: Annotated[
         bool,
         option(
             "--scale/--no-scale",
             panel=MODEL,
-            help="Divide columns by their standard deviations: for different units.",
+            help="Divide columns by their standard deviations, if their units differ.",
         ),
     ] = False
     center: Annotated[
@@ -259,9 +259,9 @@ class Fitting:
     ] = None
     noise: Annotated[
         Noise,
-        option(panel=MODEL, help="What has noise of its own; auto: what the evidence prefers."),
+        option(panel=MODEL, help="The noise model; auto: the one that the evidence prefers."),
     ] = Noise.auto
-    engine: Annotated[Engine, option(panel=MODEL, help="How singular values are computed.")] = (
+    engine: Annotated[Engine, option(panel=MODEL, help="How to compute singular values.")] = (
         Engine.auto
     )
     seed: Annotated[int, option(panel=MODEL, min=0, help="Seed of everything random.")] = 0
@@ -271,7 +271,7 @@ class Fitting:
         if saved is not None:
             for name in (name for name in self.changed() if name != "seed"):
                 raise ValueError(
-                    f"--{name.replace('_', '-')} is about a new fit, and --model uses {saved} as "
+                    f"--{name.replace('_', '-')} is for a new fit, but --model uses {saved} as "
                     "it is: leave one of them out."
                 )
         return self.model()
@@ -281,7 +281,7 @@ class Fitting:
         return [f.name for f in fields(self) if getattr(self, f.name) != f.default]
 
     def of_numbers(self, **others: object) -> tuple[str, ...]:
-        """Options that were given, these and others, and that only a PCA of numbers has."""
+        """Given options, of these and `others`, that only a PCA of numbers has."""
         named = [name for name in self.changed() if name not in ("seed", "n_components")]
         if self.n_components != "auto" and not self.n_components.isdecimal():
             named.append("n_components")
@@ -289,7 +289,7 @@ class Fitting:
         return tuple(f"--{name.replace('_', '-')}" for name in named)
 
     def cap(self) -> Any:
-        """The largest rank allowed, or a word."""
+        """The largest rank allowed, or a word such as "auto"."""
         return components(self.n_components)
 
     def variance(self) -> Any:

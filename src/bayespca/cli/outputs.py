@@ -22,7 +22,7 @@ Scores = Annotated[
 
 @dataclass(frozen=True)
 class FitOutputs:
-    """Files that `fit` writes, None for those that were not asked for; what else it finds out."""
+    """Files that `fit` writes, None for those it does not; and what else it finds out."""
 
     report: Report = None
     scores: Scores = None
@@ -73,7 +73,7 @@ class FitOutputs:
 
 @dataclass(frozen=True)
 class RatingOutputs:
-    """What is to be made of a model of ratings, and where it goes; None for what was not asked for.
+    """Outputs of a model of ratings, and where they go; None for those that are not wanted.
 
     `save` is the file of the model, `out` that of the predictions, `report` that of the page.
     """
@@ -95,7 +95,7 @@ class RatingOutputs:
     users: Annotated[
         str | None,
         output(
-            help="Users to recommend to: ids with commas between them, or a file with one a line.",
+            help="Users to recommend to: ids separated by commas, or a file with one on each line.",
         ),
     ] = None
     out: Out = None

@@ -28,7 +28,7 @@ from bayespca.inference.loop import Callback, Info
 PATIENCE = 1.0
 # Seconds between lines where there is no terminal.
 EVERY = 10.0
-# What is done of the work before the time that is left can be told.
+# Share of the work that must be done before the time left can be estimated.
 TELLING = 0.02
 
 Advance = Callable[[float], None]

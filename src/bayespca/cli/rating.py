@@ -42,7 +42,7 @@ def ratings(
     cluster: DaskCluster,
     as_json: bool = False,
 ) -> None:
-    """Fit a file of ratings, write what was asked for, and say what was found."""
+    """Fit a file of ratings, write output files, and report the result."""
     start = time.perf_counter()
     wanted.check(data, features.places())
     if is_model_file(data):

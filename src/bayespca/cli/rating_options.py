@@ -21,8 +21,8 @@ NewRatings = Annotated[
         "--new",
         panel=READING,
         callback=to_read(),
-        help="Ratings of people who were not in the fit, who are answered from these alone: user, "
-        "item and rating, or item and rating of one person.",
+        help="Ratings of new users, who were not in the fit; their answers come from these "
+        "ratings alone. Columns: user, item and rating, or item and rating of one user.",
     ),
 ]
 
@@ -37,20 +37,20 @@ class FeatureFiles:
             panel=READING,
             callback=to_read(),
             help="A row for each user, with the id and columns that describe the user: numbers, "
-            "words, or lists as Action|Comedy. For gibbs, which is the method then.",
+            "words, or lists such as Action|Comedy. Selects --method gibbs.",
         ),
     ] = None
     item_features: Annotated[
         Path | None,
-        option(panel=READING, callback=to_read(), help="The same of items."),
+        option(panel=READING, callback=to_read(), help="The same for items."),
     ] = None
     times: Annotated[
         bool,
         option(
             "--times",
             panel=READING,
-            help="Read the column of times as well, from the pairs to predict, too: users drift. "
-            "For gibbs, which is the method then.",
+            help="Also read the column of times, in ratings and in pairs to predict: users may "
+            "drift. Selects --method gibbs.",
         ),
     ] = False
 
@@ -65,7 +65,7 @@ class FeatureFiles:
 
 @dataclass(frozen=True)
 class ReadingRatings:
-    """How to read ratings, where that is not recognised."""
+    """How to read ratings, if the format is not recognised."""
 
     columns: Annotated[
         str | None,
@@ -99,8 +99,9 @@ class Factorizing:
         RatingsMethod | None,
         option(
             panel=MODEL,
-            help="Both factors integrated out, one, or none; gibbs: draws from the posterior, the "
-            "best predictions for several times the time. evb, or gibbs with features or times.",
+            help="evb, epb and emap integrate out both factors, one or none; gibbs draws from the "
+            "posterior, predicts best and takes several times as long. The default is evb, with "
+            "features or times gibbs.",
         ),
     ] = None
     n_components: Annotated[
@@ -116,7 +117,7 @@ class Factorizing:
     ] = "auto"
     biases: Annotated[
         bool,
-        option("--biases/--no-biases", panel=MODEL, help="A bias of each user and each item."),
+        option("--biases/--no-biases", panel=MODEL, help="A bias for each user and each item."),
     ] = True
     noise_variance: Annotated[
         str, option(panel=MODEL, callback=positive_or("auto"), help="A number or auto.")
@@ -124,7 +125,9 @@ class Factorizing:
     bounds: Annotated[
         str,
         option(
-            panel=MODEL, callback=checked_bounds, help="Of predictions: low,high; auto; or none."
+            panel=MODEL,
+            callback=checked_bounds,
+            help="Bounds of predictions: low,high; auto; or none.",
         ),
     ] = "auto"
     n_draws: Annotated[
@@ -132,7 +135,7 @@ class Factorizing:
         option(
             panel=MODEL,
             callback=whole_number_or("auto"),
-            help="With gibbs: draws kept of each chain, or auto.",
+            help="With gibbs: draws to keep from each chain, or auto.",
         ),
     ] = "auto"
     n_chains: Annotated[
@@ -148,16 +151,18 @@ class Factorizing:
         option(
             "--implicit/--no-implicit",
             panel=MODEL,
-            help="With gibbs: whether what is rated at all says something of users and items, as "
-            "it does by default.",
+            help="With gibbs: learn from which items users have rated, whatever the rating; the "
+            "default.",
         ),
     ] = None
     seed: Annotated[
-        int | None, option(panel=MODEL, min=0, help="With gibbs: seed of the random numbers, or 0.")
+        int | None,
+        option(panel=MODEL, min=0, help="With gibbs: seed of the random numbers; by default 0."),
     ] = None
-    max_iter: Annotated[int, option(panel=MODEL, min=1, help="Largest number of sweeps.")] = 500
+    max_iter: Annotated[int, option(panel=MODEL, min=1, help="Maximum number of sweeps.")] = 500
     tol: Annotated[
-        float, option(panel=MODEL, min=0, help="Relative fall of the free energy at the end.")
+        float,
+        option(panel=MODEL, min=0, help="Stop when the free energy falls by less than this share."),
     ] = 1e-5
 
     def model(self, *, has_features: bool) -> MatrixFactorization:

@@ -54,9 +54,9 @@ def _read(data: Path, how: How) -> Numbers:
 def _tell(
     model: Any, data: Path, written: dict[str, str], *, as_json: bool, note: str | None = None
 ) -> None:
-    told = story(model)
+    account = story(model)
     if as_json:
-        screen.print_json({"file": str(data)} | told.numbers | {"written": written})
+        screen.print_json({"file": str(data)} | account.numbers | {"written": written})
         return
-    screen.print_story(told, data.name, [note] if note else [])
+    screen.print_story(account, data.name, [note] if note else [])
     screen.print_footer(written)

@@ -45,9 +45,9 @@ class Viewing:
             help="The largest number of factors, or auto.",
         ),
     ] = "auto"
-    noise: Annotated[
-        ViewNoise, option(panel=MODEL, help="What has noise of its own in each table.")
-    ] = ViewNoise.auto
+    noise: Annotated[ViewNoise, option(panel=MODEL, help="The noise model within each table.")] = (
+        ViewNoise.auto
+    )
 
     likelihood: Annotated[
         list[str] | None,
@@ -55,10 +55,10 @@ class Viewing:
             metavar="TABLE=KIND",
             panel=MODEL,
             callback=checked_kinds,
-            help="What cells of a table are: auto, normal, bernoulli, categorical, ordinal, "
+            help="The kind of cells in a table: auto, normal, bernoulli, categorical, ordinal, "
             "poisson or negative-binomial, as in clinic=auto, or clinic:stage=ordinal for a "
-            "column; may be repeated. A kind alone is that of all tables. Without it, columns of "
-            "numbers are analysed as numbers, and others set aside.",
+            "column; may be repeated. A kind alone applies to all tables. Without this option, "
+            "only columns of numbers are analysed.",
         ),
     ] = None
 
@@ -80,7 +80,7 @@ class Viewing:
             before = found.get(view, {})
             if view in found and not (column and isinstance(before, dict)):
                 raise ValueError(
-                    f"--likelihood says more than one thing of {view!r}: give a kind for the "
+                    f"--likelihood says more than one thing about {view!r}: give a kind for the "
                     "table, or kinds for its columns."
                 )
             found[view] = before | {column: kind} if column else kind
@@ -89,7 +89,7 @@ class Viewing:
 
 @dataclass(frozen=True)
 class ViewOutputs:
-    """What `views` writes, None for what was not asked for; `use` is a saved model to apply."""
+    """Files that `views` writes, None for those it does not; `use` is a saved model to apply."""
 
     report: Report = None
     scores: Scores = None
@@ -105,7 +105,7 @@ class ViewOutputs:
         output(
             "--model",
             callback=to_read(),
-            help="A saved model to apply to these tables, any of those it was fitted to.",
+            help="A saved model to apply; FILES may be any of the tables it was fitted to.",
         ),
     ] = None
 

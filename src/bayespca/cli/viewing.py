@@ -32,7 +32,7 @@ from .view_options import ViewOutputs
 def views(
     files: list[Path], how: How, model: MultiViewPCA, wanted: ViewOutputs, *, as_json: bool
 ) -> None:
-    """Fit tables, or apply a saved model to them; write what was asked for, say what was found."""
+    """Fit tables, or apply a saved model to them; write output files, and report the result."""
     start = time.perf_counter()
     wanted.check(files)
     if wanted.use is not None:

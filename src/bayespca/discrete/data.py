@@ -118,12 +118,12 @@ class ColumnGroup:
         return Measurement(*map(self._without_holes, found))
 
     def updated(self, m: FloatArray, v: FloatArray) -> ColumnGroup:
-        """With parameters that are more likely."""
+        """The group with parameters that are more likely."""
         args = self.numbers, m + self.added, v, self.known, self.parameters
         return replace(self, parameters=self.likelihood.updated(*args))
 
     def _without_holes(self, values: FloatArray) -> FloatArray:
-        """With 0 in holes, in the memory of the values."""
+        """Put 0 in holes, in the memory of the values."""
         if self.seen is not None:
             values *= self.seen
         return values
@@ -207,7 +207,7 @@ class TableCells:
         return Measurement(*(np.concatenate(each, axis=1) for each in zip(*parts, strict=True)))
 
     def updated(self, moments: Callable[[slice], tuple[FloatArray, FloatArray]]) -> TableCells:
-        """With parameters of likelihoods that are more likely.
+        """The cells with parameters of likelihoods that are more likely.
 
         `moments` are mean and variance of z in some columns of the matrix.
         """

@@ -61,7 +61,7 @@ class Normals:
         return Normals(self.mean[which], self.cov[which], self.log_dets[which])
 
     def but(self, which: Numbers, others: Normals) -> Normals:
-        """With others in some places."""
+        """The normals with others in some places."""
         mean, cov, log_dets = self.mean.copy(), self.cov.copy(), self.log_dets.copy()
         mean[which], cov[which], log_dets[which] = others.mean, others.cov, others.log_dets
         return Normals(mean, cov, log_dets)
@@ -95,14 +95,14 @@ class Normals:
         return Normals(mean, packed(cov), self.log_dets - np.log(variance))
 
     def with_another(self, entry: int, mean: FloatArray, variance: FloatArray) -> Normals:
-        """With one more entry before another one, independent of the others."""
+        """The normals with one more entry before another one, independent of the others."""
         cov = np.insert(np.insert(self.matrices, entry, 0.0, axis=1), entry, 0.0, axis=2)
         cov[:, entry, entry] = variance
         wide = np.insert(self.mean, entry, mean, axis=1)
         return Normals(wide, packed(cov), self.log_dets + np.log(variance))
 
     def halfway(self, other: Normals) -> Normals:
-        """With natural parameters halfway to others."""
+        """The normals with natural parameters halfway to others."""
         one, two = (np.asarray(np.linalg.inv(each.matrices)) for each in (self, other))
         pull = 0.5 * (_times(one, self.mean) + _times(two, other.mean))
         return from_precisions(0.5 * (one + two), pull)

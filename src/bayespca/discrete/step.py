@@ -234,7 +234,7 @@ def joined(parts: list[Normals]) -> Normals:
 
 
 def _with_parameters(state: TableState, data: TableCells) -> TableState:
-    """With parameters of likelihoods that are more likely, and what cells are like then."""
+    """Improve the parameters of likelihoods, and update the cells accordingly."""
     if not data.learns:
         return state
     second = state.rows.second_with_one
@@ -263,7 +263,7 @@ def evaluated_where_learned(
 
 
 def _settled(state: TableState, problem: TableProblem) -> TableState:
-    """In the best coordinates with the best priors: (A − m)·R, B·R⁻ᵀ and μ + B·m."""
+    """The state in the best coordinates with the best priors: (A − m)·R, B·R⁻ᵀ and μ + B·m."""
     H = state.rank
     shift = _best_shift(state)
     rows = replace(state.rows, mean=state.rows.mean - shift)
@@ -310,7 +310,7 @@ def with_energy(state: TableState) -> TableState:
 
 
 def _without_weakest(state: TableState, data: TableCells, problem: TableProblem) -> TableState:
-    """Without the last components if the free energy is lower, computed in full.
+    """The state without the last components if the free energy is lower, computed in full.
 
     Twice as many are tried each time that it was.
     """
@@ -322,13 +322,13 @@ def _without_weakest(state: TableState, data: TableCells, problem: TableProblem)
 
 
 def evaluated(state: TableState, data: TableCells, problem: TableProblem) -> TableState:
-    """With the cells, the priors and the free energy that belong to its posterior."""
+    """The state with the cells, the priors and the free energy that belong to its posterior."""
     found = evaluated_all(state.rows, state.columns, data.at(state.parameters))
     return with_energy(_with_best_priors(replace(state, found=found), problem))
 
 
 def without_components(state: TableState, count: int) -> TableState:
-    """Without the last components; the others, and the cells, are left as they are."""
+    """The state without the last components; the others, and the cells, are left as they are."""
     keep = np.arange(state.rank - count)
     return replace(
         state,

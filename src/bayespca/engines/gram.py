@@ -107,7 +107,7 @@ def have_digits(largest: FloatArray, sigma: FloatArray, threshold: FloatArray) -
 
 
 def as_rough(found: Decomposition, dtype: DType) -> Decomposition:
-    """With the resolution of a Gram matrix of this type: values below it may be nothing."""
+    """Give it the resolution of a Gram matrix of this type: values below may be nothing."""
     resolution = float(np.sqrt(np.finfo(dtype).eps))
     return replace(found, spectrum=found.spectrum.with_resolution(resolution))
 

@@ -289,8 +289,8 @@ def _by_products(
             return _of_data(found, operator, seen, live)
     if 8.0 * short**2 > running.MEMORY_LIMIT:
         raise ValueError(
-            f"the short side of the Dask collection is {short}, and what is asked for needs more "
-            "singular values than can be had by products alone: cap n_components, use "
+            f"the short side of the Dask collection is {short}, and this fit needs more "
+            "singular values than products alone can give: cap n_components, use "
             "method='evb', or give fewer columns."
         )
     return _by_matrix(partitions, center=center, plan=plan)

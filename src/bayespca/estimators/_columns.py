@@ -1,4 +1,4 @@
-"""What columns of a table are: their likelihoods, as asked for or as dtypes and values tell."""
+"""The likelihoods of the columns of a table, as given or as dtypes and values suggest."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def codes(raw: RawTable, columns: Sequence[TableColumn]) -> Any:
 
 
 def _asked(raw: RawTable, likelihood: Any) -> dict[str, str]:
-    """The likelihoods that were asked for, by column."""
+    """The given likelihoods, by column."""
     names = raw.names
     if isinstance(likelihood, str):
         given: Mapping[Any, Any] = {} if likelihood == "auto" else dict.fromkeys(names, likelihood)

@@ -83,8 +83,8 @@ def framed(*columns: Input) -> Frame:
 
 
 class _Look(NamedTuple):
-    """Of some partitions: ratings, ids of the items, a few more different ratings than a scale
-    has, if there are so many, the smallest and the largest.
+    """A look at some partitions: number of ratings, ids of the items, different ratings (up to a
+    few more than a scale has), the smallest and the largest.
     """
 
     n_ratings: int

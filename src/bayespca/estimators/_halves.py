@@ -46,7 +46,7 @@ class RankStability:
 
     @property
     def share(self) -> float:
-        """In how large a share of the halves the rank of all rows came back."""
+        """Share of the halves in which the rank of all rows came back."""
         return self.ranks.get(self.rank, 0.0)
 
     @property

@@ -19,7 +19,7 @@ from bayespca import io
 from bayespca.arrays.namespaces import is_sparse, to_numpy
 from bayespca.arrays.types import Array, Input
 from bayespca.engines.decomposing import fits_in_memory
-from bayespca.sources.blocks import columns_told, open_source
+from bayespca.sources.blocks import notes_on_columns, open_source
 from bayespca.sources.data import Data, Features, Names, Where, where_of
 from bayespca.sources.file_pieces import of_files
 from bayespca.sources.finite import NotFinite, first_not_finite, not_finite
@@ -74,7 +74,7 @@ def _read(
 ) -> Data:
     if dask and estimator.engine == "dask" and _is_path(X):
         file, X = of_files(X)
-        _warn_about_columns(columns_told(file.layout))
+        _warn_about_columns(notes_on_columns(file.layout))
     if dask and (is_dask(X) or isinstance(X, Partitions)):
         return _read_dask(estimator, X)
     X = unmasked(X)
@@ -215,7 +215,7 @@ def _read_whole(path: str | os.PathLike[str], *, always: bool, streamed: bool) -
     if file.blocks is not None and not always and (streamed or not fits_in_memory(file.memory)):
         return path
     table = file.read()
-    notes = columns_told(file.layout)
+    notes = notes_on_columns(file.layout)
     empty = [name for name, why in table.aside.items() if why == "empty"]
     _warn_about_columns([*notes, *(f"column {name!r} was set aside (empty)" for name in empty)])
     return table

@@ -68,8 +68,8 @@ def from_columns(
     columns = {name: _flat(_identifiers.column(given, name), name) for name, given in named.items()}
     sizes = {name: given.size for name, given in columns.items()}
     if len(set(sizes.values())) > 1:
-        told = ", ".join(f"{name} has {size}" for name, size in sizes.items())
-        raise ValueError(f"users, items and ratings must be of one length: {told}.")
+        lengths = ", ".join(f"{name} has {size}" for name, size in sizes.items())
+        raise ValueError(f"users, items and ratings must be of one length: {lengths}.")
     values = numbers(columns["ratings"], "ratings", lambda i: f"position {i} (counting from 0)")
     user_ids, rows = _identifiers.numbered(columns["users"], "users")
     item_ids, places = _identifiers.numbered(columns["items"], "items")

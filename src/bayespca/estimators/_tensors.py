@@ -92,7 +92,7 @@ def check_slices(T: Array, shape: Shape, name: str) -> None:
 
 
 def squeezed_shape(shape: Shape) -> Shape:
-    """Without modes of size 1 after the first, which say nothing; at least two are left."""
+    """Drop modes of size 1 after the first, which carry no information; keep at least two."""
     kept = (shape[0], *(size for size in shape[1:] if size > 1))
     return kept if len(kept) > 1 else (shape[0], 1)
 
@@ -170,7 +170,7 @@ def expanded(items: Sequence[Any], shape: Shape, single: Any = 1) -> tuple[Any, 
 
 
 def common_rank(ranks: tuple[int | None, ...]) -> int | None:
-    """The rank of a matrix: two numbers that were asked for have to be the same."""
+    """The rank of a matrix: two given numbers must be the same."""
     asked = {rank for rank in ranks if rank is not None}
     if len(asked) > 1:
         raise ValueError(f"a matrix has one rank; ranks asks for {ranks[0]} and {ranks[1]}.")

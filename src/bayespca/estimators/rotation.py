@@ -94,7 +94,7 @@ def rotate(model: Any, method: Literal["varimax", "oblimin"] = "varimax") -> Rot
 
 
 def _in_order(T: FloatArray, L: FloatArray) -> FloatArray:
-    """With the strongest factor first, and the largest loading of each positive."""
+    """Put the strongest factor first, and make the largest loading of each positive."""
     turned = np.linalg.solve(T, L.T).T
     largest = turned[np.abs(turned).argmax(axis=0), np.arange(len(T))]
     order = np.argsort(-(turned**2).sum(axis=0), kind="stable")

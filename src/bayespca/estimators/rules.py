@@ -107,7 +107,7 @@ def rank_report(
 
 
 def _noted(report: RankReport, data: Data) -> RankReport:
-    """Without a probability where there is a single row, which says nothing of components."""
+    """Remove the probability if there is a single row, which says nothing about components."""
     if data.where is not Where.DENSE or data.values.shape[0] > 1:
         return report
     return replace(report, evb_probability=math.nan, note=ONE_ROW)
@@ -132,7 +132,7 @@ def rank_rules(spectrum: Spectrum, *, random_state: RandomState = 0) -> RankRepo
 
 
 def _with_another_look(report: RankReport, Z: FloatArray, rng: np.random.Generator) -> RankReport:
-    """With rules that look at the matrix, unless it does not vary."""
+    """Add the rules that look at the matrix, unless it does not vary."""
     if not Z.any() or min(Z.shape) < 2:
         return report
     flips = sign_flips(Z, rng)
@@ -142,7 +142,7 @@ def _with_another_look(report: RankReport, Z: FloatArray, rng: np.random.Generat
 def _with_halves(
     report: RankReport, complete: Complete, n_halves: int, rng: np.random.Generator
 ) -> RankReport:
-    """With what comes back in half samples."""
+    """Add what comes back in half samples."""
     noise = PER_FEATURE if NOISES[report.noise].cells else NOISES[report.noise]
     fit, values = complete.fit(noise), on_host(complete.X)
     center = complete.asked.center
@@ -151,7 +151,7 @@ def _with_halves(
 
 
 def _with_noise_models(report: RankReport, complete: Complete) -> RankReport:
-    """With EVB's ranks under each, and the noise that the evidence chooses."""
+    """Add EVB's rank under each noise model, and the one that the evidence chooses."""
     names = set(complete.allowed())
     tried = [name for name in COMPLETE if name in names]
     ranks = {name: complete.fit(NOISES[name]).n_components for name in tried}

@@ -74,8 +74,8 @@ def _story(model: AnyEstimator, words: tuple[str, str, str], *facts: Fact, **num
     ended = {name: getattr(model, f"{name}_", default) for name, default in known.items()}
     advice = model.status_.advice if hasattr(model, "status_") else ()
     notes = (*convergence(model), *advice)
-    told = {"notes": [note.text for note in notes]}
-    return Story(said, lead, size, facts, common | numbers | ended | told, notes)
+    texts = {"notes": [note.text for note in notes]}
+    return Story(said, lead, size, facts, common | numbers | ended | texts, notes)
 
 
 # --- one for each kind of model ----------------------------------------------------------------
@@ -154,17 +154,17 @@ def _of_curves(model: AnyEstimator) -> Story:
     words = *_curves(model, gain), _rows_and_features(model)
     name = "dimensions" if k != 1 else "dimension"
     facts = (
-        Fact(name, str(k), "as asked for" if model.method == "map" else "found"),
+        Fact(name, str(k), "as requested" if model.method == "map" else "found"),
         *_over_planes(gain),
         Fact("noise", significant(noise), "standard deviation"),
     )
     numbers = {"rank": k, "relevance": relevance, "nonlinear_evidence": gain}
     variances = {"noise_variance": model.noise_variance_}
     linear = {"linear_free_energy": model.linear_free_energy_}
-    told = _story(model, words, *facts, **numbers, **linear, **variances)
+    account = _story(model, words, *facts, **numbers, **linear, **variances)
     each = enumerate(relevance, start=1)
     parts = (Fact(f"dimension {h}", f"relevance {significant(w, 2)}") for h, w in each)
-    return replace(told, parts=tuple(parts))
+    return replace(account, parts=tuple(parts))
 
 
 def _of_clusters(model: AnyEstimator) -> Story:
@@ -180,12 +180,12 @@ def _of_clusters(model: AnyEstimator) -> Story:
     )
     numbers = {"n_clusters": K, "weights": weights, "ranks": ranks}
     variances = to_numpy(model.noise_variances_)
-    told = _story(model, words, *facts, **numbers, noise_variances=variances)
+    account = _story(model, words, *facts, **numbers, noise_variances=variances)
     each = [
         f"{plural(int(r), 'dimension')}, noise {significant(float(s), 2)}"
         for r, s in zip(ranks, noise, strict=True)
     ]
-    return replace(told, parts=_cluster_parts(weights, each))
+    return replace(account, parts=_cluster_parts(weights, each))
 
 
 def _of_kinds(model: AnyEstimator) -> Story:
@@ -198,9 +198,9 @@ def _of_kinds(model: AnyEstimator) -> Story:
         plural(model.n_features_in_, "feature"),
     )
     facts = (_cluster_fact(model), Fact("ones", percent(ones), "of the cells"))
-    told = _story(model, words, *facts, n_clusters=K, weights=weights, ones=ones)
+    account = _story(model, words, *facts, n_clusters=K, weights=weights, ones=ones)
     each = [f"{percent(float(p))} ones" for p in to_numpy(model.means_).mean(axis=1)]
-    return replace(told, parts=_cluster_parts(weights, each))
+    return replace(account, parts=_cluster_parts(weights, each))
 
 
 def _of_ratings(model: AnyEstimator) -> Story:
@@ -261,10 +261,11 @@ def _of_tensor(model: AnyEstimator) -> Story:
         Fact("noise", significant(noise), "standard deviation"),
     )
     found = {"shape": shape, "ranks": ranks, "noise_variance": model.noise_variance_}
-    told = _story(model, (said, lead, f"tensor of {sizes}"), *facts, **found, noise=model.noise_)
+    words = said, lead, f"tensor of {sizes}"
+    account = _story(model, words, *facts, **found, noise=model.noise_)
     modes = enumerate(zip(shape, ranks, strict=True), start=1)
     return replace(
-        told, parts=tuple(Fact(f"mode {n}", f"rank {r} of {m:,}") for n, (m, r) in modes)
+        account, parts=tuple(Fact(f"mode {n}", f"rank {r} of {m:,}") for n, (m, r) in modes)
     )
 
 
@@ -293,7 +294,7 @@ def _hold(k: int) -> str:
 def _sure(summary: Summary) -> str:
     if summary.probability is not None:
         return conditional(summary.probability)
-    return "as asked for" if summary.told else "found, without a probability"
+    return "as requested" if summary.told else "found, without a probability"
 
 
 def _probability(model: AnyEstimator) -> float:
@@ -311,7 +312,7 @@ def _clusters(model: AnyEstimator, rows: str) -> str:
     K = model.n_components_
     if K == 1:
         return f"These {rows} are one cluster."
-    asked = "" if _is_found(model) else ", as asked for"
+    asked = "" if _is_found(model) else ", as requested"
     return f"These {rows} fall into {counted(K)} clusters{asked}."
 
 
@@ -320,7 +321,7 @@ def _curves(model: AnyEstimator, gain: float) -> tuple[str, str]:
     k = model.n_components_
     curved = f"{counted(k)} curved dimension{'' if k == 1 else 's'}"
     if not np.isfinite(gain):
-        return f"These data are laid out along {curved}, as asked for.", ""
+        return f"These data are laid out along {curved}, as requested.", ""
     nats = f"{significant(abs(gain))} nats"
     if gain > 0:
         lead = f"Curves are better than planes: they have {nats} more evidence than a linear PCA."
@@ -348,7 +349,7 @@ def _is_found(model: AnyEstimator) -> bool:
 
 def _cluster_fact(model: AnyEstimator) -> Fact:
     K = model.n_components_
-    remark = "found" if _is_found(model) else "as asked for"
+    remark = "found" if _is_found(model) else "as requested"
     return Fact("clusters" if K != 1 else "cluster", str(K), remark)
 
 
@@ -391,7 +392,7 @@ def _of_views(model: AnyEstimator) -> Story:
     size = f"{plural(model.n_samples_, 'sample')} × {plural(V, 'table')}, {_features(model)}"
     said = _factors(k, V)
     facts = (
-        Fact("factors", str(k), "found" if _is_found(model) else "as asked for"),
+        Fact("factors", str(k), "found" if _is_found(model) else "as requested"),
         Fact("shared", str(shared), "in more than one table"),
         Fact("everywhere", str(everywhere), "in all tables"),
     )

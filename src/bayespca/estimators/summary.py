@@ -27,7 +27,7 @@ NEAR = 0.05
 SURE = 0.5
 # A component with this much of its squared loadings in one feature is that feature.
 ALONE = 0.95
-# Shares of the signal of which one wants to know how many components they take.
+# Shares of the signal for which the summary counts the components needed.
 SHARES = (0.8, 0.95, 0.99)
 # A row or a cell that is more probably an outlier than not.
 OUTLYING = 0.5
@@ -35,14 +35,14 @@ OUTLYING = 0.5
 
 @dataclass(frozen=True)
 class Summary:
-    """What people ask first of a fitted PCA.
+    """The first facts that people want to know about a fitted PCA.
 
-    `told` is True where the rank was given. `probability` is that of exactly so many components
-    above the detection limit, if the noise is as assumed; None where there is none.
-    `noise_variance` is the mean over features where each has its own; `noise` is the noise model,
-    with `noise_evidence` by how many nats the evidence of each that was tried exceeds that
+    `told` is True if the rank was given. `probability` is that of exactly `rank` components
+    above the detection limit, if the noise is as assumed; None if it is not known.
+    `noise_variance` is the mean over features if each has its own. `noise` is the noise model, and
+    `noise_evidence` the nats by which the evidence of each model that was tried exceeds that
     of equal noise. `feature_noise` is the smallest and the largest noise variance of a feature,
-    `outliers` the number of rows or cells that are probably outliers, each None where all have the
+    `outliers` the number of rows or cells that are probably outliers; each is None if all have the
     same noise. `components_for` says how many components hold 80, 95 and 99 % of the signal.
     `explained` is the share of the total variance along the components. `notes` are
     codes with sentences in plain words.
@@ -137,7 +137,7 @@ def _n_outliers(probability: FloatArray | None) -> int | None:
 
 
 def rank_was_given(model: BaseEstimator) -> bool:
-    """Whether the user gave the rank, so that the data say nothing of it."""
+    """Whether the user gave the rank, so the data say nothing about it."""
     method = METHODS.get(getattr(model, "method", ""))
     return method is not None and method.needs_rank
 
@@ -226,7 +226,7 @@ def _single_features(model: FittedPCA) -> Iterator[Advice]:
 
 
 def convergence(model: BaseEstimator) -> list[Advice]:
-    """What to say of an iteration that was ended early."""
+    """Advice on an iteration that ended early."""
     if getattr(model, "converged_", True):
         return []
     return [

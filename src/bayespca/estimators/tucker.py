@@ -269,7 +269,7 @@ class BayesianTucker(ChoosesNoise, Transforming, Iterating[TuckerFit]):
         )
 
     def _expanded(self, found: TuckerFit, T: Array) -> TuckerFit:
-        """With the modes that were left alone, where the tensor is and of its type."""
+        """Put back the modes that were skipped, with the library, device and type of the tensor."""
         shape = tuple(T.shape)
         # Where nothing was found, modes of size 1 have nothing either.
         one = int(found.core.size > 0)

@@ -53,9 +53,9 @@ def headline(summary: Summary) -> str:
         return still if nothing_varies(summary) else "No dimension stands out from the noise."
     noun = "dimension" if k == 1 else "dimensions"
     if summary.told:
-        return f"{counted(k).capitalize()} {noun}, as asked for."
+        return f"{counted(k).capitalize()} {noun}, as requested."
     if any(note.code == AT_LEAST for note in summary.notes):
-        return f"{counted(k).capitalize()} {noun}, as asked for; fewer stand out from the noise."
+        return f"{counted(k).capitalize()} {noun}, as requested; fewer stand out from the noise."
     found = f"There {'is' if k == 1 else 'are'} {_bound(summary)}{counted(k)} {noun} in these data"
     needed = summary.components_for[ENOUGH]
     if needed == k:

@@ -83,7 +83,7 @@ class Memory:
         return self.ends[-1] if len(self) else None
 
     def with_step(self, start: StatePoint, end: StatePoint) -> Memory:
-        """With one more step, without those that are too long ago or of another kind."""
+        """The memory with one more step, without steps that are too old or of another kind."""
         pause, reaches = max(self.pause - 1, 0), end.reach is not None
         led = end.vector
         if end.reach is not None:
@@ -141,7 +141,7 @@ def mixed(changes: FloatArray, ends: FloatArray) -> FloatArray:
 
 
 def remembered(memory: Memory, start: S, end: S, chart: Chart[S] | None) -> Memory:
-    """With one more step."""
+    """The memory with one more step."""
     if chart is None:
         return memory
     before = chart.point(start, memory.like)

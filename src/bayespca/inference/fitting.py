@@ -91,7 +91,7 @@ def _step(model: Model[D, S, F], data: D, state: S) -> tuple[S, Info]:
 
 
 def _marked(looping: Looping, model: Model[D, S, F], data: D) -> Looping:
-    """With a mark that tells the fit from others, where one is needed."""
+    """Add a mark that distinguishes the fit from others, if one is needed."""
     if looping.checkpoint is None:
         return looping
     return replace(looping, mark=fingerprint(repr(model), *model.digests(data)))
@@ -100,7 +100,7 @@ def _marked(looping: Looping, model: Model[D, S, F], data: D) -> Looping:
 def _widened(
     ended: Run[S], model: Model[D, S, F], data: D, looping: Looping
 ) -> tuple[Run[S], Model[D, S, F]]:
-    """With more components to start from, as long as all are kept.
+    """Start again with more components, as long as all are kept.
 
     A checkpoint is of the first run: it would be unclear which of several it belongs to.
     """
@@ -114,7 +114,7 @@ def _widened(
 
 
 def _grown(ended: Run[S], model: Model[D, S, F], data: D, looping: Looping) -> Run[S]:
-    """With more components in the state, as long as that leads lower."""
+    """Add components to the state, as long as that lowers the free energy."""
     while ended.converged and (state := model.grown(ended.state, data)) is not None:
         more = _resumed(model, data, state, looping)
         if more.free_energy >= ended.free_energy:
@@ -126,7 +126,7 @@ def _grown(ended: Run[S], model: Model[D, S, F], data: D, looping: Looping) -> R
 def _searched(
     ended: Run[S], model: Model[D, S, F], data: D, looping: Looping
 ) -> tuple[Run[S], dict[int, float]]:
-    """With fewer or more components by each of the model's moves, if that leads lower."""
+    """Try each of the model's moves to fewer or more components; keep those that lead lower."""
     energies: dict[int, float] = {}
     for move in model.moves(data):
         ended, energies = searched(
@@ -142,7 +142,7 @@ def _searched(
 
 
 def _shrunk(ended: Run[S], model: Model[D, S, F], data: D, looping: Looping) -> Run[S]:
-    """Without what there is too little evidence for."""
+    """Drop components that have too little evidence."""
     while (found := model.shrunk(ended.state, data)) is not None:
         state, nats = found
         less = _resumed(model, data, state, looping)

@@ -35,7 +35,7 @@ class Info:
 
 S = TypeVar("S")
 Step = Callable[[S], tuple[S, Info]]
-# Called after each step with its number, counting from 1, and what it told; True ends the run.
+# Called after each step with its number, counting from 1, and its diagnostics; True ends the run.
 Callback = Callable[[int, Info], object]
 
 
@@ -72,7 +72,7 @@ class Trace:
         )
 
     def followed_by(self, other: Trace, which: NDArray[np.bool_]) -> Trace:
-        """With some of the steps of another at the end."""
+        """The trace with some of the steps of another at the end."""
         pairs = zip(vars(self).values(), vars(other).values(), strict=True)
         return Trace(*(np.concatenate([mine, theirs[which]]) for mine, theirs in pairs))
 

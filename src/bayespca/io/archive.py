@@ -184,9 +184,9 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             raise ModelFileError(f"{name} is a device or a pipe, not a bayespca model file.")
         file = open(name, "rb")  # noqa: SIM115 (errors of opening and of reading differ)
     except OSError as error:
-        told = type(error)(f"cannot load {name}: {_why(error)}.")
-        told.errno = error.errno
-        raise told from error
+        clearer = type(error)(f"cannot load {name}: {_why(error)}.")
+        clearer.errno = error.errno
+        raise clearer from error
     with file:
         yield file
 

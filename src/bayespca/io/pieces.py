@@ -88,8 +88,8 @@ class TextPiece:
         except (pa.ArrowException, OSError, UnicodeError) as error:
             if "Empty CSV" in str(error):
                 return np.empty((0, len(keys)))
-            told = complaint(error, Path(self.path), self.sample, self.layout)
-            raise ValueError(told) from error
+            message = complaint(error, Path(self.path), self.sample, self.layout)
+            raise ValueError(message) from error
         table = with_numbers(table, Path(self.path), self.sample, self.layout)
         return features_of(table, keys, np.dtype(np.float64), pa)
 

@@ -128,7 +128,7 @@ def reading_options(
     *,
     block_size: int | None,
 ) -> dict[str, Any]:
-    """What pyarrow is told: features are numbers, other columns text, called by position."""
+    """Options for pyarrow: features are numbers, other columns text, named by position."""
     dialect = sample.dialect
     # Our own names for pyarrow: a file need not have any.
     keys = [str(j) for j in range(layout.n_columns)]
@@ -180,7 +180,7 @@ def complaint(error: BaseException, path: Path, sample: TextSample, layout: Layo
     """A sentence for people, with the line and the column, from what pyarrow says."""
     text = first_line(error)
     column = re.search(r"column #(\d+)", text)
-    # pyarrow counts the columns it was asked for.
+    # pyarrow counts only the columns that it reads.
     value = re.search(r"invalid value '(.*)'", text, flags=re.DOTALL)
     if column and value:
         return _wrong_value(path, sample, layout, value[1])

@@ -143,9 +143,9 @@ def _about(path: str | os.PathLike[str], *, every: bool) -> Iterator[None]:
         # Without `strerror` it did not come from the operating system, or is a sentence already.
         if error.strerror is None or not (every or error.errno in FULL):
             raise
-        told = type(OSError(error.errno, ""))(_sentence(Path(path), error))
-        told.errno = error.errno
-        raise told from error
+        clearer = type(OSError(error.errno, ""))(_sentence(Path(path), error))
+        clearer.errno = error.errno
+        raise clearer from error
 
 
 def _sentence(path: Path, error: OSError) -> str:

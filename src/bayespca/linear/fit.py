@@ -95,13 +95,13 @@ def with_at_least(
         return replace(found, status=found.status.but("no-more", words))
     words = f"EVB keeps {kept}; with min_components={least} it is {k}"
     words += "." if method == "EVB" else ", by maximum likelihood, as EVB has no such solution."
-    # What was asked for says nothing of how probable it is.
+    # A given number says nothing about its probability.
     ranks = np.append(found.rank_posterior, np.zeros(max(k + 1 - found.rank_posterior.size, 0)))
     return replace(other, rank_posterior=ranks, status=other.status.but(AT_LEAST, words))
 
 
 def _better(of_evb: PCAFit, likeliest: PCAFit) -> tuple[PCAFit, str]:
-    """Of two fits the one with more components, and its method."""
+    """The fit with more components of two, and its method."""
     if likeliest.n_components > of_evb.n_components:
         return likeliest, "ML"
     return of_evb, "EVB"

@@ -127,7 +127,7 @@ def _sums_of(rows: WhiteRows, chosen: NDArray[np.intp]) -> _Sums:
 
 
 def _centred(G: FloatArray, half: list[_Sums], center: bool) -> FloatArray:
-    """Without the mean of these rows; values are about the mean of all, so that little cancels."""
+    """Remove the mean of these rows; values are about the mean of all, so little cancels."""
     if not center:
         return G
     total = np.sum([one.total for one in half], axis=0)
@@ -164,7 +164,7 @@ def _without(K: FloatArray, level: Vector | None) -> FloatArray:
 
 
 def _by_products(rows: WhiteRows, rng: np.random.Generator) -> Iterator[Half]:
-    """Without a Gram matrix: blocks of rows are multiplied with the directions of a half."""
+    """Multiply blocks of rows with the directions of a half; no Gram matrix is formed."""
     seed, k = int(rng.integers(2**31)), len(rows.directions)
     start = randomized_svd(rows.values, k + BEYOND, n_iter=2, random_state=seed)[2].T
     blocks = [_part(rows, chosen) for chosen in _blocks(rows.n_samples, rng)]

@@ -55,7 +55,7 @@ class CellScales:
         return self.rate / self.shape if np.isfinite(self.shape) else 1.0
 
     def at_unit_scale(self) -> CellScales:
-        """With a typical variance of 1."""
+        """The scales with a typical variance of 1."""
         size = self.size
         return replace(self, precision=self.precision * size, rate=self.rate / size)
 

@@ -60,7 +60,7 @@ class RowNormal:
         return int(self.directions.shape[1])
 
     def with_one_less(self) -> RowNormal | None:
-        """Without its weakest component; None where there is none."""
+        """The same law without its weakest component; None if there is none."""
         k, s2 = self.rank - 1, self.noise_variance
         if k < 0:
             return None

@@ -408,7 +408,7 @@ def reconstruct(posterior: HolesPosterior, T: Array) -> Array:
 def along_components(posterior: HolesPosterior) -> FloatArray:
     """Posterior variance of the entries of the directions: (p, k)."""
     k = posterior.components.shape[0]
-    # A component that maximum likelihood was told of may be zero.
+    # With a given number of components, maximum likelihood may leave one at zero.
     back = np.linalg.pinv(posterior.basis / posterior.unit) if k else posterior.basis
     cov = posterior.columns.b_cov[:, :k, :k]
     # w = M⁻ᵀ b, because wᵀMa = bᵀa.

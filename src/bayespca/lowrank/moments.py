@@ -42,7 +42,7 @@ class FactorMoments:
         return float(likelihood + of_a + of_b)
 
     def without(self, h: int, *, along_a: float = 0.0, along_b: float = 0.0) -> FactorMoments:
-        """Without a component: |Σ₋ₕ| = |Σ|·(Σ⁻¹)ₕₕ.
+        """The moments without a component: |Σ₋ₕ| = |Σ|·(Σ⁻¹)ₕₕ.
 
         `along_a` and `along_b` are Σ log(Σ⁻¹)ₕₕ over the rows that are integrated out.
         """

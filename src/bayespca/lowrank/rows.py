@@ -111,7 +111,7 @@ class RowSums:
         Σᵢ(xᵢⱼ − b̃ⱼᵀãᵢ)² over the observed rows of each column, of the means before columns are
         updated: (p,).
 
-    Covariances and log_det count with the share of each row that was asked for.
+    Covariances and log_det count with the given share of each row.
     """
 
     second: Array
@@ -281,7 +281,7 @@ class _Task(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Of some rows: packed `RowSums.second` in columns, Σᵢ⟨aᵢ⟩xᵢⱼ (H, p), packed
+    """Sums over some rows: packed `RowSums.second` in columns, Σᵢ⟨aᵢ⟩xᵢⱼ (H, p), packed
     `RowSums.everything`, Σᵢ log|Σᵢ|, and what is left in each column.
     """
 

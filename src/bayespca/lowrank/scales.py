@@ -120,7 +120,7 @@ class Scales:
         return float(np.exp(-np.log(self.precision).mean()))
 
     def at_unit_scale(self) -> Scales:
-        """With a geometric mean of 1."""
+        """The scales with a geometric mean of 1."""
         return self.times(1 / self.size)
 
 

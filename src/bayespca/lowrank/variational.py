@@ -48,7 +48,7 @@ class Hyper:
     def suiting(
         self, noise: float, deviation: float, mean: FloatArray, *, of_columns: float = BROAD
     ) -> Hyper:
-        """With what is open so broad that it says nothing, whatever the units of the data.
+        """Make open priors so broad that they say nothing, whatever the units of the data.
 
         Rates are a thousandth of the variance of the `noise`, that of columns `of_columns` times,
         and no less than the rounding of `deviation`, the root mean square of what varies; the mean

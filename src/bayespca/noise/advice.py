@@ -29,7 +29,7 @@ NAMED_ROWS = 5
 
 
 def against(fit: PCAFit, better: PCAFit, asked: str) -> PCAFit:
-    """A fit with noise that was asked for, where another has more evidence."""
+    """Advice on a fit with a given noise model, if another one has more evidence."""
     name = better.noise.name
     noise = NOISES[name]
     nats = better.noise.evidence[name] - better.noise.evidence.get(fit.noise.name, 0.0)
@@ -38,20 +38,20 @@ def against(fit: PCAFit, better: PCAFit, asked: str) -> PCAFit:
     count = better.n_components
     text = (
         f"{noise.reason}: noise={name!r} has {nats:,.0f} nats more evidence and finds {count} "
-        f"component{'' if count == 1 else 's'}; noise={asked!r} was asked for, which finds "
+        f"component{'' if count == 1 else 's'}; this fit has noise={asked!r}, which finds "
         f"{fit.n_components}."
     )
     return replace(fit, status=fit.status.but(CODE, text))
 
 
 def at_least(fit: PCAFit, signs: Signs, asked: NoiseModel, why: str | None = None) -> PCAFit:
-    """The same where others were not fitted: what residuals promise, and why not."""
+    """The same if others were not fitted: what residuals promise, and why it was not tried."""
     seen = signs.seen - sides(asked)
     noise = richest(seen | sides(asked))
     gain = sum(getattr(signs, side) for side in seen & sides(noise))
     if noise == asked or gain < WORTH_SAYING:
         return fit
-    return _but(fit, noise, gain, why or f"noise={asked.name!r} was asked for.")
+    return _but(fit, noise, gain, why or f"this fit has noise={asked.name!r}.")
 
 
 def with_cells(fit: PCAFit, signs: Signs) -> PCAFit:
@@ -86,14 +86,14 @@ def with_constant(fit: PCAFit, constant: NDArray[np.intp]) -> PCAFit:
     return replace(fit, status=fit.status.but(CONSTANT, text))
 
 
-def told_of(fit: PCAFit, some: PCAFit) -> PCAFit:
-    """A fit with what was said of some of its rows about features that do not vary."""
+def with_advice_of(fit: PCAFit, some: PCAFit) -> PCAFit:
+    """A fit with the advice on constant features that a fit of some of its rows gave."""
     said = tuple(one for one in some.status.advice if one.code == CONSTANT)
     return replace(fit, status=fit.status + Status(advice=said))
 
 
 def naming_outliers(fit: PCAFit) -> PCAFit:
-    """With a word on rows that lie far from all others, where they are few."""
+    """Add advice on rows that lie far from all others, if they are few."""
     outliers = fit.noise.outliers
     if outliers is None or outliers.ndim != 1:
         return fit

@@ -40,5 +40,5 @@ def compares(form: ClosedForm) -> bool:
 
 
 def by_likelihood(form: ClosedForm, rank: int) -> ClosedForm:
-    """So many components by maximum likelihood; the noise as it was asked for."""
+    """So many components by maximum likelihood, with the given noise model."""
     return replace(form, method=METHODS["ml"], n_components=rank, exactly=None)

@@ -79,7 +79,7 @@ class Complete:
         self.sums = other.sums
 
     def fit(self, noise: NoiseModel, other: PCAFit | None = None) -> PCAFit:
-        """With a noise model, from what a fit of other rows has found."""
+        """Fit a noise model, starting from what a fit of other rows has found."""
         errors = self.asked.errors
         if noise == ISOTROPIC and errors is None:
             return self._closed()
@@ -93,7 +93,7 @@ class Complete:
         return with_rows_known(fit, self.X) if noise.rows else fit
 
     def _constant(self, table: NoisyTable) -> Complete:
-        """The same where nothing varies: blocks may be gone once they were read."""
+        """The same task for data that do not vary: blocks may be gone once they were read."""
         if where_of(self.X) is not Where.BLOCKS:
             return self
         shape = (table.n_samples, table.mean_of_row.size)
@@ -114,7 +114,7 @@ class Complete:
         return self.plain
 
     def with_rank(self, fit: PCAFit, rank: int) -> PCAFit:
-        """The same noise model with so many components; cells of their own leave the rank alone."""
+        """Refit the same noise model with so many components; noise of cells keeps its rank."""
         noise, form = NOISES[fit.noise.name], replace(self.form, exactly=rank)
         if noise.cells:
             return fit
@@ -132,7 +132,7 @@ class Complete:
     def _known_beyond(self, rank: int) -> Decomposed:
         """A decomposition that knows one singular value more than this, if there is one.
 
-        Engines stop where EVB keeps no more; maximum likelihood needs what it is asked for.
+        Engines stop where EVB keeps no more; maximum likelihood needs the given number.
         """
         assert self.decomposed is not None
         spectrum = self.decomposed.found.spectrum
@@ -157,7 +157,7 @@ class Complete:
         return with_evidence(again, fit.noise)
 
     def chosen(self) -> PCAFit:
-        """With the noise that has the most evidence.
+        """Fit the noise model that has the most evidence.
 
         Equal noise first, unless the data are so large that it would be a long way round: data that
         are not white have no spectrum that could be cut off, and a glance may show that they are
@@ -180,7 +180,7 @@ class Complete:
         return self._best_of(fit, seen)
 
     def _best_of(self, fit: PCAFit, seen: Signs) -> PCAFit:
-        """With the noise that has the most evidence, from a fit and what its residuals show."""
+        """Fit the noise model with the most evidence, given a fit and signs in its residuals."""
         shape = (fit.n_samples, self.p)
         allowed = frozenset(self.allowed() if seen.seen else ())
         best = choose((fit, seen), self.fit, self.look, shape, allowed, self._baseline)
@@ -204,7 +204,7 @@ class Complete:
         return replace(here, looping=self.looping) if self.few.are_all else here
 
     def _chosen_here(self, plain: PCAFit) -> PCAFit:
-        """With the noise that rows of a Dask collection choose, which one pass brings here."""
+        """Fit the noise model that some rows of a Dask collection choose; one pass fetches them."""
         self.bring_rows(plain.n_samples)
         if self.few is None:
             return plain
@@ -239,12 +239,12 @@ class Complete:
         return scaled.fit(table, self.form, quiet, ISOTROPIC).free_energy
 
     def _as_in(self, some: Complete, plain: PCAFit | None = None) -> PCAFit:
-        """With the noise that some of the rows have; `plain` is the fit with equal noise."""
+        """Fit the noise model that some of the rows chose; `plain` is the fit with equal noise."""
         found = some.chosen()
         noise = NOISES[found.noise.name]
         if plain is None or noise != ISOTROPIC:
             plain = self.fit(noise, found)
-        return with_evidence(advice.told_of(plain, found), found.noise)
+        return with_evidence(advice.with_advice_of(plain, found), found.noise)
 
     @property
     def sample(self) -> Complete | None:

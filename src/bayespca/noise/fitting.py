@@ -1,4 +1,4 @@
-"""A PCA with the noise that was asked for, or with the one that the evidence chooses."""
+"""A PCA with a given noise model, or with the one that the evidence chooses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .choosing import sides
 from .complete import Complete, with_evidence
 from .incomplete import Incomplete
 
-# Up to so many, what would be better than what was asked for is fitted as well, to say so.
+# With at most so many cells, a noise model that looks better than the given one is fitted as well.
 FEW_CELLS = 100_000
 
 
@@ -43,12 +43,12 @@ def _fitted(given: Complete) -> PCAFit:
 
 
 def _uncapped(data: Complete) -> Complete:
-    """Without a cap on the rank: what it leaves over is not noise, which is found without."""
+    """Remove the cap on the rank to find the noise: what a cap leaves over is not noise."""
     return replace(data, form=replace(data.form, n_components=None, counts=False))
 
 
 def _with_noise(given: Complete, noise: NoiseModel) -> PCAFit:
-    """With this noise, and with a cap on the rank if there is one.
+    """Fit this noise model, with a cap on the rank if there is one.
 
     Noise that has to follow what a cap leaves over may not come away from it, though fewer
     components than the cap allows would be enough.
@@ -73,7 +73,7 @@ def _for_part(given: Complete, name: str) -> Complete:
 
 
 def _as_asked(data: Complete) -> PCAFit:
-    """With the noise that was asked for, and a word where residuals show another."""
+    """Fit the given noise model, with advice if residuals show another."""
     noise = first_noise(data.asked)
     fit = advice.naming_outliers(_with_noise(data, noise))
     capped = data.form.n_components is not None
@@ -103,7 +103,7 @@ def fit_with_holes(X: Input, form: ClosedForm, looping: inference.Looping, asked
 
 
 def _with_rank_asked(fit: PCAFit, data: Complete | Incomplete) -> PCAFit:
-    """With the most probable number of components, or with some at least, where that is wanted."""
+    """Apply n_components="probable" and min_components, if they are given."""
     again = partial(data.with_rank, fit)
     if data.asked.probable:
         fit = closed.with_most_probable(fit, again)

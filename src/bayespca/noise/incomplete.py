@@ -33,16 +33,16 @@ class Incomplete:
     asked: Asked
 
     def first(self) -> PCAFit:
-        """With the noise that was asked for, or with equal noise."""
+        """Fit the given noise model, or equal noise."""
         return swept(self.X, self.form, self.looping, self.asked, first_noise(self.asked))
 
     def fit(self, noise: NoiseModel, *, rounded: bool = False) -> PCAFit:
-        """With one of the models among which the evidence chooses."""
+        """Fit one of the noise models among which the evidence chooses."""
         looping = self.looping.for_part(noise.name)
         return swept(self.X, self.form, looping, self.asked, noise, rounded=rounded)
 
     def with_rank(self, fit: PCAFit, rank: int) -> PCAFit:
-        """The same noise model with so many components, or as many of them as do not vanish."""
+        """Refit the same noise model with so many components, or fewer if some vanish."""
         quiet = replace(self.looping, checkpoint=None)
         data = replace(self, form=replace(self.form, exactly=rank), looping=quiet)
         return with_evidence(data.fit(NOISES[fit.noise.name]), fit.noise)
@@ -64,7 +64,7 @@ class Incomplete:
         return None if here is None else here.rows
 
     def chosen(self, plain: PCAFit, few: Input) -> PCAFit:
-        """With the noise that has the most evidence; `few` are rows that are here."""
+        """Fit the noise model that has the most evidence; `few` are rows in memory."""
         # What was brought here whole is fitted here.
         data = replace(self, X=few) if few.shape[0] == plain.n_samples else self
         rounded = partial(data.fit, ISOTROPIC, rounded=True)

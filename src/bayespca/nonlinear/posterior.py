@@ -290,7 +290,7 @@ class _RowEnergy:
         return cls(found, constant, 0.5 * (there @ s), g1, G)
 
     def part(self, index: Index) -> _RowEnergy:
-        """Of some of the rows."""
+        """The free energy of some of the rows."""
         G = self.G if len(self.G) == 1 else self.G[index]
         return _RowEnergy(self.found, self.constant[index], self.g0[index], self.g1[index], G)
 

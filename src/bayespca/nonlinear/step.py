@@ -70,7 +70,7 @@ def without_idle(state: GPState, data: GPData, template: LatentPoint, allowed: f
 
 
 def without_least(point: LatentPoint) -> LatentPoint:
-    """Without the dimension that matters least."""
+    """The point without the dimension that matters least."""
     kept = np.delete(np.arange(point.latent.shape[1]), int(np.argmin(point.relevance)))
     return point.of_dimensions(kept)
 

@@ -45,12 +45,12 @@ def _about(found: Judged) -> str:
     other = "" if not rest else f" The {rest:,} that were not in the fit are predicted as they are."
     if found.n_alone:
         other += (
-            f" {found.n_alone:,} more are left out: what is predicted of them rests on themselves "
-            "to more than a half."
+            f" {found.n_alone:,} more are left out: more than half of their prediction rests on "
+            "themselves."
         )
     return (
-        f"{count}, each predicted from all the others. Nothing was fitted again: what a rating "
-        "taught the model about its user and its item is subtracted from the posterior, while the "
+        f"{count}, each predicted from all the others. The model was not refitted: what a rating "
+        "taught it about its user and its item is subtracted from the posterior, while the "
         f"noise and the number of dimensions stay as they were found with it.{other}"
     )
 

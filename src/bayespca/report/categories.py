@@ -24,9 +24,9 @@ from .scores import MAX_GROUPS
 # Columns with levels, and numbers, that the eye can still distinguish.
 MOST_COLUMNS, MOST_ARROWS = 12, 20
 CAPTION = (
-    "Each point is a level of a column, where its rows lie on average; those near each other are "
-    "found together. Lines join levels that have an order. Arrows are numbers and counts: rows "
-    "with large values lie where they point."
+    "Each point is a level of a column, at the mean of its rows; levels near each other occur "
+    "together. Lines join levels that have an order. Arrows are numbers and counts: they point to "
+    "rows with large values."
 )
 
 

@@ -66,18 +66,18 @@ class Clusters:
 def content(model: Any, X: Input, samples: Samples, details: Mapping[str, str]) -> parts.Content:
     """The page of a fitted `PCAMixture` or `BernoulliMixture`."""
     found = _clusters(model)
-    told, lead, where, sure = story(model), "", None, None
+    account, lead, where, sure = story(model), "", None, None
     shares: list[float] = []
     if X is not None:
         probability = np.asarray(model.predict_proba(X), dtype=np.float64)
         where, shares = _where(model, X, probability, samples)
-        told = replace(told, size=f"{plural(len(probability), 'sample')} × {told.size}")
+        account = replace(account, size=f"{plural(len(probability), 'sample')} × {account.size}")
         if len(found.weights) > 1:
             lead, sure = _sure_words(probability), _sure(probability)
     table = parts.Section("features", "Means", table=_table(found))
     return parts.content(
         model,
-        told,
+        account,
         (_cards(found), where, sure, table, parts.search(model)),
         lead=lead,
         strip=_strip(found.weights),

@@ -94,7 +94,7 @@ def _tick(n: int) -> int:
 def _scree_caption(model: FittedPCA, n: int) -> str:
     k, known = model.n_components_, model.spectrum_.singular_values.size
     if rank_was_given(model):
-        text = "Each dot is the strength of one component; the filled ones were asked for."
+        text = "Each dot is the strength of one component; the filled ones were requested."
     elif not (np.isfinite(model.threshold_) and model.threshold_ > 0):
         text = "Each dot is the strength of one component; the filled ones are kept."
     elif k == 0:
@@ -105,7 +105,7 @@ def _scree_caption(model: FittedPCA, n: int) -> str:
             "kept, the rest cannot be told from noise."
         )
     if k and not rank_was_given(model):
-        text += " Small diamonds show what is left of each after the noise in it is taken out."
+        text += " Small diamonds show what is left of each after removing its noise."
     if n < known:
         text += f" The first {n} of {known:,} are drawn."
     return text

@@ -52,9 +52,9 @@ def _caption(stability: RankStability) -> str:
     return (
         f"{stability.n_halves:,} random halves of the samples, each fitted by "
         f"itself: {counted(stability.rank)} {noun} came back in {percent(stability.share)} of "
-        f"them. The probability holds {CONDITION}; halves ask for less, and know less than the "
+        f"them. The probability holds {CONDITION}; halves assume less, but know less than the "
         "whole: a weak dimension comes back in few of them, and one that comes back in nearly all "
-        "does not hang on a few samples."
+        "does not depend on a few samples."
     )
 
 

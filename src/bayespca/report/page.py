@@ -133,7 +133,7 @@ def _page_of(model: AnyEstimator) -> Callable[..., Content]:
     name = type(model).__name__
     if name == "BayesianPCAImputer":
         raise ValueError(
-            "a BayesianPCAImputer keeps what it fills cells with, and no more: "
+            "a BayesianPCAImputer keeps only what it needs to fill cells: "
             "BayesianPCA(**imputer.get_params()).fit(X) is the same model, and has a report."
         )
     if name not in PAGES:

@@ -104,7 +104,7 @@ def _spectrum(model: Any, found: Directions) -> Figure:
 
 
 def _spectrum_caption(model: Any, tastes: FloatArray) -> str:
-    text = "By how much each part moves a rating: root mean squares over all users and items."
+    text = "How much each part moves a rating: root mean squares over all users and items."
     if model.biases:
         text += " The first two are how users rate in general, and how much items are liked."
     if tastes.size:

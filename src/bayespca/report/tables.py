@@ -20,9 +20,9 @@ from .scores import Samples, read_scores
 # Columns of a kind, and levels of a column, that are listed.
 MOST_NAMED, MOST_LEVELS = 30, 8
 PATTERN = (
-    "Each dimension is a pattern: along it columns with bars to the right become larger, or more "
-    "probable, and those with bars to the left smaller. The bar of a category says how probable "
-    "it becomes where it is none of the more frequent ones."
+    "Each dimension is a pattern: along it, columns with bars to the right become larger, or more "
+    "probable, and those with bars to the left smaller. The bar of a category counts only rows "
+    "that are in none of the more frequent categories."
 )
 
 

@@ -70,7 +70,7 @@ def _ranks(ratios: list[FloatArray]) -> parts.Section:
         },
         "bargap": 0.45,
     }
-    caption = "Each bar is a mode, and its parts are the components: what they hold of the signal."
+    caption = "Each bar is a mode; its parts are the shares of the signal in its components."
     figure = Figure("ranks", "What the components of each mode hold", caption, data, layout)
     return parts.Section(
         "modes", "How many components each mode has", _words(ratios), figures=[figure]

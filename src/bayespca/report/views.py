@@ -24,7 +24,8 @@ HEIGHT_OF_ROW, HEIGHT_AROUND = 34, 110
 
 FACTOR = (
     "Each factor is a mixture of features of the views that it is in. Bars are correlations of "
-    "features with the factor: those to the right rise together, those to the left fall then."
+    "features with the factor: bars to the right rise together; bars to the left fall when they "
+    "rise."
 )
 
 
@@ -56,8 +57,8 @@ def _pattern(model: Any, explained: np.ndarray) -> parts.Section:
     """Factors by views."""
     figure = pattern(explained, model.active_, [str(name) for name in model.view_names_])
     text = (
-        "A factor that is in several tables is what they have in common. Numbers are shares of the "
-        "variance of a table; where there is none, the factor is not in it."
+        "A factor in several tables shows what they have in common. Numbers are shares of the "
+        "variance of a table; a cell without one means that the factor is not in that table."
     )
     return parts.Section("pattern", "Which factor is in which table", text, figures=[figure])
 

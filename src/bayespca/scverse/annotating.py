@@ -141,7 +141,7 @@ def _computed(values: Any) -> FloatArray:
 def _write(
     adata: Any, matrix: CellsByGenes, found: _Found, params: dict[str, Any], key: str | None
 ) -> None:
-    """Into obsm, varm and uns, as single precision where scanpy has it."""
+    """Write to obsm, varm and uns, in single precision where scanpy uses it."""
     scores, loadings, about = ("X_pca", "PCs", "pca") if key is None else (key, key, key)
     adata.obsm[scores] = found.scores.astype(np.float32)
     adata.obsm[f"{scores}_std"] = found.std.astype(np.float32)

@@ -47,7 +47,7 @@ class BinaryCells:
         return BinaryCells(self.ones[rows], None if self.seen is None else self.seen[rows])
 
     def without_holes(self, values: FloatArray) -> FloatArray:
-        """With 0 in holes, in the memory of the values."""
+        """Put 0 in holes, in the memory of the values."""
         if self.seen is not None:
             values *= self.seen
         return values

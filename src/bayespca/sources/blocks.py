@@ -274,7 +274,7 @@ def from_file(file: File, *, block_bytes: int = BLOCK_BYTES) -> Source:
         True,
         blocks,
         file.n_samples,
-        columns_told(file.layout),
+        notes_on_columns(file.layout),
     )
 
 
@@ -296,7 +296,7 @@ def _from_table(table: Table, path: Path, block_bytes: int) -> Source:
     return replace(source, names=table.names)
 
 
-def columns_told(layout: Layout) -> tuple[str, ...]:
+def notes_on_columns(layout: Layout) -> tuple[str, ...]:
     """What is not obvious about the columns that are read."""
     found = [note.rstrip(".") for note in layout.notes]
     if layout.id_column is not None:

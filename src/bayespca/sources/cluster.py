@@ -40,9 +40,9 @@ def computed(*delayed: Delayed) -> tuple[Any, ...]:
 
 @contextmanager
 def watched(watch: Callable[[Any], None] | None) -> Iterator[None]:
-    """Have `watch` called with the futures of what is computed on a cluster, as it begins.
+    """Call `watch` with the futures of each computation on a cluster, as it begins.
 
-    With None nobody is told: for the many small passes of an iteration.
+    None turns this off, for the many small passes of an iteration.
     """
     token = _WATCH.set(watch)
     try:

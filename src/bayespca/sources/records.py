@@ -33,7 +33,7 @@ class Source:
     blocks
         `blocks()` yields two-dimensional arrays of float32 or float64, complete and finite. They
         may be read-only views of the data, and the memory behind one may be released when the
-        next one is asked for.
+        next one is read.
     n_samples
         Number of rows where it is known before reading, else None.
     notes

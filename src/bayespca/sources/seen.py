@@ -28,7 +28,7 @@ class Few:
     first: tuple[int, ...] = ()
 
     def followed_by(self, other: Few, offset: int) -> Few:
-        """With those of rows that begin at `offset`."""
+        """Add those of the rows from `offset` on."""
         places = (*self.first, *(place + offset for place in other.first))
         return Few(self.count + other.count, places[:SHOWN])
 

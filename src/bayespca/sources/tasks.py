@@ -193,7 +193,7 @@ def layer(name: str, tasks: Sequence[Task], *, tail: tuple[int, ...] = ()) -> li
         for argument in arguments:
             if isinstance(argument, delayed.Delayed):
                 # Those of one layer share a graph: one of them brings all. The graph of a bare
-                # value is made anew whenever it is asked for, and says nothing.
+                # value is a new object at each access, and identifies nothing.
                 graph = argument.dask
                 found.setdefault(id(graph if graph is argument.dask else argument), argument)
                 keys.append(argument.key)

@@ -308,7 +308,7 @@ def _live(prior_variance: FloatArray) -> FloatArray:
     return np.where(prior_variance > 0, prior_variance, 1.0)
 
 
-# The code of advice on components that were asked for, and would not have been kept.
+# The code of advice on components that min_components keeps, and EVB would not.
 AT_LEAST = "at-least"
 ALL_ZERO = "all-zero"
 

@@ -61,7 +61,7 @@ class _Parts:
         return _Parts(modes, shaped[2 * N], tuple(shaped[2 * N + 1 :]))
 
     def turned_to(self, other: _Parts) -> _Parts:
-        """With components that are as those of others are."""
+        """The parts with components that are as those of others are."""
         turns = [turn_to(a.rows, b.rows) for a, b in zip(self.modes, other.modes, strict=True)]
         modes = tuple(mode.turned(Q) for mode, Q in zip(self.modes, turns, strict=True))
         return replace(self, modes=modes, core=times(self.core, [Q.T for Q in turns]))

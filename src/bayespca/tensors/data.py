@@ -124,12 +124,12 @@ class TuckerCells:
         return found
 
     def filled(self, low: Array) -> TuckerCells:
-        """With other values in the holes."""
+        """The tensor with other values in the holes."""
         values = array_namespace(low).where(_as_bool(self.seen), self.values, low)
         return replace(self, values=values, squares=_sum_of_squares(values))
 
     def moved(self, shift: Array) -> TuckerCells:
-        """With another mean, by a slice."""
+        """The tensor with another mean, by a slice."""
         values = self.values - self.seen * self.on_scale(shift[None, ...])
         mean = self.mean + shift
         return replace(self, values=values, squares=_sum_of_squares(values), mean=mean)

@@ -74,7 +74,7 @@ class TuckerNoise:
 
 @dataclass(frozen=True, eq=False)
 class TuckerFit(Fit[Any]):
-    """A finished fit; `core` and `factors` have as many components as were asked for.
+    """A finished fit; `core` and `factors` have the given ranks.
 
     `mean` is that of the slices along the first mode, `noise_variance` the mean over all cells. The
     posterior of a tensor of two modes is that of a matrix, with what intervals know besides in
@@ -152,7 +152,7 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
     # --- start and step ------------------------------------------------------------------------
 
     def suited(self, data: TuckerCells) -> tuple[Self, TuckerCells]:
-        """With what the unfoldings show, and holes filled where they had better be."""
+        """Apply what the unfoldings show, and fill holes where that pays."""
         ranks: Ranks = self.ranks if self.lent_ranks is None else self.lent_ranks
         # Nothing but zeros has no components.
         begun = divided(data, self._first_scales(data))
@@ -258,7 +258,7 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
     # --- what was found ------------------------------------------------------------------------
 
     def posterior(self, state: TuckerState, data: TuckerCells) -> TuckerPosterior:
-        """Without components whose number was asked for, but which have come to nothing."""
+        """The posterior without components that a given rank allows but the data do not support."""
         data = divided(data, state.scales)
         for n in range(len(state.rows)):
             gone = np.flatnonzero(strengths(state, n) <= VANISHED**2 * data.squares)
@@ -306,7 +306,7 @@ class TuckerModel(TuckerProblem, Model[TuckerCells, TuckerState, TuckerFit]):
     def described(
         self, found: Fit[TuckerPosterior], run: Run[TuckerState], data: TuckerCells
     ) -> TuckerFit:
-        """With the core and the factors; sizes of cores tell nothing of how probable they are."""
+        """Add the core and the factors; the size of a core says nothing about its probability."""
         posterior = found.posterior
         ranks = tuple(
             had if asked is None else asked

@@ -210,7 +210,7 @@ def noise_of_cells(posterior: TuckerPosterior, *, fitted: bool) -> FloatArray | 
 def padded(
     posterior: TuckerPosterior, ranks: tuple[int, ...]
 ) -> tuple[FloatArray, list[FloatArray]]:
-    """Core and factors with as many components as asked for; those beyond are 0 in the core."""
+    """Core and factors with the given ranks; components that are not there are 0 in the core."""
     core = np.zeros(ranks)
     core[tuple(slice(H) for H in posterior.ranks)] = posterior.core.mean
     pairs = zip(posterior.factors, ranks, strict=True)

@@ -30,7 +30,7 @@ def strengths(state: TuckerState, n: int) -> FloatArray:
 def without(
     state: TuckerState, equations: Equations, n: int, gone: Index, problem: TuckerProblem
 ) -> tuple[TuckerState, Equations]:
-    """Without some components of mode n, the core solved anew. Without any, nothing is left."""
+    """Drop some components of mode n and solve for the core. Without any, nothing is left."""
     modes = range(len(state.rows)) if gone.size == state.ranks[n] else [n]
     for m in modes:
         keep = np.arange(0) if len(modes) > 1 else np.delete(np.arange(state.ranks[n]), gone)
@@ -63,7 +63,7 @@ def without_useless(
 def without_gone(
     state: TuckerState, equations: Equations, data: TuckerCells, problem: TuckerProblem
 ) -> tuple[TuckerState, Equations]:
-    """Without components that are zero, but for rounding, even those that were asked for.
+    """Drop components that are zero up to rounding, even those of a given rank.
 
     What is left of them in the free energy of point estimates is kept, as it is then.
     """

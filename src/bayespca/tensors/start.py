@@ -55,7 +55,7 @@ class Guess:
 
 
 def guess(data: TuckerCells, asked: tuple[int | None, ...]) -> Guess:
-    """As many components as asked for, else as each unfolding shows, and some to spare."""
+    """Start with the given ranks; free ranks are what each unfolding shows, and some to spare."""
     if data.seen is None:
         found = unfoldings(data.values, spare=SPARE, needed=asked)
         noise = min(unfolding.solution.noise_variance for unfolding in found)
@@ -70,7 +70,7 @@ def guess(data: TuckerCells, asked: tuple[int | None, ...]) -> Guess:
     free, shown = [n for n, fixed in enumerate(asked) if fixed is None], list(ranks)
     while not fills and free and math.prod(ranks) > LARGEST_CORE:
         ranks[max(free, key=lambda n: ranks[n])] -= 1
-    # Ranks that were asked for are not less for that: then holes are filled whatever their share.
+    # Given ranks are not reduced: if they are too large, holes are filled whatever their share.
     fills = fills or math.prod(ranks) > LARGEST_CORE
     vectors = tuple(U[:, :rank] for U, rank in zip(bases, ranks, strict=True))
     # Zeros in holes look like noise: too much of it would hide weak components.
@@ -80,7 +80,7 @@ def guess(data: TuckerCells, asked: tuple[int | None, ...]) -> Guess:
 def _worthwhile(
     data: TuckerCells, bases: tuple[FloatArray, ...], asked: tuple[int | None, ...]
 ) -> tuple[FloatArray, ...]:
-    """Without vectors that hardly any core would keep; those of ranks that were asked for stay."""
+    """Drop vectors that hardly any core would keep, except along modes with a given rank."""
     free = tuple(n for n, rank in enumerate(asked) if rank is None)
     if not free or not math.prod(U.shape[1] for U in bases):
         return bases
@@ -181,7 +181,7 @@ def _with_columns(
     problem: TuckerProblem,
     columns: dict[int, FloatArray],
 ) -> TuckerState | None:
-    """With more columns of some factors, as many as there can be; None without any."""
+    """The state with more columns of some factors, as many as there can be; None without any."""
     before, mean = state.ranks, state.core.mean
     for n, vectors in columns.items():
         for vector in vectors.T[: data.shape[n] - state.ranks[n]]:

@@ -63,5 +63,5 @@ def equations_of(state: TuckerState, data: TuckerCells) -> Equations:
 
 
 def filled(data: TuckerCells, state: TuckerState) -> TuckerCells:
-    """With what the state expects in the holes that are to be filled."""
+    """The tensor with what the state expects in the holes that are to be filled."""
     return data.filled(holes.low_rank(state, data)) if data.seen is not None else data

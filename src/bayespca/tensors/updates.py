@@ -39,10 +39,10 @@ def with_core(state: TuckerState, equations: Equations, problem: TuckerProblem) 
 
 
 def graded_inverses(precision: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Of positive definite matrices (…, H, H) whose entries may differ by many orders, and log|·|.
+    """Inverses and log|·| of positive definite matrices (…, H, H) with entries of any size.
 
-    They are scaled to unit diagonals first. Where rounding has left one that is none, because
-    cells say nothing of a direction and the prior next to it, that direction gets a little more.
+    They are scaled to unit diagonals first. If rounding has made one singular, because cells say
+    nothing about a direction and its prior hardly more, that direction gets a little more weight.
     """
     root = np.sqrt(np.diagonal(precision, axis1=-2, axis2=-1))
     scale = root[..., :, None] * root[..., None, :]

@@ -81,7 +81,7 @@ class ViewsFit(Fit[HolesPosterior | TablePosterior], OfComponents):
 
     @property
     def loadings(self) -> dict[str, Array]:
-        """Of each view, in the units of the data: (k, p_v)."""
+        """Loadings in each view, in the units of the data: (k, p_v)."""
         found = self.posterior
         scale = cell_units(self.columns)[1] if isinstance(found, TablePosterior) else found.scale
         return self._by_view(found.components * scale)
@@ -195,6 +195,6 @@ class ViewsModel(Model[ViewsTable, ViewsState, ViewsFit]):
 
 
 def _without_weakest(state: ViewsState, table: ViewsTable) -> ViewsState | None:
-    """Without the weakest factor, unless it is far too strong to be left out."""
+    """The state without the weakest factor, unless it is far too strong to be left out."""
     h, strength = weakest(state, table)
     return state.without(h) if strength < SURELY else None

@@ -17,7 +17,7 @@ from .step import loadings_of_view
 
 
 def with_best_pair(state: ViewsState, table: ViewsTable) -> ViewsState | None:
-    """With a factor in one more view, where it gains most; None if that costs more."""
+    """Add a factor to the view where it gains most; None if that costs more."""
     best, place = 0.0, None
     costs = costs_of_places(state.active, table.sizes)
     for v, h, found in absent(state, table):

@@ -35,7 +35,7 @@ def start(table: ViewsTable, most: int) -> ViewsState:
 
 
 def with_what_is_left(state: ViewsState, table: ViewsTable, most: int) -> ViewsState | None:
-    """With the factors that closed forms see in what the others leave; None where there are none.
+    """Add the factors that closed forms see in what the others leave; None if there are none.
 
     Views are looked at one by one, as a factor of a small view may be too weak to be seen beside
     all columns, and then together.
@@ -57,7 +57,7 @@ def with_what_is_left(state: ViewsState, table: ViewsTable, most: int) -> ViewsS
 def _with_more(
     state: ViewsState, table: ViewsTable, found: Decomposition, count: int, v: int | None
 ) -> ViewsState:
-    """With the first components of what was left, in all columns or in those of a view."""
+    """Add the first components of what was left, in all columns or in those of a view."""
     n, p = table.rows.shape
     js = np.arange(p) if v is None else table.columns[v]
     # Zeros in the holes make components weaker by the share of cells that are there.

@@ -75,7 +75,7 @@ class ViewsState(InViews):
         return RowSums(wide, cross, everything, log_det, np.empty(0))
 
     def without(self, h: int) -> ViewsState:
-        """With one factor less."""
+        """The state with one factor less."""
         return self.only(np.delete(np.arange(self.rank), h))
 
     def only(self, factors: NDArray[np.intp]) -> ViewsState:

@@ -147,7 +147,7 @@ class Turning:
         return None
 
     def scaled(self, T: FloatArray) -> FloatArray:
-        """With rows of T as large as is best: (T⁻ᵀ⟨AᵀA⟩T⁻¹)ₕₕ = M."""
+        """Scale the rows of T to their best size: (T⁻ᵀ⟨AᵀA⟩T⁻¹)ₕₕ = M."""
         R = np.linalg.inv(T)
         squares = np.einsum("kh,kl,lh->h", R, self.Saa, R)
         return np.asarray(T * np.sqrt(np.maximum(squares, TINY) / self.freedom)[:, None])

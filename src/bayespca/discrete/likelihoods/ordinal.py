@@ -20,7 +20,7 @@ HALVINGS = 8
 
 
 class Cuts(NamedTuple):
-    """Of each cell, the cut points below and above its rank, 0 where there is none, and whether."""
+    """Cut points below and above the rank of each cell, and whether there are any (else 0)."""
 
     below: FloatArray
     above: FloatArray

@@ -14,7 +14,7 @@ settled but a few vectors, only the part of the frontier where those leak is mul
 *What is handed to the plan.* Ritz values never exceed the singular values they stand for. Kept ones
 are converged, so they and the sum of squares, which is exact, fix the noise. Dropped ones are
 handed over as far as they have settled, and one more: an underestimate, which the plan reads as
-a bound of all the values it is not told. It is no such bound unless it leaves room for the energy
+a bound on all the values it does not get. It is no such bound unless it leaves room for the energy
 that remains, (N − j)·θⱼ² ≥ ‖A‖² − Σ_{i≤j} θᵢ² with N = min(n, p), as true ones always do.
 The left side less the right falls with j, so that a first few Ritz values can be handed over, and
 none at all as long as the process has not seen enough. What a truncated spectrum cannot exclude is

@@ -149,8 +149,8 @@ Refined = tuple[FloatArray, Callable[[int], Array]]
 def _refining(
     space: Space, problem: RandomizedProblem, ritz: Ritz, k: int
 ) -> Callable[[], Refined]:
-    """Ritz values and vectors, the first k by one product more if the rest needs that: an
-    accelerator is told of it, and what comes out is there when it is asked for.
+    """Ritz values and vectors, the first k by one more product if the rest needs that. An
+    accelerator starts on it now; calling the result waits for it.
 
     The energy that the kept values leave over must not drown in their rounding errors. An error of
     the vectors enters the values squared, so that vectors in float32 will do. Rounding errors of

@@ -118,13 +118,13 @@ class Chains:
     def swept(self, state: GibbsState, rng: np.random.Generator) -> GibbsState:
         state = _precise(sweep, state, self.data, self.prior, rng)
         if self.callback is not None:
-            info = _precise(self.told, state)
+            info = _precise(self.info, state)
             # What it computes is its own affair.
             with np.errstate(divide="warn", over="warn", invalid="warn"):
                 self.callback(next(self.numbers), info)
         return state
 
-    def told(self, state: GibbsState) -> Info:
+    def info(self, state: GibbsState) -> Info:
         energy = -float(log_joint(state, self.data, self.prior))
         noise = float(self.data.unit**2 / state.tau)
         return Info(energy, state.W.shape[1], noise, n_steps=self.schedule.n_sweeps)

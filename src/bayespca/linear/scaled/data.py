@@ -89,7 +89,7 @@ class Whitened:
     def unfiltered(
         cls, spectrum: Spectrum, solution: Solution, W: FloatArray, **sums: Unpack[_Sums]
     ) -> Whitened:
-        """Without a filter, where neighbours are not alike: Z is V."""
+        """The whitened data without a filter, where neighbours are not alike: Z is V."""
         apart = np.zeros(W.shape[1] - 1)
         return cls(spectrum, solution, components=W, loadings=W, beside=apart, rows=None, **sums)
 
@@ -121,7 +121,7 @@ class NoisyTable(ABC):
     live, mean_of_row
         Which columns of the data these are, and the means of all.
     units, unit
-        What columns were divided by, and the part of it that was not asked for: of data whose
+        Divisors of columns, and the part of them that is not due to scale=True: for data whose
         squares would leave the range of numbers.
     known
         Relative noise variances of the rows, where they are known; None where all are 1.
@@ -168,7 +168,7 @@ class NoisyTable(ABC):
         """The data without what makes their noise unequal."""
 
     def scored(self, found: Whitened, whitening: Whitening) -> Whitened:
-        """With what is known of rows, where they differ: a pass over them, unless it was made."""
+        """Add what is known of rows, if they differ: one pass over them, unless it was made."""
         if whitening.rows is None or found.rows is not None:
             return found
         W, weights = found.components, found.weights_of_scores

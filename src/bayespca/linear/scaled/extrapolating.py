@@ -44,7 +44,7 @@ def coordinates(whitening: Whitening) -> FloatArray:
 
 
 def remembered(rounds: tuple[Round, ...], start: Whitening, end: Whitening) -> tuple[Round, ...]:
-    """With one more round, and without those that are too long ago."""
+    """The rounds with one more, and without those that are too old."""
     return (*rounds, Round(coordinates(start), coordinates(end)))[-MEMORY:]
 
 

@@ -15,7 +15,7 @@ from .data import Solve
 class InRounds:
     """A closed form for data whose mean was removed before an engine saw them, if so `less`.
 
-    The last answer is kept, and free energies of other ranks are not asked for.
+    It keeps the last answer, and does not compute free energies of other ranks.
     """
 
     solve: Solve

@@ -228,7 +228,7 @@ def _candidates(
 
 
 def scored(state: ScaledState, data: NoisyTable) -> ScaledState:
-    """With what is known of rows."""
+    """Add what is known of rows."""
     return replace(state, found=data.scored(state.found, state.whitening))
 
 

@@ -130,7 +130,7 @@ class ByCovariance:
         return self._state(self._run(best.state) if best is rough else best)
 
     def with_rank(self, state: DenseState, rank: int) -> DenseState | None:
-        """From where sweeps have come to, with another rank; None where none with it is found."""
+        """Go on from a state of the sweeps with another rank; None if there is no such solution."""
         b = to_numpy(state.b)
         L = b[:, : state.rank] * np.sqrt(state.prior_a)
         begun = row_normal(b[:, -1].copy(), L[:, :rank], state.noise_variance, rank)

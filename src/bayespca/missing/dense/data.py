@@ -39,9 +39,9 @@ class HolesTable:
     like
         An array of its library, type and place.
     scaled
-        Whether columns were divided by scales of their own because that was asked for.
+        Whether columns were divided by scales of their own because the user wants it.
     own_units
-        Whether they were because each has noise of its own, so that its unit is arbitrary.
+        Whether they were because each has noise of its own, which makes its unit arbitrary.
     kept
         Which rows have values; None where all of them do, and where nobody will ask.
     constants
@@ -73,8 +73,8 @@ class HolesTable:
 
     @property
     def relative_units(self) -> FloatArray:
-        """Squares of what columns were divided by besides, without being asked for, over what is
-        known of their noise: (p,).
+        """Squares of the units by which columns were divided beyond the user's scaling, over the
+        known part of their noise: (p,).
         """
         units = (self.rows.unit / self.unit) ** 2 if self.own_units else np.ones(self.rows.shape[1])
         known = None if self.errors is None else self.errors.columns

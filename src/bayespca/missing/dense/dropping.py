@@ -54,7 +54,7 @@ class Before:
 def with_components_that_pay(
     state: DenseState, parts: Parts, turn: Turn, before: Before, problem: DenseProblem
 ) -> tuple[DenseState, Parts]:
-    """Without components that are zero or, under empirical VB, better left out."""
+    """Drop components that are zero or, under empirical VB, better left out."""
     if problem.prunes:
         return _without_weakest(state, parts, turn, before, problem)
     if problem.has_idle or problem.keeps_all:

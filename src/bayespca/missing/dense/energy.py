@@ -72,7 +72,7 @@ class Parts:
         return self.moments.n_gone * self.factors.gone_energy
 
     def at_best_noise(self, least: float | None) -> Parts:
-        """With the noise where the free energy is lowest, unless it is given."""
+        """The parts with the noise where the free energy is lowest, unless it is given."""
         if least is None:
             return self
         best = float(self.residuals.sum()) / float(self.counts.sum())

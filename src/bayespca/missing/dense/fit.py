@@ -52,8 +52,8 @@ from .start import clipped, random_start, start, start_with_all, with_equal_cell
 from .state import DenseProblem, DenseState
 from .step import has_mean, step
 
-# Steps from each of several starts, and the relative fall of the free energy at which they end: so
-# far that ranks have settled, and the best can be told.
+# Steps from each of several starts, and the relative fall of the free energy at which they end: by
+# then ranks have settled, and it is clear which start is best.
 WARMING = 50
 CALM_ENOUGH = 1e-5
 # Components that a start may have beyond twice as many as another.
@@ -249,7 +249,7 @@ class DenseModel(DenseProblem, Model[HolesTable, DenseState, PCAFit]):
         return state.without(state.rank - 1) if found is None else found
 
     def _with_rank(self, state: DenseState, rank: int, data: HolesTable) -> DenseState | None:
-        """With another rank, by the covariance of the features, where that pays."""
+        """The state with another rank, found by the covariance of the features where that pays."""
         rows, noise = state.scales.divided(data.rows), state.noise_variance
         way = self._way(rows, state.scales, rank=state.rank, noise_variance=noise)
         found = None if way is None else way.with_rank(state, rank)
@@ -405,7 +405,7 @@ def _most(rows: IncompleteRows, form: ClosedForm) -> int:
 
 
 def _in_units(form: ClosedForm, table: HolesTable) -> ClosedForm:
-    """In those of the table's rows."""
+    """The closed form in the units of the table's rows."""
     noise, c2, rows = form.noise_variance, form.prior_variance, table.rows
     if noise == "0db":
         cells = float((rows.column_counts - rows.centred).sum())
@@ -438,7 +438,7 @@ def _step(model: DenseModel, data: HolesTable, state: DenseState) -> tuple[Dense
 
 
 def _padded(probabilities: FloatArray, k: int) -> FloatArray:
-    """With a place for k components at least."""
+    """Pad with zeros, to have an entry for at least k components."""
     return np.append(probabilities, np.zeros(max(k + 1 - probabilities.size, 0)))
 
 

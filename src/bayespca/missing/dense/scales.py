@@ -68,7 +68,7 @@ class NoiseScales:
         return data.with_cells(self.cells.precision)
 
     def with_columns(self, precision: FloatArray) -> NoiseScales:
-        """With other ⟨1/v⟩ of columns, as certain as these, under the same prior of v·units."""
+        """Replace ⟨1/v⟩ of columns, with the same certainty and the same prior of v·units."""
         assert self.columns is not None
         units = 1.0 if self.units is None else self.units
         found = self.columns.with_precision(precision / units)
@@ -107,7 +107,7 @@ class NoiseScales:
         return rows, columns, cells
 
     def at_unit_scale(self) -> NoiseScales:
-        """With variances of rows, of columns and of cells whose size is 1."""
+        """The scales with variances of rows, of columns and of cells whose size is 1."""
         return replace(
             self,
             rows=None if self.rows is None else self.rows.at_unit_scale(),

@@ -120,7 +120,7 @@ def _state(
 
 
 def with_equal_cells(state: DenseState, data: IncompleteRows) -> DenseState:
-    """With cells that may count differently, but do not yet, beyond what is known."""
+    """The state with cells that may count differently, but do not yet, beyond what is known."""
     assert isinstance(data, Holes)
     precision = floats(data.mask) if data.known is None else data.known
     scales = replace(state.scales, cells=given_cells(precision))

@@ -102,7 +102,7 @@ class DenseState:
         return Columns(self.b, self.b_cov, self.prior_a, self.noise_variance, integrated)
 
     def at_unit_scale(self) -> DenseState:
-        """With scales of unit size: noise variance, priors and loadings have what they had."""
+        """Scale to unit size; noise variance, priors and loadings take what the scales had."""
         rows, columns, cells = self.scales.sizes
         return replace(
             self,
@@ -116,7 +116,7 @@ class DenseState:
         )
 
     def without(self, h: int) -> DenseState:
-        """With one component less."""
+        """The state with one component less."""
         keep = np.delete(np.arange(self.rank + 1), h)
         return replace(
             self,
@@ -127,7 +127,7 @@ class DenseState:
         )
 
     def without_weakest(self, count: int) -> DenseState:
-        """Without some of its last components."""
+        """The state without some of its last components."""
         state = self
         for h in range(self.rank - 1, self.rank - 1 - count, -1):
             state = state.without(h)

@@ -100,7 +100,7 @@ def sweep(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> Den
 
 
 def with_best_rows(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> DenseState:
-    """With the best noise of rows for these columns, where they have their own."""
+    """The state with the best noise of rows for these columns, where they have their own."""
     scales = state.scales
     if scales.rows is None or not problem.noise.rows:
         return state
@@ -120,7 +120,7 @@ def with_best_rows(state: DenseState, data: IncompleteRows, problem: DenseProble
 
 
 def with_best_cells(state: DenseState, data: IncompleteRows, problem: DenseProblem) -> DenseState:
-    """With the best noise of cells for these columns, where they have their own."""
+    """The state with the best noise of cells for these columns, where they have their own."""
     scales = state.scales
     if scales.cells is None or not problem.noise.cells:
         return state

@@ -47,7 +47,7 @@ class RatingsChart:
         return replace(new, prior_b=self._priors(state, new))
 
     def _with_rest(self, state: RatingsState, goal: FloatArray, here: FloatArray) -> RatingsState:
-        """With the biases and the noise of a goal, or on the way there."""
+        """The state with the biases and the noise of a goal, or on the way there."""
         m, fixed = self.data.shape[1], self.problem.fixed_noise
         n_logs = 2 * state.biases + (fixed is None)
         first = goal.size - n_logs

@@ -252,7 +252,7 @@ def _best_priors(
 def _with_components_that_pay(
     settled: SettledRatings, sweep: Sweep, data: RatingsCells
 ) -> SettledRatings:
-    """Without components that are zero or, under empirical VB, better left out."""
+    """Drop components that are zero or, under empirical VB, better left out."""
     H, moments = settled.rank, settled.moments
     if settled.problem.prunes:
         if not H or _is_plain(settled, H - 1, data):
@@ -279,7 +279,7 @@ def _is_plain(settled: SettledRatings, h: int, data: RatingsCells) -> bool:
 
 
 def _without(settled: SettledRatings, h: int, sweep: Sweep) -> SettledRatings:
-    """Without a component, everything else as it is; those after it have gone already."""
+    """Drop a component and keep everything else; those after it have gone already."""
     task, to = sweep.task, settled.coordinates
     along_a = along_b = 0.0
     unit = np.eye(task.prior_a.size)[h]

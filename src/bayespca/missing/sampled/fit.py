@@ -96,5 +96,5 @@ class SampledModel(SampledProblem, Model[FeaturedRatings, SampledState, SampledF
     ) -> SampledFit:
         draws = self.draws(run.state, data)
         noise = float(draws.noise_variances.mean()) * data.unit**2
-        # Chains have the length that was asked for: whether they mixed is judged from the draws.
+        # Chains always run to their given length: the draws show whether they mixed.
         return extended(found, SampledFit, noise_variance=noise, draws=draws, converged=True)

@@ -75,7 +75,7 @@ def _widened(
     rank: int,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """With more components before the bias, of the smallest variance of those that are there."""
+    """Add components before the bias, with the smallest variance of the existing ones."""
     H = prior.size - problem.biases
     least = float(prior[:H].min()) if H else problem.prior.scale
     more = np.sqrt(least) * rng.normal(size=(len(theta), rank - H))

@@ -22,7 +22,7 @@ WEAK = 10.0
 
 
 def with_less(state: VariationalHolesState, hyper: Hyper) -> VariationalHolesState | None:
-    """Without the columns that are switched off, else without the weakest if it is weak.
+    """The state without the columns that are switched off, else without the weakest if it is weak.
 
     A column on its way to be switched off need not go all of it. Where α is fixed it may as well be
     on its way back, and is left alone. None where all are to stay.
@@ -55,7 +55,7 @@ def made_idle(state: VariationalHolesState, gone: NDArray[np.bool_]) -> Variatio
 def with_more(
     state: VariationalHolesState, data: Holes, hyper: Hyper
 ) -> VariationalHolesState | None:
-    """With one idle column on, None if it would become idle again.
+    """The state with one idle column on, None if it would become idle again.
 
     A small mean w of it leads to means x_n = ⟨τ⟩s_nΣⱼr_njwⱼ, and these to wⱼ = ⟨τ⟩vⱼΣ_n r_nj x_n, r
     the residuals of observed cells: it grows if g = ⟨τ⟩·‖(√s_n r_nj √vⱼ)‖ > 1. It does so until s

@@ -37,7 +37,7 @@ class BernoulliSums:
         return BernoulliSums(*(a[k] + a[l] for a in (self.sizes, self.ones, self.seen)))
 
     def merged(self, k: int, l: int) -> BernoulliSums:
-        """With cluster l as a part of cluster k."""
+        """Merge cluster l into cluster k."""
         into = [a.copy() for a in (self.sizes, self.ones, self.seen)]
         for a in into:
             a[k] += a[l]

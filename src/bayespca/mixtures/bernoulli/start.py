@@ -61,7 +61,7 @@ STARTS: dict[str, Callable[[BernoulliRows, int, np.random.Generator], BernoulliS
 def with_given(
     state: BernoulliState, data: BernoulliRows, weights: FloatArray | None, means: FloatArray | None
 ) -> BernoulliState:
-    """With given weights and probabilities in place of those that were found."""
+    """Replace weights and probabilities by given ones."""
     sums = state.sums
     shares = sums.ones / np.maximum(sums.seen, TINY)
     if means is not None:

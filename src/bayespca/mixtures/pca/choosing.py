@@ -43,14 +43,14 @@ def fit_choosing(
     before, gained = equal.run.free_energy, _gained_at_a_glance(equal, data, looping.tol)
     price = _price(equal.run.state, data)
     if gained < SHARE_OF_PRICE * price:
-        return _told(equal, gained - price, per_feature=False)
+        return _finished(equal, gained - price, per_feature=False)
     own = settle(model_with(True), data, looping.for_part(PER_FEATURE.name))
     gain = before - own.run.free_energy - _price(own.run.state, data)
-    return _told(own if gain > 0 else equal, gain, per_feature=gain > 0)
+    return _finished(own if gain > 0 else equal, gain, per_feature=gain > 0)
 
 
 def _gained_at_a_glance(settled: _Run, data: MixtureData, tol: float) -> float:
-    """By how much F falls in a few sweeps with noise of features."""
+    """Fall of F in a few sweeps with noise of features."""
     ended, model = settled.run.state, settled.model
     assert isinstance(model, MixtureModel)
     state = replace(ended, clusters=tuple(map(_by_feature, ended.clusters)))
@@ -61,7 +61,7 @@ def _gained_at_a_glance(settled: _Run, data: MixtureData, tol: float) -> float:
     )
 
 
-def _told(settled: _Run, gain: float, *, per_feature: bool) -> MixtureFit:
+def _finished(settled: _Run, gain: float, *, per_feature: bool) -> MixtureFit:
     evidence = {ISOTROPIC.name: 0.0, PER_FEATURE.name: float(gain)}
     return replace(finished(settled), per_feature=per_feature, evidence=evidence)
 

@@ -68,7 +68,7 @@ class Cluster(OfComponents):
 
     @property
     def mean_noise(self) -> float:
-        """Over the features, where they differ."""
+        """The noise variance; the mean over the features if they differ."""
         return self.noise * float(np.mean(self.posterior.scale**2))
 
     @cached_property
@@ -115,9 +115,9 @@ class ClusterPlan:
 
     @property
     def fewest(self) -> float:
-        """The rows from which a cluster can be told; with fewer it is left as it is.
+        """Number of rows that a cluster needs to be estimated; with fewer it stays as it is.
 
-        One goes to the mean. Ranks that are given need as many rows, and one for the noise; a rank
+        One goes to the mean. A given rank needs as many rows, and one for the noise; a rank
         that is found is 0 below that.
         """
         return 2.0 + (self.max_rank or 0) * (METHODS[self.method].needs_rank)

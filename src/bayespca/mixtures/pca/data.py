@@ -133,12 +133,12 @@ def gathered(X: FloatArray, weights: FloatArray) -> MixtureRows:
 def prepared(X: NDArray[np.floating], weights: FloatArray | None) -> MixtureData:
     """Data at unit scale, about their means, without constant columns and rows without a cell.
 
-    Constant columns have no noise. Counted as features they would tell that there is none anywhere.
+    Constant columns have no noise. Counted as features they would suggest that there is none.
     """
     cells: FloatArray = np.asarray(X, dtype=np.float64)
     weights = np.ones(len(cells)) if weights is None else weights
-    told = (weights > 0) & ~np.isnan(cells).all(axis=1)
-    cells, weights = cells[told], weights[told]
+    counted = (weights > 0) & ~np.isnan(cells).all(axis=1)
+    cells, weights = cells[counted], weights[counted]
     location, spread = _locations(cells, weights)
     live = np.flatnonzero(spread > 0)
     if not live.size:

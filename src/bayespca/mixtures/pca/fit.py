@@ -116,10 +116,10 @@ class MixtureModel(MixtureProblem, Model[MixtureData, MixtureState, MixtureFit])
         return [Move(partial(with_one_less, data=data, problem=self))] if self.choose else []
 
     def shrunk(self, state: MixtureState, data: MixtureData) -> tuple[MixtureState, float] | None:
-        """Without a cluster that has too few rows to be told, unless these rows fit nowhere else.
+        """Drop a cluster that has too few rows to be estimated, unless they fit nowhere else.
 
-        What was chosen to suit such a cluster's rows is not in its free energy, which may be lower
-        by a little for clusters that are nothing but a row at the edge.
+        The free energy leaves out that such a cluster was chosen to suit its rows, so it may be a
+        little lower for clusters that are nothing but a row at the edge.
         """
         k = starved(state, self)
         return None if k is None else (state.without(k), EVIDENT)

@@ -167,7 +167,7 @@ class _Together:
         return np.einsum("rj,rj->r", self.directions, self.means[self.which])
 
     def densities(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Of some rows; and the largest square of one over each scale."""
+        """Log densities of some rows, and the largest square of a row over each scale."""
         T = X @ self.directions.T
         T -= self.offsets
         T *= T

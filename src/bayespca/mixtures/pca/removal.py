@@ -92,7 +92,7 @@ class Pool:
 
     @classmethod
     def of(cls, state: MixtureState, data: MixtureData, problem: MixtureProblem) -> Pool:
-        """After a sweep."""
+        """The pool after a sweep."""
         densities = densities_of_all([cluster.gaussian for cluster in state.clusters], data.rows)
         names = tuple(range(len(state.clusters)))
         begun = cls(data, problem, state, (), densities, np.zeros_like(densities), names, {})
@@ -124,7 +124,7 @@ class Pool:
         return replace(self, r=np.where(which, r, self.r))._with(found, which)
 
     def _with(self, found: list[Update], which: NDArray[np.bool_]) -> Pool:
-        """With some clusters anew."""
+        """Replace some clusters."""
         clusters = tuple(update.cluster for update in found)
         names, first = list(self.names), max(self.names) + 1
         for name, k in enumerate(np.flatnonzero(which), start=first):
@@ -155,7 +155,7 @@ class Pool:
         return self._merged(*pairs[int(np.argmin(prices))])
 
     def ways(self, n: int) -> list[Pool]:
-        """With one less, in the n best ways of either kind."""
+        """Pools with one cluster less: the n best removals, and the n best mergers."""
         pairs, prices = self._merges()
         gone = [self._without(int(k)) for k in np.argsort(self._losses(), kind="stable")[:n]]
         merged = [self._merged(*pairs[i]) for i in np.argsort(prices, kind="stable")[:n]]
@@ -172,7 +172,7 @@ class Pool:
         )
 
     def _losses(self) -> FloatArray:
-        """By how much F rises at most without each cluster: if the others stay as they are.
+        """Bound on the rise of F without each cluster: the rise if the others stay as they are.
 
         What its mean costs is saved, but for the tangent that its rows pay.
         """

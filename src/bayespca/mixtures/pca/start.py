@@ -25,7 +25,7 @@ SETTLING = 10
 CALM = 1e-2
 # The least noise, where the mean square of the data is 1, of a cluster too small for its own.
 SOME = 0.01
-# Clusters to start with, times those asked for and at least, and the fewest rows they should have.
+# Clusters to start with: a multiple of the final number, at least so many; and their fewest rows.
 TWICE, LEAST, FEW = 2, 10, 5
 
 

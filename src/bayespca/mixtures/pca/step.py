@@ -86,13 +86,13 @@ def mean_costs(data: MixtureData, counts: FloatArray) -> FloatArray:
 def step(
     state: MixtureState, data: MixtureData, problem: MixtureProblem
 ) -> tuple[MixtureState, Info]:
-    """Responsibilities, then clusters; and without one that has starved if that is better."""
+    """Update responsibilities, then clusters; drop a cluster that has starved if that is better."""
     new, info = _sweep(state, data, problem)
     while (k := starved(new, problem)) is not None:
-        less, told = _sweep(state := state.without(k), data, problem)
-        if told.free_energy > info.free_energy:
+        less, info_of_less = _sweep(state := state.without(k), data, problem)
+        if info_of_less.free_energy > info.free_energy:
             break
-        new, info = less, told
+        new, info = less, info_of_less
     return new, info
 
 
@@ -172,8 +172,8 @@ def updates(
 ) -> list[Update]:
     """Clusters given their responsibilities, which rows cost so much.
 
-    Those that lack rows are left as they are. Where only some are asked for, so are the others, and
-    noise is near the one before.
+    Clusters that lack rows stay as they are. With `which`, so do the clusters outside it, and
+    noise is near its last value.
     """
     r = np.asfortranarray(r * data.rows.weights[:, None])
     counts, plans = r.sum(axis=0), [problem.plan(rank) for rank in state.max_ranks]

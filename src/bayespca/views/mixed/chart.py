@@ -56,7 +56,7 @@ class MixedChart:
         return [logarithm(columns.matrices.sum(axis=0)) for columns in state.columns]
 
     def _with_priors(self, new: MixedState, state: MixedState) -> MixedState:
-        """With priors that grow as loadings and means do."""
+        """The state with priors that grow as loadings and means do."""
         prior, spread = state.prior.copy(), state.spread.copy()
         for v in self.table.taking_part:
             before, after = (one.columns[v].squares.sum(axis=0) for one in (state, new))
@@ -81,5 +81,5 @@ class MixedChart:
 
 
 def _moved(old: Normals, mean: FloatArray, change: FloatArray) -> Normals:
-    """With other means, and covariances changed alike."""
+    """The normals with other means, and covariances changed alike."""
     return replace(old.changed(change), mean=mean.reshape(old.mean.shape))

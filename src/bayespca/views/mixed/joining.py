@@ -30,7 +30,7 @@ class PlaceInView(NamedTuple):
 
 
 def with_best_pair(state: MixedState, table: MixedViews) -> MixedState | None:
-    """With a factor in one more view, where it seems to gain most; None if that costs more."""
+    """Add a factor to the view where it seems to gain most; None if that costs more."""
     costs = costs_of_places(state.active, table.sizes)
     absent = ~state.active & (table.sizes > 0)[:, None]
     gains = [

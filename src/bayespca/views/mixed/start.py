@@ -82,7 +82,7 @@ def _strongest(pulls: FloatArray, cells: TableCells) -> tuple[FloatArray, float]
 
 
 def _with_factor(state: MixedState, table: MixedViews, js: Index, new: FloatArray) -> MixedState:
-    """With another factor, whose loadings are given in some columns: those of its views."""
+    """Add a factor with given loadings in some columns: those of its views."""
     n, H = state.rows.mean.shape
     b = np.zeros(table.view.size)
     b[js] = new

@@ -92,7 +92,7 @@ class MixedState(InViews):
         return replace(self, energy=float(energy) + cost_of_pattern(self.active, table.sizes))
 
     def evaluated(self, table: MixedViews) -> MixedState:
-        """With the cells, the priors and the free energy that belong to its posterior."""
+        """The state with the cells, the priors and the free energy that belong to its posterior."""
         cells = table.cells.at(self.parameters)
         found = evaluated_all(self.rows, self.all_columns(table), cells)
         return replace(self, found=found).with_best_priors(table).with_energy(table)
@@ -117,7 +117,7 @@ class MixedState(InViews):
         return replace(self, rows=rows, columns=tuple(columns), prior=prior)
 
     def without(self, h: int) -> MixedState:
-        """With one factor less; precisions of the others, and what pulls them, stay as they are."""
+        """Drop a factor; precisions of the others, and what pulls them, stay as they are."""
         columns = tuple(
             old.beside_zero(int(np.count_nonzero(self.prior[v, :h]))) if self.prior[v, h] else old
             for v, old in enumerate(self.columns)

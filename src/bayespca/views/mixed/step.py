@@ -109,7 +109,7 @@ def _with_rows(state: MixedState, cells: TableCells, table: MixedViews) -> Mixed
 
 
 def _with_columns_of(v: int, state: MixedState, own: TableCells, table: MixedViews) -> MixedState:
-    """With better columns of one view; `own` are its cells."""
+    """The state with better columns of one view; `own` are its cells."""
     rows, prior = state.rows.only(state.on(v)), state.prior_of(v)
     before = state.found.at((EVERY, table.columns[v]))
     new = columns_given(rows, before, prior)
@@ -127,7 +127,7 @@ def columns_given(rows: Normals, found: Sites, prior: FloatArray) -> Normals:
 def _with_view(
     v: int, state: MixedState, columns: Normals, like: Sites, table: MixedViews
 ) -> MixedState:
-    """With other columns of one view, and what its cells are like then."""
+    """The state with other columns of one view, and what its cells are like then."""
     found = state.found.copy()
     found.put((EVERY, table.columns[v]), like)
     every = (*state.columns[:v], columns, *state.columns[v + 1 :])
@@ -140,7 +140,7 @@ def _with_view(
 def _without_a_place(
     v: int, state: MixedState, own: TableCells, table: MixedViews
 ) -> MixedState | None:
-    """Without the factor that gains least in a view, if the free energy is lower then.
+    """The state without the factor that gains least in a view, if the free energy is lower then.
 
     The gain of `pattern.Estimates` takes cells for the measurements that they are now, and chooses
     the factor; the free energy decides. Factors that are in no other view are left alone.
@@ -182,7 +182,7 @@ def estimates_of(columns: Normals, i: int, prior: float) -> Estimates:
 
 
 def _shifted(state: MixedState, table: MixedViews) -> MixedState:
-    """With what A has in common given to μ: A − m and μ + B·m, m where the free energy is lowest.
+    """Move the common part of A to μ: A − m and μ + B·m, with the m of the lowest free energy.
 
     That minimises Σᵢ⟨‖aᵢ − m‖²⟩ + Σ_vΣⱼ⟨(μⱼ + bⱼᵀm)²⟩/m_v².
     """
@@ -205,7 +205,7 @@ def _shifted(state: MixedState, table: MixedViews) -> MixedState:
 
 
 def _turned(state: MixedState, table: MixedViews) -> MixedState:
-    """In the coordinates that are best for the best priors."""
+    """The state in the coordinates that suit the best priors best."""
     H = state.rank
     Sbb = np.zeros((table.n_views, H, H))
     for v, columns in enumerate(state.columns):
@@ -236,7 +236,7 @@ def _with_mean(change: FloatArray, shift: FloatArray | None = None) -> FloatArra
 
 
 def _with_parameters(state: MixedState, table: MixedViews) -> MixedState:
-    """With parameters of likelihoods that are more likely, and what cells are like then."""
+    """Improve the parameters of likelihoods, and update the cells accordingly."""
     if not table.cells.learns:
         return state
     second, columns = state.rows.second_with_one, state.all_columns(table)
