@@ -16,7 +16,6 @@ from .axes import (
     standard_deviations,
     variances_along,
 )
-from .filtering import unfiltered
 from .holes_posterior import (
     HolesPosterior,
     along_components,
@@ -42,7 +41,7 @@ def component_std(fit: PCAFit | VariationalFit) -> Array:
     found = axes_of(fit)
     live = np.any(found.components != 0, axis=0) | (found.counts < found.n)
     phi = posterior.correlation if isinstance(posterior, Posterior) else 0.0
-    std = standard_deviations(found, unfiltered(found.components, phi), phi)
+    std = standard_deviations(found, on_host(posterior.directions), phi)
     return to_namespace(std * live, posterior.components)
 
 

@@ -36,31 +36,26 @@ def _fitted(given: Complete) -> PCAFit:
         return _as_asked(given)
     data = _uncapped(given)
     fit = advice.naming_outliers(data.chosen())
-    given.knows(data)
-    if form.n_components is None or fit.n_components <= form.n_components:
-        return counted(fit, form, fit.noise_variance)
-    return with_evidence(replace(data, form=form).fit(NOISES[fit.noise.name]), fit.noise)
+    return with_evidence(_capped(given, data, fit), fit.noise)
 
 
 def _uncapped(data: Complete) -> Complete:
-    """Remove the cap on the rank to find the noise: what a cap leaves over is not noise."""
+    """Without a cap on the rank: what it leaves over is not noise, which is found without."""
     return replace(data, form=replace(data.form, n_components=None, counts=False))
 
 
-def _with_noise(given: Complete, noise: NoiseModel) -> PCAFit:
-    """Fit this noise model, with a cap on the rank if there is one.
+def _capped(given: Complete, data: Complete, fit: PCAFit) -> PCAFit:
+    """A fit of `data`, which has no cap, as it is if it keeps to the cap.
 
-    Noise that has to follow what a cap leaves over may not come away from it, though fewer
-    components than the cap allows would be enough.
+    Else the better of two fits with the cap: from the beginning, and from the noise of that fit.
+    Noise that follows what a cap leaves over from the beginning may not come away from it.
     """
-    form = given.form
-    if form.n_components is None or noise == ISOTROPIC or noise.cells or not compares(form):
-        return given.fit(noise)
-    data = _for_part(_uncapped(given), "uncapped")
-    fit = data.fit(noise)
+    form, noise = given.form, NOISES[fit.noise.name]
     given.knows(data)
-    if fit.n_components <= form.n_components:
+    if form.n_components is None or fit.n_components <= form.n_components:
         return counted(fit, form, fit.noise_variance)
+    if noise == ISOTROPIC or noise.cells:
+        return given.fit(noise)
     ends = given.fit(noise), _for_part(given, "capped").fit(noise, fit)
     return min(ends, key=lambda end: end.free_energy)
 
@@ -70,6 +65,15 @@ def _for_part(given: Complete, name: str) -> Complete:
     data = replace(given, looping=given.looping.for_part(name))
     data.knows(given)
     return data
+
+
+def _with_noise(given: Complete, noise: NoiseModel) -> PCAFit:
+    """With this noise, and with a cap on the rank if there is one."""
+    form = given.form
+    if form.n_components is None or noise == ISOTROPIC or noise.cells or not compares(form):
+        return given.fit(noise)
+    data = _for_part(_uncapped(given), "uncapped")
+    return _capped(given, data, data.fit(noise))
 
 
 def _as_asked(data: Complete) -> PCAFit:
