@@ -21,6 +21,7 @@ from bayespca.arrays import cuda
 from bayespca.arrays.namespaces import (
     array_namespace,
     device,
+    is_numpy_array,
     on_accelerator,
     to_namespace,
     to_numpy,
@@ -221,7 +222,8 @@ class _Job:
         eigenvalues, vectors = _decomposed(apart)
         found = self._shrunk(eigenvalues, to_numpy(count), corners)
         top = int(found.rank.max(initial=0))
-        kept = _largest(vectors, top, apart)
+        kept = vectors[:, :, :top]
+        kept = to_namespace(kept, apart) if is_numpy_array(kept) else kept
         shrinkage = to_namespace(found.shrinkage[:, :top], inside)
         signal = _filtered(apart, kept, shrinkage)
         signal += mean[:, None, :]
@@ -260,30 +262,30 @@ def _closed_form(x: FloatArray, L: FloatArray, M: FloatArray) -> tuple[FloatArra
 
 
 def _decomposed(apart: Array) -> tuple[FloatArray, Array]:
-    """Squares of the singular values of matrices (P, n, V), descending, and the vectors of the
-    shorter side, ascending.
+    """Squares of the singular values of matrices (P, n, V), and the vectors of the shorter side,
+    both descending.
 
-    On the host where a device has no routine for thousands of small eigenproblems, which torch
-    alone has not; cores have.
+    torch alone takes small eigenproblems one after the other on a device, where the cores of the
+    host are faster: then the vectors are NumPy's.
     """
     turned = _adjoint(apart)
     gram = turned @ apart if apart.shape[2] <= apart.shape[1] else apart @ turned
     if cuda.is_served(gram):
         values, vectors = cuda.eigh(gram)
-    elif on_accelerator(gram):
-        gram = to_numpy(gram)
-        parts = by_shares(lambda some: np.linalg.eigh(gram[some]), len(gram))
-        values, vectors = (np.concatenate(each) for each in zip(*parts, strict=True))
     else:
-        values, vectors = np.linalg.eigh(to_numpy(gram))
-    return to_numpy(values)[:, ::-1], vectors
+        here = to_numpy(gram)
+        # Blocks of a host are shared among threads already.
+        whole = not on_accelerator(gram)
+        values, vectors = np.linalg.eigh(here) if whole else _shared_eigh(here)
+    flip = array_namespace(vectors).flip
+    return to_numpy(values)[:, ::-1], flip(vectors, axis=2)
 
 
-def _largest(vectors: Array, count: int, like: Array) -> Array:
-    """The last so many of vectors that are ascending, descending, where `like` is."""
-    xp = array_namespace(vectors)
-    found = xp.flip(vectors[:, :, vectors.shape[2] - count :], axis=2)
-    return to_namespace(found, like) if isinstance(found, np.ndarray) else found
+def _shared_eigh(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """`np.linalg.eigh` of many matrices, on all cores."""
+    parts = by_shares(lambda some: np.linalg.eigh(matrices[some]), len(matrices))
+    values, vectors = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return values, vectors
 
 
 def _filtered(apart: Array, vectors: Array, shrinkage: Array) -> Array:

@@ -86,8 +86,8 @@ def box(corners: Corners, size: Corner) -> tuple[slice, slice, slice]:
 def laid(patches: Array, corners: Corners, grid: Grid) -> Array:
     """Sums over patches (P, voxels, …) in each voxel of their box.
 
-    One axis after another: with 15 additions of large arrays for patches of 5×5×5, not 125 of small
-    ones, which threads would wait for each other with.
+    It adds along one axis after another: 15 additions of large arrays for patches of 5×5×5. With
+    125 additions of small ones, threads would spend their time waiting for Python's lock.
     """
     lengths = tuple(each.size for each in corners)
     left = patches.reshape((*lengths, *grid.size, *patches.shape[2:]))
@@ -97,8 +97,8 @@ def laid(patches: Array, corners: Corners, grid: Grid) -> Array:
 
 
 def _laid_along(patches: Array, axis: int, corners: np.ndarray) -> Array:
-    """Sums along one of the three axes that count patches; those of their voxels are the last ones
-    before what a voxel has, from `axis + 3` to 5.
+    """Sums along one axis of patches (X, Y, Z, x, y, z, …): the axis of its voxels goes, and that
+    of its corners becomes the axis of the box. Later axes of voxels have gone before.
     """
     xp, width = array_namespace(patches), patches.shape[axis + 3]
     shape = list(patches.shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,8 @@ Starts = NDArray[np.int64]
 
 # Cells that are worked on at a time.
 CHUNK = 1 << 16
+# Pieces of work to share among threads: more than there are threads, so that none waits long.
+PIECES = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +103,15 @@ def _sums(x: FloatArray, starts: Starts) -> FloatArray:
     if full.size:
         out[full] = np.add.reduceat(x, starts[full])
     return out
+
+
+def pieces_of(side: RatingsSide, K: int) -> list[tuple[int, int]]:
+    """Edges of pieces of about as much work: cells, and K more for each row."""
+    n = side.n_rows
+    work = side.starts + np.arange(n + 1) * K
+    edges = np.unique(np.searchsorted(work, np.linspace(0, work[-1], PIECES + 1)))
+    edges[-1] = n
+    return [(int(low), int(high)) for low, high in itertools.pairwise(edges)]
 
 
 def sorted_side(first: Indices, second: Indices, values: FloatArray, size: int) -> RatingsSide:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 
 import numba
@@ -10,11 +9,9 @@ import numpy as np
 
 from bayespca.arrays.parallel import in_turn
 
-from .cells import RatingsSide
+from .cells import RatingsSide, pieces_of
 from .kernels import RatingsRows, RowsTask
 
-# Pieces of work to share among threads: more than these, so that none waits long.
-PIECES = 32
 # Bytes of the other factor that are worked with at a time: they stay in the cache.
 CACHED = 1 << 20
 
@@ -35,15 +32,6 @@ def by_loops(side: RatingsSide, task: RowsTask) -> RatingsRows:
 
     deque(in_turn(piece, pieces_of(side, K)), maxlen=0)
     return found
-
-
-def pieces_of(side: RatingsSide, K: int) -> list[tuple[int, int]]:
-    """Edges of pieces of about as much work: cells, and one small matrix for each row."""
-    n = side.n_rows
-    work = side.starts + np.arange(n + 1) * K
-    edges = np.unique(np.searchsorted(work, np.linspace(0, work[-1], PIECES + 1)))
-    edges[-1] = n
-    return [(int(low), int(high)) for low, high in itertools.pairwise(edges)]
 
 
 # Inner products may be summed in another order, which lets them use vector instructions.

@@ -10,14 +10,13 @@ import numpy as np
 from bayespca.arrays.packing import packed
 from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.types import FloatArray
-from bayespca.missing.ratings.cells import RatingsSide
+from bayespca.missing.ratings.cells import RatingsSide, pieces_of
 from bayespca.missing.ratings.compiled import (
     _accumulate,
     _backward,
     _factorize,
     _forward,
     _point_fit,
-    pieces_of,
 )
 
 from .kernels import Chances, DrawnRows, DrawTask

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,10 +11,7 @@ from numpy.typing import NDArray
 
 from bayespca.arrays.parallel import in_turn
 from bayespca.arrays.types import FloatArray, Sparse
-from bayespca.missing.ratings.cells import RatingsSide
-
-# Pieces of work to share among threads.
-PIECES = 32
+from bayespca.missing.ratings.cells import RatingsSide, pieces_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,13 +56,11 @@ class Rated:
 
     @cached_property
     def _indicators(self) -> list[Sparse]:
-        """[i rated j]/√Nᵢ, in pieces of about as many ratings."""
+        """[i rated j]/√Nᵢ, in pieces of about as much work."""
         own, m = self.own, self.other.n_rows
-        edges = np.searchsorted(own.starts, np.linspace(0, own.other.size, PIECES + 1)[1:-1])
-        edges = np.unique([0, *edges, own.n_rows])
         values = np.repeat(self.scale, own.counts)
         found = []
-        for low, high in itertools.pairwise(edges.tolist()):
+        for low, high in pieces_of(own, 1):
             starts = own.starts[low : high + 1]
             cells = slice(starts[0], starts[-1])
             parts = values[cells], own.other[cells], starts - starts[0]
