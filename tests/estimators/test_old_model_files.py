@@ -105,7 +105,7 @@ def test_options_that_came_later_say_what_was_done():
 
 @pytest.mark.parametrize("release", ["", "release-1.0-"])
 def test_there_are_files_of_every_estimator(release):
-    """Of the first release too, whose files all later ones have to load."""
+    """The first release has some of each, too: all later ones have to load them."""
     public = (getattr(estimators, name) for name in estimators.__all__)
     # The base of several estimators can be saved no more than it can be fitted.
     saveable = {cls for cls in public if hasattr(cls, "save") and hasattr(cls, "fit")}

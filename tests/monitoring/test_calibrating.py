@@ -35,7 +35,7 @@ def test_limits_hold_their_share_where_tails_are_long():
 
 
 def test_factors_are_order_statistics():
-    """Of n + 1 rows that are alike, the new one is above ⌈(1 − α)(n + 1)⌉ − 1 of n others."""
+    """With n + 1 rows that are alike, the new one is above ⌈(1 − α)(n + 1)⌉ − 1 of n others."""
     clean = Calibration(np.arange(1.0, 20.0), np.arange(101.0, 200.0))
     assert clean.t2_factor(0.05) == 19.0
     assert clean.t2_factor(0.5) == 10.0
