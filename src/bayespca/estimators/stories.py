@@ -294,7 +294,7 @@ def _hold(k: int) -> str:
 def _sure(summary: Summary) -> str:
     if summary.probability is not None:
         return conditional(summary.probability)
-    return "as requested" if summary.told else "found, without a probability"
+    return "as requested" if summary.given else "found, without a probability"
 
 
 def _probability(model: AnyEstimator) -> float:

@@ -37,7 +37,7 @@ OUTLYING = 0.5
 class Summary:
     """The first facts that people want to know about a fitted PCA.
 
-    `told` is True if the rank was given. `probability` is that of exactly `rank` components
+    `given` is True if the rank was given. `probability` is that of exactly `rank` components
     above the detection limit, if the noise is as assumed; None if it is not known.
     `noise_variance` is the mean over features if each has its own. `noise` is the noise model, and
     `noise_evidence` the nats by which the evidence of each model that was tried exceeds that
@@ -52,7 +52,7 @@ class Summary:
     n_samples: int
     n_features: int
     rank: int
-    told: bool
+    given: bool
     probability: float | None
     rank_probabilities: dict[int, float]
     noise_variance: float
@@ -88,7 +88,7 @@ def summarize(model: FittedPCA) -> Summary:
         n_samples=model.n_samples_,
         n_features=model.n_features_in_,
         rank=model.n_components_,
-        told=is_given,
+        given=is_given,
         probability=float(posterior[model.n_components_]) if known else None,
         rank_probabilities=likely,
         noise_variance=model.noise_variance_,

@@ -52,7 +52,7 @@ def headline(summary: Summary) -> str:
         still = "Nothing varies in these data."
         return still if nothing_varies(summary) else "No dimension stands out from the noise."
     noun = "dimension" if k == 1 else "dimensions"
-    if summary.told:
+    if summary.given:
         return f"{counted(k).capitalize()} {noun}, as requested."
     if any(note.code == AT_LEAST for note in summary.notes):
         return f"{counted(k).capitalize()} {noun}, as requested; fewer stand out from the noise."

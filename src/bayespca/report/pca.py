@@ -106,7 +106,7 @@ def _figures(model: FittedPCA, samples: Sequence[object] | None) -> dict[str, fi
 def _tiles(summary: Summary, model: FittedPCA) -> list[tuple[str, str, str]]:
     """Name, value and remark of the numbers at the top."""
     if summary.probability is None:
-        rank = ("dimensions", str(summary.rank), "as requested" if summary.told else "found")
+        rank = ("dimensions", str(summary.rank), "as requested" if summary.given else "found")
     else:
         rank = (
             "dimensions" if summary.rank != 1 else "dimension",
