@@ -174,7 +174,7 @@ def _with_priors(A: Factor, B: Factor) -> tuple[Factor, Factor]:
 def learned_priors(
     squares: tuple[FloatArray, FloatArray], sizes: tuple[int, int], *, shared: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """c_a² = ⟨‖a‖²⟩/M and c_b² = ⟨‖b‖²⟩/L (Eq. 30 of icml2011), or one c² for both.
+    """c_a² = ⟨‖a‖²⟩/M and c_b² = ⟨‖b‖²⟩/L (Eq. 30 of icml2011, where c_a = 1), or one c² for both.
 
     Where a factor is point-estimated c_a = c_b, as aistats2014 fixes them in Section 3.1: with each
     to itself the free energy falls without bound along c_a/c_b, and there is no solution to end at.

@@ -1,8 +1,8 @@
 """Eq. 10–11, 22–26 and 29–34: thresholds and shrinkage as they are printed, for σ = 1.
 
 In units of √max(L, M) the singular values depend on the shape through α = min(L, M)/max(L, M)
-alone. Eq. 22, 23, 31 and 32 have lost the bars of their K in the scan: the threshold has
-min(L, M), the shrinkage max(L, M), as the free energy says.
+alone. In our copy the K of Eq. 22 and 23 look alike: the threshold has min(L, M), the shrinkage
+max(L, M), as Eq. 31 and 32 and the free energy say.
 """
 
 from __future__ import annotations

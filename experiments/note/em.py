@@ -3,8 +3,9 @@
     E: ⟨h⟩ = M⁻¹Vᵀx, ⟨hhᵀ⟩ = σ²M⁻¹ + ⟨h⟩⟨h⟩ᵀ with M = VᵀV + σ²I
     M: V ← SV(σ²I + M⁻¹VᵀSV)⁻¹, σ² ← tr(S − SVM⁻¹V_newᵀ)/d
 
-(Tipping and Bishop 1999, Eqs. 29 and 30). The new span is S times the old one: EM is the power
-method, and its angle to the answer falls by λ_{s+1}/λ_s in each step.
+(Tipping and Bishop, "Probabilistic principal component analysis", 1999, Eq. 29 and 30). The new
+span is S times the old one: EM is the power method, and its angle to the answer falls by
+λ_{s+1}/λ_s in each step.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 σ² is below all eigenvalues, so that each of them can be in V. A solution has some of the
 eigenvectors in its span, as many as one likes up to s; where these are not the first ones, the
-likelihood has directions in which it rises (Tipping and Bishop 1999).
+likelihood has directions in which it rises (Tipping and Bishop, "Probabilistic principal component
+analysis", 1999, Appendix A).
 """
 
 from __future__ import annotations

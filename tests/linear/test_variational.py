@@ -177,7 +177,7 @@ def test_settling_saves_sweeps(example, q):
 
 @pytest.mark.slow
 def test_icann_keeps_four_columns():
-    """Section 5: maximum likelihood has nine columns that are not zero, VB keeps four."""
+    """Section 5, q = d − 1 = 9: all columns of maximum likelihood are nonzero, VB keeps four."""
     kept = [VariationalPCA(random_state=seed).fit(icann(seed)).n_components_ for seed in range(100)]
     assert sum(k == 4 for k in kept) >= 95
     eigenvalues = np.linalg.eigvalsh(np.cov(icann(0).T, bias=True))[::-1]
